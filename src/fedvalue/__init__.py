@@ -1,0 +1,35 @@
+"""FedValue: what each party's data is worth for a vertical federated learning task."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Loaded on first use, so that `fedvalue --help` starts without NumPy or numba.
+_HOMES = {
+    "Valuation": "fedvalue.valuation.result",
+    "conditional_mutual_information": "fedvalue.information.cmi",
+    "datasets": "fedvalue.datasets",
+    "errors": "fedvalue.errors",
+    "value": "fedvalue.valuation.local",
+}
+__all__ = ["Valuation", "__version__", "conditional_mutual_information", "datasets", "errors", "value"]
+
+if TYPE_CHECKING:
+    from fedvalue import datasets, errors
+    from fedvalue.information.cmi import conditional_mutual_information
+    from fedvalue.valuation.local import value
+    from fedvalue.valuation.result import Valuation
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedvalue' has no attribute {name!r}")
+    home = import_module(_HOMES[name])
+    return home if home.__name__ == f"fedvalue.{name}" else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

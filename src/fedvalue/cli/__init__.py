@@ -1,0 +1,10 @@
+"""The command line, one module per subcommand."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Entry point of `fedvalue`."""
+    from fedvalue.cli.app import main as run
+
+    run()

@@ -1,0 +1,1 @@
+"""Keys, tokens and masks: bytes in, bytes out. No I/O."""

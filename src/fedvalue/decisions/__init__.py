@@ -1,0 +1,1 @@
+"""From values to decisions: whom to invite, what to pay, who replaces whom."""

@@ -1,0 +1,1 @@
+"""Real participants on their own machines: identities, manifests, servers, parties, audit."""

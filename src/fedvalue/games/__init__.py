@@ -1,0 +1,1 @@
+"""Coalitions -> Shapley values, for any game. Knows no entropy."""

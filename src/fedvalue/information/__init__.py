@@ -1,0 +1,1 @@
+"""Joint counts -> entropies and conditional mutual information, in nats."""

@@ -1,0 +1,177 @@
+"""Joint counts: the one table from which every coalition's table is a marginal.
+
+Identical rows collapse to weighted items (task code, party codes, label, count). Counts are
+additive, so tables of chunks, files and workers add up. This module also holds the seam where
+plain and private computation meet: whoever can answer "the joint counts of these columns" is a
+`CountsSource`, and nothing above learns which one answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointCounts:
+    """Distinct rows of the joint table and how many samples have each.
+
+    Args:
+        task: Code of X_t per item, shape (n_items,); all zeros when the task party has no features.
+        parties: Code of each data party per item, shape (n_items, n_parties).
+        label: Code of Y per item, shape (n_items,).
+        count: Number of samples per item, all positive, shape (n_items,).
+        names: One name per data party, in column order.
+        n_codes: Size of each party's code range, in column order.
+    """
+
+    task: Codes = field(repr=False)
+    parties: NDArray[np.int64] = field(repr=False)
+    label: Codes = field(repr=False)
+    count: Counts = field(repr=False)
+    names: tuple[str, ...]
+    n_codes: tuple[int, ...]
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        label: Codes,
+        parties: Mapping[str, Codes],
+        task: Codes | None = None,
+        count: Counts | None = None,
+        n_codes: Sequence[int] | None = None,
+    ) -> JointCounts:
+        """Count the distinct rows of aligned code columns.
+
+        Args:
+            label: Code of Y per sample.
+            parties: Code column per data party.
+            task: Code of X_t per sample, or None.
+            count: Weight of each row (integers); 1 each when None.
+            n_codes: Size of each party's code range; largest code + 1 when None.
+
+        Raises:
+            InputError: No parties, no samples, columns of different lengths, or a negative code.
+        """
+        label = np.asarray(label, dtype=np.int64)
+        n = len(label)
+        if not parties:
+            raise InputError("at least one data party is needed, got none")
+        if n == 0:
+            raise InputError("at least one sample is needed, got none")
+        names = tuple(parties)
+        rows = np.empty((n, len(names) + 2), dtype=np.int64)
+        rows[:, 0] = 0 if task is None else _column("the task party", task, n)
+        rows[:, 1] = label
+        for k, name in enumerate(names):
+            rows[:, k + 2] = _column(f"party {name!r}", parties[name], n)
+        if rows.min() < 0:
+            raise InputError("codes must not be negative")
+        if n_codes is None:
+            n_codes = [int(m) + 1 for m in rows[:, 2:].max(axis=0)]
+        weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
+        items, totals = _collapse(rows, weights)
+        return cls(
+            task=items[:, 0].copy(),
+            parties=np.ascontiguousarray(items[:, 2:]),
+            label=items[:, 1].copy(),
+            count=totals,
+            names=names,
+            n_codes=tuple(int(m) for m in n_codes),
+        )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples counted."""
+        return int(self.count.sum())
+
+    @property
+    def n_items(self) -> int:
+        """Number of distinct rows."""
+        return len(self.count)
+
+    @property
+    def n_parties(self) -> int:
+        """Number of data parties."""
+        return len(self.names)
+
+    def __add__(self, other: JointCounts) -> JointCounts:
+        """The counts of both tables together. Both must use the same coding."""
+        if self.names != other.names:
+            raise InputError(f"counts of parties {list(self.names)} cannot be added to {list(other.names)}")
+        n_codes = tuple(max(a, b) for a, b in zip(self.n_codes, other.n_codes, strict=True))
+        rows = np.concatenate([self._rows(), other._rows()])
+        items, totals = _collapse(rows, np.concatenate([self.count, other.count]))
+        return JointCounts(
+            task=items[:, 0].copy(),
+            parties=np.ascontiguousarray(items[:, 2:]),
+            label=items[:, 1].copy(),
+            count=totals,
+            names=self.names,
+            n_codes=n_codes,
+        )
+
+    def _rows(self) -> NDArray[np.int64]:
+        return np.column_stack([self.task, self.label, self.parties])
+
+
+class CountsSource(Protocol):
+    """Whoever can count joint values: a local table, or a federated run."""
+
+    def joint_counts(self) -> JointCounts:
+        """The joint counts of the task party's, the label's and every data party's column."""
+
+
+def pack(columns: Sequence[Codes]) -> Codes:
+    """One dense code per distinct tuple of the columns, numbered in lexicographic order.
+
+    Packs into 64-bit keys and re-numbers whenever the next column would overflow, so any
+    number of columns works.
+    """
+    first, *rest = columns
+    key = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    size = int(key.max()) + 1 if len(key) else 1
+    for column in rest:
+        inverse = np.unique(column, return_inverse=True)[1].astype(np.int64)
+        width = int(inverse.max()) + 1 if len(inverse) else 1
+        if size > (2**62) // max(width, 1):
+            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
+            size = int(key.max()) + 1
+        key = key * width + inverse
+        size *= width
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+
+
+def _column(who: str, codes: Codes, n: int) -> Codes:
+    codes = np.asarray(codes, dtype=np.int64)
+    if len(codes) != n:
+        raise InputError(f"{who}: expected {n} samples as the label has, got {len(codes)}")
+    return codes
+
+
+def _collapse(rows: NDArray[np.int64], weights: Counts) -> tuple[NDArray[np.int64], Counts]:
+    """Distinct rows in lexicographic order, with the sum of their weights (zero sums dropped)."""
+    if len(weights) != len(rows):
+        raise InputError(f"expected {len(rows)} weights, got {len(weights)}")
+    if len(weights) and weights.min() < 0:
+        raise InputError("weights must not be negative")
+    key = pack(list(rows.T))
+    totals = np.zeros(int(key.max()) + 1, dtype=np.int64)
+    np.add.at(totals, key, weights)
+    first = np.full(len(totals), -1, dtype=np.int64)
+    first[key[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    keep = totals > 0
+    if not keep.any():
+        raise InputError("at least one sample is needed, got none")
+    return rows[first[keep]], totals[keep]

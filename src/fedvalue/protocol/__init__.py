@@ -1,0 +1,1 @@
+"""The federated protocols as pure state machines. No sockets, files, clocks or threads."""

@@ -1,0 +1,1 @@
+"""A result -> a view -> HTML and plots."""

@@ -1,0 +1,1 @@
+"""Raw columns of one party -> one dense integer code per sample."""

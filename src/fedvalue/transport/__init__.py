@@ -1,0 +1,1 @@
+"""Moves protocol messages between roles."""
