@@ -1,0 +1,110 @@
+"""What every command shares on the terminal: the table of values and the progress bar.
+
+Results go to stdout, progress and messages to stderr, so that `--json -` can be piped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Progress
+    from fedvalue.valuation.result import Valuation
+
+
+def say(message: str) -> None:
+    """A message to the person, on stderr."""
+    sys.stderr.write(f"{message}\n")
+
+
+def show_valuation(valuation: Valuation) -> None:
+    """Print the values as a table, best party first, and one line on how they were computed."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    with_error = any(party.se_data is not None for party in valuation.parties)
+    with_learnable = valuation.learnable_total is not None
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("party", overflow="fold")
+    table.add_column("Shapley-CMI", justify="right")
+    if with_error:
+        table.add_column("± 95%", justify="right")
+    table.add_column("share", justify="right")
+    if with_learnable:
+        table.add_column("learnable", justify="right")
+    for heading in ("alone", "last", "codes"):
+        table.add_column(heading, justify="right")
+    flagged = any(party.flags for party in valuation.parties)
+    if flagged:
+        table.add_column("note", overflow="fold")
+    for party in sorted(valuation.parties, key=lambda party: -party.value):
+        row = [party.name, f"{party.value:.4f}"]
+        if with_error:
+            row.append("" if party.interval is None else f"{party.interval[1] - party.value:.4f}")
+        row.append(f"{100 * party.share:.1f}%")
+        if with_learnable:
+            row.append("" if party.learnable is None else f"{party.learnable:.4f}")
+        row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
+        if flagged:
+            row.append(", ".join(party.flags))
+        table.add_row(*row)
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(table)
+    console.print(_summary(valuation), soft_wrap=True)
+
+
+def _summary(valuation: Valuation) -> str:
+    how = (
+        "exact"
+        if valuation.method == "exact"
+        else f"sampled with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
+    )
+    explained = 100 * valuation.total / valuation.label_entropy if valuation.label_entropy > 0 else 0.0
+    lines = [
+        f"total {valuation.total:.4f} of {valuation.label_entropy:.4f} nats that the label still holds "
+        f"({explained:.1f}%); {valuation.n_samples:,} samples; {how}"
+        + (f"; protocol {valuation.protocol}" if valuation.protocol else "")
+    ]
+    if valuation.learnable_total is not None:
+        lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
+    lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
+    return "\n".join(lines)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """A bar on stderr with an estimate of the time left; silent when stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None, note="")
+
+        def tell(done: float, total: float, note: str = "") -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield tell
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a result file.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,179 @@
+"""Joint counts -> a complete Valuation: the one place where values and statistics meet.
+
+The plain valuation, the in-process protocols and both servers of a federated run call this same
+function. It is deterministic given the counts and the settings and does not depend on how codes
+are numbered or items ordered, so that two servers which see different opaque labels agree.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts, pack
+from fedvalue.information.entropy import conditional_entropy
+from fedvalue.valuation.result import PartyValue, Valuation
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Codes, Floats, Progress
+
+METHODS = ("auto", "exact", "sampled")
+AFFORDABLE_SECONDS = 60.0
+"""`method="auto"` takes the exact walk when it is predicted to need no more than this."""
+
+
+def value_counts(
+    counts: JointCounts,
+    *,
+    method: str = "auto",
+    n_permutations: int = 5000,
+    seed: int = 0,
+    precision: float | None = None,
+    statistics: bool = True,
+    coalitions: bool = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Valuation:
+    """Shapley-CMI of every data party, with its statistics, in nats.
+
+    Args:
+        counts: The joint table.
+        method: "exact", "sampled", or "auto": exact when the walk is predicted to be affordable.
+        n_permutations: Permutations of the sampled method (an upper bound when `precision` is set).
+        seed: Of the sampled permutations.
+        precision: Stop sampling when the largest standard error is at most this fraction of the total.
+        statistics: Whether to compute `se_data`, `learnable` and interactions too.
+        coalitions: Whether to keep the values of all coalitions, where there are few enough.
+        executor: Where the work runs; threads of this machine when None.
+        progress: Told how far the work has come.
+
+    Raises:
+        InputError: A setting is out of range.
+    """
+    check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
+    chosen, reason = _choose(counts, method)
+    if chosen == "exact":
+        from fedvalue.valuation.walk import exact_values
+
+        exact = exact_values(counts, executor=executor, progress=progress)
+        values, errors, permutations = exact.values, np.zeros(counts.n_parties), None
+        total, label_entropy = exact.total, exact.label_entropy
+    else:
+        from fedvalue.valuation.sampling import sampled_values
+
+        sampled = sampled_values(
+            counts, n_permutations=n_permutations, seed=seed, precision=precision,
+            executor=executor, progress=progress,
+        )  # fmt: skip
+        values, errors, permutations = sampled.values, sampled.se, sampled.n_permutations
+        total, label_entropy = sampled.total, sampled.label_entropy
+    alone, last = alone_and_last(counts)
+    parties = tuple(
+        PartyValue(
+            name=name,
+            value=float(values[d]),
+            share=float(values[d] / total) if total > 0 else 0.0,
+            alone=float(alone[d]),
+            last=float(last[d]),
+            n_codes=len(np.unique(counts.parties[:, d])),
+            se_sampling=float(errors[d]),
+        )
+        for d, name in enumerate(counts.names)
+    )
+    valuation = Valuation(
+        parties=parties,
+        total=float(total),
+        label_entropy=float(label_entropy),
+        n_samples=counts.n_samples,
+        method=chosen,
+        n_permutations=permutations,
+        seed=None if chosen == "exact" else seed,
+        method_reason=reason,
+    )
+    return _with_statistics(valuation, counts, seed, coalitions) if statistics else valuation
+
+
+def check_settings(*, method: str, n_permutations: int, seed: int, precision: float | None) -> None:
+    """Refuse settings that no valuation can have."""
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if n_permutations < 2:
+        raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
+    if seed < 0:
+        raise InputError(f"seed must not be negative, got {seed}")
+    if precision is not None and not 0 < precision < 1:
+        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision}")
+
+
+def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
+    """val({d}) and val(all) - val(all without d) for every party d.
+
+    Packed prefixes and suffixes give each "all without d" from two columns instead of p - 1.
+    """
+    p = counts.n_parties
+    columns = [counts.parties[:, d] for d in range(p)]
+    prefix: list[Codes] = [pack([counts.task])]
+    for column in columns:
+        prefix.append(pack([prefix[-1], column]))
+    suffix: list[Codes] = [np.zeros_like(counts.task)]
+    for column in reversed(columns):
+        suffix.append(pack([suffix[-1], column]))
+
+    def h(*given: Codes) -> float:
+        return conditional_entropy(counts.label, given, counts.count)
+
+    nobody, everybody = h(prefix[0]), h(prefix[p])
+    alone = np.array([nobody - h(prefix[0], column) for column in columns])
+    last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
+    return alone, last
+
+
+def _choose(counts: JointCounts, method: str) -> tuple[str, str]:
+    if method != "auto":
+        return method, "as asked for"
+    from fedvalue.valuation.prediction import predict_walk
+
+    prediction = predict_walk(counts)
+    if prediction.seconds <= AFFORDABLE_SECONDS:
+        return "exact", f"the exact walk is predicted to take {_about(prediction.seconds)}"
+    return "sampled", (
+        f"the exact walk is predicted to take {_about(prediction.seconds)}, "
+        f"more than the {AFFORDABLE_SECONDS:.0f} s that auto allows"
+    )
+
+
+def _about(seconds: float) -> str:
+    if seconds < 1:
+        return "less than a second"
+    for size, unit in ((86400 * 365.0, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"about {seconds / size:,.0f} {unit}"
+    return f"about {seconds:.0f} s"
+
+
+def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool) -> Valuation:
+    from fedvalue.valuation import guard, influence, interaction, learnable
+
+    se_data = influence.data_errors(counts, seed=seed)
+    learned = learnable.learnable_values(counts, seed=seed)
+    parties = tuple(
+        replace(
+            party,
+            se_data=float(se_data[d]),
+            learnable=float(learned.values[d]),
+            se_learnable=float(learned.se[d]),
+        )
+        for d, party in enumerate(valuation.parties)
+    )
+    pairs = interaction.interactions(counts, seed=seed)
+    return replace(
+        valuation,
+        parties=tuple(replace(party, flags=guard.flags(party, counts.n_samples)) for party in parties),
+        learnable_total=float(learned.total),
+        interactions=tuple(tuple(float(x) for x in row) for row in pairs),
+        coalitions=learnable.coalition_tables(counts) if coalitions else None,
+    )

@@ -1,0 +1,115 @@
+"""`fedvalue.value`: the valuation that a notebook or the command asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
+from fedvalue.valuation.engine import check_settings, value_counts
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Progress
+    from fedvalue.valuation.result import Valuation
+
+
+def value(
+    *,
+    label: Any,
+    parties: Mapping[str, Any],
+    task: Any = None,
+    bins: int = 5,
+    binning: str = "width",
+    pca: int | None = None,
+    method: str = "auto",
+    n_permutations: int = 5000,
+    seed: int = 0,
+    precision: float | None = None,
+    statistics: bool = True,
+    coalitions: bool = True,
+    protocol: str | None = None,
+    ids: Any = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    **protocol_options: Any,
+) -> Valuation:
+    """What each data party's data is worth for predicting `label`, given what the task party has.
+
+    Args:
+        label: One label per sample. A regression label is binned, and the result says so.
+        parties: The features of each data party by its name; NumPy array, pandas or Polars frame,
+            Arrow table or dict of columns, rows aligned with the label.
+        task: The task party's own features, or None.
+        bins: Bins of a numeric column.
+        binning: "width" for equal-width bins (the paper's), "quantile" for equally filled ones.
+        pca: Reduce each data party to this many principal components before binning.
+        method: "exact", "sampled", or "auto" to let the predicted cost decide.
+        n_permutations: Permutations of the sampled method.
+        seed: Of the sampled permutations.
+        precision: Stop sampling when the largest standard error is at most this fraction of the total.
+        statistics: Whether to compute standard errors, learnable values and interactions.
+        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
+        ids: One id per sample, for the protocols; row numbers when None.
+        executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
+        progress: Told how far long work has come.
+        **protocol_options: Of the protocol: q, n_r, harden, policy and others
+            (see `fedvalue.valuation.federated.federated_value`).
+
+    Returns:
+        The values in nats, with everything else that was computed about each party.
+
+    Raises:
+        InputError: The tables or a setting are wrong; the message says what was expected and what came.
+    """
+    check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
+    if protocol is None and protocol_options:
+        raise InputError(f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)")
+    if not parties:
+        raise InputError("at least one data party is needed, got none")
+    y = label_table(label, bins=bins)
+    own = task_table(task, len(y.codes), bins=bins, binning=binning)
+    tables = {
+        name: party_table(name, table, bins=bins, binning=binning, pca=pca) for name, table in parties.items()
+    }
+    check_lengths(y, [own, *tables.values()])
+    settings: dict[str, Any] = {
+        "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
+        "statistics": statistics, "executor": executor, "progress": progress,
+    }  # fmt: skip
+    if protocol is None:
+        result = value_counts(joint_counts(y, own, tables), coalitions=coalitions, **settings)
+    else:
+        from fedvalue.valuation.federated import federated_value
+
+        result = federated_value(
+            label=y, task=own, parties=list(tables.values()), ids=ids, protocol=protocol,
+            **settings, **protocol_options,
+        )  # fmt: skip
+    notes = [note for table in (y, own, *tables.values()) for note in table.notes]
+    details = {**result.details, **({"notes": notes} if notes else {})}
+    return replace(result, bins=bins, details=details)
+
+
+def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, PartyTable]) -> JointCounts:
+    """The joint counts of aligned party tables."""
+    return JointCounts.from_columns(
+        label=label.codes,
+        task=task.codes,
+        parties={name: table.codes for name, table in parties.items()},
+        n_codes=[table.n_codes for table in parties.values()],
+    )
+
+
+def check_lengths(label: PartyTable, others: list[PartyTable]) -> None:
+    """Refuse tables that do not have one row per label."""
+    n = len(label.codes)
+    for table in others:
+        if len(table.codes) != n:
+            raise InputError(
+                f"party {table.name!r}: expected {n} samples as the label has, got {len(table.codes)}"
+            )
