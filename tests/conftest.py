@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "fedvalue", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("explore", parent=settings.get_profile("fedvalue"), derandomize=False, max_examples=2000)
+settings.register_profile(
+    "explore", parent=settings.get_profile("fedvalue"), derandomize=False, max_examples=2000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fedvalue"))
 
 

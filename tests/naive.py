@@ -1,4 +1,4 @@
-"""Naive twins: the definitions, written with plain dictionaries and loops, sharing no code with the package."""
+"""Naive twins: the definitions with plain dictionaries and loops, sharing no code with the package."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def coalition_values(
     nobody = entropy_of_label_given(rows_none)
     for size in range(len(parties) + 1):
         for members in combinations(everyone, size):
-            rows = [
-                ((t, *(parties[d][i] for d in members)), label[i], weight[i]) for i, t in enumerate(task)
-            ]
+            rows = [((t, *(parties[d][i] for d in members)), label[i], weight[i]) for i, t in enumerate(task)]
             values[frozenset(members)] = nobody - entropy_of_label_given(rows)
     return values
 

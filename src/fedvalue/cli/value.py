@@ -21,15 +21,20 @@ def register(app: typer.Typer) -> None:
 
 def value(
     data: Annotated[
-        str, typer.Argument(help="CSV, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA")
+        str,
+        typer.Argument(help="CSV, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA"),
     ],
     label: Annotated[str, typer.Option(help="Column with the task's label.", metavar="COL")],
     party: Annotated[
         list[str] | None,
         typer.Option(help="A data party and its columns. Repeat for each party.", metavar="NAME=COL,COL,…"),
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Every remaining column is a party of its own.")] = False,
-    task: Annotated[str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")] = "",
+    each: Annotated[
+        bool, typer.Option("--each", help="Every remaining column is a party of its own.")
+    ] = False,
+    task: Annotated[
+        str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")
+    ] = "",
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with the sample ids; must be unique.", metavar="COL")
     ] = None,
@@ -71,9 +76,12 @@ def value(
         bool, typer.Option("--statistics/--no-statistics", help="Error bars and learnable values.")
     ] = True,
     json_file: Annotated[
-        str | None, typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-")
+        str | None,
+        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the report, one HTML file.", metavar="FILE")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the report, one HTML file.", metavar="FILE")
+    ] = None,
 ) -> None:
     """What is each party's data worth, on a table that holds all columns?
 
@@ -112,7 +120,9 @@ def deliver(result: Valuation, json_file: str | None, html: Path | None) -> None
 class _Columns:
     """Which column belongs to whom, read from one source."""
 
-    def __init__(self, table: Any, label: str, task: list[str], parties: dict[str, list[str]], ids: Any) -> None:
+    def __init__(
+        self, table: Any, label: str, task: list[str], parties: dict[str, list[str]], ids: Any
+    ) -> None:
         self.table, self.label, self.task, self.parties, self.ids = table, label, task, parties, ids
 
     @classmethod
@@ -188,7 +198,9 @@ def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
     for owner, columns in owners.items():
         for column in columns:
             if column in seen:
-                raise InputError(f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner")
+                raise InputError(
+                    f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner"
+                )
             seen[column] = owner
 
 

@@ -68,7 +68,9 @@ def value(
     """
     check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
     if protocol is None and protocol_options:
-        raise InputError(f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)")
+        raise InputError(
+            f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)"
+        )
     if not parties:
         raise InputError("at least one data party is needed, got none")
     y = label_table(label, bins=bins)

@@ -39,7 +39,9 @@ def test_a_noisy_channel_has_its_textbook_information() -> None:
 
 
 samples = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=40
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 5)),
+    min_size=1,
+    max_size=40,
 )
 
 

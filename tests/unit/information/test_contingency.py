@@ -30,7 +30,9 @@ def as_counter(counts: JointCounts) -> Counter[tuple[int, ...]]:
 
 
 rows = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), st.integers(0, 2)),
+    min_size=1,
+    max_size=40,
 )
 
 

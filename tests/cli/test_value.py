@@ -1,0 +1,204 @@
+"""`fedvalue value` as a user meets it: the table, the JSON, and a clear answer to every mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import naive
+from tests.cli.runner import fedvalue
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[str, list[int]]:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, N)
+    flip = rng.random((3, N)) < np.array([[0.1], [0.3], [0.5]])
+    return {
+        "id": list(range(100, 100 + N)),
+        "age": rng.integers(0, 3, N).tolist(),
+        "bill": (y ^ flip[0]).tolist(),
+        "calls": (y ^ flip[1]).tolist(),
+        "spend": (y ^ flip[2]).tolist(),
+        "label": y.tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def loans(columns: dict[str, list[int]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "loans.csv"
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+GOOD = [
+    "--label",
+    "label",
+    "--id",
+    "id",
+    "--task",
+    "age",
+    "--party",
+    "telco=bill,calls",
+    "--party",
+    "shop=spend",
+]
+
+
+def test_json_holds_the_brute_force_values_and_the_documented_keys(
+    loans: Path, columns: dict[str, list[int]]
+) -> None:
+    ran = fedvalue("value", loans, *GOOD, "--json", "-")
+    assert ran.code == 0, ran.err
+    result = json.loads(ran.out)
+    telco = [2 * a + b for a, b in zip(columns["bill"], columns["calls"], strict=True)]
+    expected = naive.shapley_cmi([telco, columns["spend"]], columns["label"], columns["age"])
+    assert [party["value"] for party in result["parties"]] == pytest.approx(expected, abs=1e-12)
+    assert result["schema"] == "fedvalue.result/1"
+    assert result["unit"] == "nats"
+    assert result["n_samples"] == N
+    assert result["method"] == "exact"
+    assert result["bins"] == 5
+    assert result["total"] == pytest.approx(math.fsum(expected), abs=1e-12)
+    for key in ("name", "value", "share", "learnable", "se_sampling", "se_data", "alone", "last", "n_codes"):
+        assert key in result["parties"][0]
+    assert {"n_permutations", "seed", "label_entropy", "learnable_total"} <= set(result)
+
+
+def test_table_names_every_party_and_how_it_was_computed(loans: Path) -> None:
+    ran = fedvalue("value", loans, *GOOD)
+    assert ran.code == 0, ran.err
+    assert "telco" in ran.out
+    assert "shop" in ran.out
+    assert "exact" in ran.out
+    assert f"{N} samples" in ran.out
+
+
+def test_each_makes_every_remaining_column_a_party(loans: Path) -> None:
+    ran = fedvalue("value", loans, "--label", "label", "--id", "id", "--each", "--json", "-")
+    assert [party["name"] for party in json.loads(ran.out)["parties"]] == ["age", "bill", "calls", "spend"]
+
+
+def test_files_are_written_where_asked(loans: Path, tmp_path: Path) -> None:
+    ran = fedvalue("value", loans, *GOOD, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert ran.code == 0, ran.err
+    assert json.loads((tmp_path / "r.json").read_text())["n_samples"] == N
+    assert "<html" in (tmp_path / "r.html").read_text()
+
+
+def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
+    ran = fedvalue(
+        "value", loans, *GOOD, "--method", "sampled", "--permutations", "200", "--seed", "7", "--json", "-"
+    )
+    result = json.loads(ran.out)
+    assert (result["method"], result["n_permutations"], result["seed"]) == ("sampled", 200, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--label", "nope", "--party", "a=bill"], 3, "nope"),
+        (["--label", "label", "--party", "a=bil"], 3, "bill"),
+        (
+            ["--label", "label", "--party", "a=bill", "--party", "b=bill"],
+            3,
+            "given to party 'a' and to party 'b'",
+        ),
+        (["--label", "label", "--task", "bill", "--party", "b=bill"], 3, "the task party and to party 'b'"),
+        (["--label", "label", "--party", "a=label"], 3, "the label and to party 'a'"),
+        (["--label", "label", "--party", "a=bill", "--party", "a=calls"], 3, "given twice"),
+        (["--label", "label", "--party", "bill"], 3, "NAME=COL"),
+        (["--label", "label"], 3, "at least one data party"),
+        (["--label", "label", "--party", "a=bill", "--bins", "1"], 3, "bins must be at least 2, got 1"),
+        (["--label", "label", "--party", "a=bill", "--binning", "odd"], 3, "odd"),
+        (["--label", "label", "--party", "a=bill", "--method", "best"], 3, "auto, exact, sampled"),
+        (["--label", "label", "--party", "a=bill", "--permutations", "0"], 3, "at least 2, got 0"),
+        (["--label", "label", "--party", "a=bill", "--precision", "2"], 3, "between 0 and 1, got 2"),
+        (["--label", "label", "--party", "a=bill", "--seed", "-1"], 3, "negative"),
+        (["--label", "label", "--party", "a=bill", "--pca", "4"], 3, "4"),
+        (["--label", "label", "--party", "a=bill", "--q", "3"], 3, "only with a protocol"),
+        (["--label", "label", "--party", "a=bill", "--protocol", "magic"], 3, "magic"),
+        (["--party", "a=bill"], 2, "--label"),
+        (["--label", "label", "--party", "a=bill", "--json", "/nowhere/at/all.json"], 3, "cannot write"),
+        (["--label", "label", "--party", "a=bill", "--html", "/nowhere/at/all.html"], 3, "cannot write"),
+        (["--label", "label", "--party", "a=bill", "--cluster", "tcp://127.0.0.1:9"], 5, "127.0.0.1:9"),
+    ],
+)
+def test_wrong_arguments_get_a_message_and_an_exit_code(
+    loans: Path, arguments: list[str], code: int, message: str
+) -> None:
+    ran = fedvalue("value", loans, *arguments)
+    assert ran.code == code, ran.err
+    assert message in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("id,x,label\n", "at least one sample"),
+        ("id,x,label\n1,0,1\n2,1,1\n", "constant"),
+        ("id,x,label\n1,0,1\n1,1,0\n", "duplicate"),
+        ("id,x,label\n1,inf,1\n2,1,0\n", "infinite"),
+        ("id,x,label\n1,0,1\n2,1\n", "row"),
+        ("id,x,x,label\n1,0,0,1\n2,1,1,0\n", "x"),
+        ("id,x,label\n1,0,\n2,1,0\n", "missing"),
+    ],
+)
+def test_wrong_files_get_a_message_and_exit_code_3(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    ran = fedvalue("value", path, "--label", "label", "--id", "id", "--party", "a=x")
+    assert ran.code == 3, ran.err
+    assert message in ran.err
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    ran = fedvalue("value", tmp_path / "none.csv", "--label", "y", "--party", "a=x")
+    assert ran.code == 3
+    assert "none.csv" in ran.err
+
+
+def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"this is no Parquet file")
+    ran = fedvalue("value", path, "--label", "y", "--party", "a=x")
+    assert ran.code == 3
+    assert "table.parquet" in ran.err
+
+
+def test_more_than_64_parties_exact_work_or_say_what_to_use(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    columns = [f"f{k}" for k in range(70)]
+    path = tmp_path / "wide.csv"
+    rows = [",".join(map(str, [*rng.integers(0, 2, 70), rng.integers(0, 2)])) for _ in range(30)]
+    path.write_text("\n".join([",".join([*columns, "label"]), *rows]) + "\n")
+    ran = fedvalue("value", path, "--label", "label", "--each", "--method", "exact", "--no-statistics")
+    if ran.code != 0:
+        assert ran.code == 3
+        assert "sampled" in ran.err
+
+
+def test_help_starts_without_numpy() -> None:
+    ran = fedvalue("--help")
+    assert ran.code == 0
+    assert "value" in ran.out
+    import subprocess
+    import sys
+
+    probe = "import sys, fedvalue.cli.app; print('numpy' in sys.modules, 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_version() -> None:
+    from fedvalue import __version__
+
+    assert fedvalue("--version").out == f"fedvalue {__version__}\n"

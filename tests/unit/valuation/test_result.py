@@ -1,0 +1,80 @@
+"""The result object: JSON there and back, absent rather than zero, clear errors for damaged files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedvalue import Valuation
+from fedvalue.errors import InputError
+from fedvalue.valuation.result import PartyValue
+
+
+def party(**changes: object) -> PartyValue:
+    plain = {"name": "telco", "value": 0.25, "share": 1.0, "alone": 0.25, "last": 0.25, "n_codes": 3}
+    return PartyValue(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def valuation(**changes: object) -> Valuation:
+    plain = {"parties": (party(),), "total": 0.25, "label_entropy": 0.5, "n_samples": 10, "method": "exact"}
+    return Valuation(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def test_what_was_not_computed_has_no_key() -> None:
+    data = valuation().to_dict()
+    assert "learnable" not in data["parties"][0]
+    assert "se_data" not in data["parties"][0]
+    assert "learnable_total" not in data
+    assert "interactions" not in data
+
+
+def test_json_round_trip_keeps_everything(tmp_path: Path) -> None:
+    full = valuation(
+        parties=(party(se_data=0.01, learnable=0.2, se_learnable=0.0, flags=("memorised",)),),
+        learnable_total=0.2, interactions=((0.0,),), coalitions={"value": (0.0, 0.25)},
+        protocol="mirror", run_id="ab12", bins=5, seed=3, n_permutations=100, details={"notes": ["x"]},
+    )  # fmt: skip
+    full.to_json(tmp_path / "r.json")
+    assert Valuation.from_json(tmp_path / "r.json") == full
+
+
+def test_interval_is_1_96_standard_errors_to_each_side() -> None:
+    low, high = party(se_data=0.03, se_sampling=0.04).interval or (0, 0)
+    assert (low, high) == pytest.approx((0.25 - 1.96 * 0.05, 0.25 + 1.96 * 0.05), abs=1e-5)
+
+
+def test_party_by_name() -> None:
+    assert valuation()["telco"].value == 0.25
+    with pytest.raises(KeyError):
+        valuation()["nobody"]
+
+
+def test_frame_has_a_row_per_party() -> None:
+    assert valuation().to_frame().loc["telco", "value"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "expected a result of schema"),
+        ('{"schema": "other/9"}', "other/9"),
+        ('{"schema": "fedvalue.result/1"}', "not a complete result"),
+        ('{"schema": "fedvalue.result/1", "parties": 5}', "not a complete result"),
+        (json.dumps({**valuation().to_dict(), "total": "much"}), "not a complete result"),
+        (json.dumps({**valuation().to_dict(), "parties": [{"name": 3}]}), "not a complete result"),
+    ],
+)
+def test_damaged_files_are_refused_with_a_reason(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        Valuation.from_json(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.json"):
+        Valuation.from_json(tmp_path / "gone.json")
