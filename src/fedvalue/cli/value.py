@@ -59,7 +59,7 @@ def value(
         float | None,
         typer.Option(
             "--n-r",
-            help="Adversarial samples (protocol paper): a whole number per cell, or a share such as 0.9 of all.",
+            help="Adversarial samples (protocol paper): a number per cell, or a share such as 0.9 of all.",
         ),
     ] = None,
     harden: Annotated[
@@ -94,8 +94,8 @@ def value(
     with _executor(cluster) as executor, progress_bar("valuing") as progress:
         columns = _Columns.of(data, label=label, task=task, party=party or [], each=each, id_column=id_column)
         result = columns.value(
-            bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations, precision=precision,
-            seed=seed, statistics=statistics, protocol=protocol, executor=executor, progress=progress,
+            bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
+            precision=precision, seed=seed, statistics=statistics, protocol=protocol, executor=executor, progress=progress,
             **{key: item for key, item in options.items() if item is not None},
         )  # fmt: skip
     deliver(result, json_file, html)
