@@ -95,7 +95,8 @@ def value(
         columns = _Columns.of(data, label=label, task=task, party=party or [], each=each, id_column=id_column)
         result = columns.value(
             bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
-            precision=precision, seed=seed, statistics=statistics, protocol=protocol, executor=executor, progress=progress,
+            precision=precision, seed=seed, statistics=statistics, protocol=protocol,
+            executor=executor, progress=progress,
             **{key: item for key, item in options.items() if item is not None},
         )  # fmt: skip
     deliver(result, json_file, html)

@@ -137,20 +137,43 @@ def pack(columns: Sequence[Codes]) -> Codes:
     """One dense code per distinct tuple of the columns, numbered in lexicographic order.
 
     Packs into 64-bit keys and re-numbers whenever the next column would overflow, so any
-    number of columns works.
+    number of columns works. Linear in the rows while the key range is of their size.
     """
-    first, *rest = columns
-    key = np.unique(first, return_inverse=True)[1].astype(np.int64)
-    size = int(key.max()) + 1 if len(key) else 1
-    for column in rest:
-        inverse = np.unique(column, return_inverse=True)[1].astype(np.int64)
-        width = int(inverse.max()) + 1 if len(inverse) else 1
-        if size > (2**62) // max(width, 1):
-            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
-            size = int(key.max()) + 1
-        key = key * width + inverse
+    key, size = _shifted(columns[0])
+    for column in columns[1:]:
+        digit, width = _shifted(column)
+        if size > _KEY_LIMIT // width:
+            key, size = _dense(key, size)
+        if size > _KEY_LIMIT // width:
+            digit, width = _dense(digit, width)
+        key = key * width + digit
         size *= width
-    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+    return _dense(key, size)[0]
+
+
+_KEY_LIMIT = 2**62
+
+
+def _shifted(column: Codes) -> tuple[Codes, int]:
+    """The column as 0 .. size-1; re-numbered first when its range is out of proportion."""
+    column = np.asarray(column, dtype=np.int64)
+    if len(column) == 0:
+        return column, 1
+    low, high = int(column.min()), int(column.max())
+    if high - low >= 2**40:
+        return _dense(column, high - low + 1)
+    return column - low, high - low + 1
+
+
+def _dense(key: Codes, size: int) -> tuple[Codes, int]:
+    """The key's distinct values as 0, 1, … in their order, and how many there are."""
+    if size <= 4 * len(key) + 1024:
+        present = np.zeros(size, dtype=np.int64)
+        present[key] = 1
+        rank = np.cumsum(present)
+        return rank[key] - 1, max(int(rank[-1]), 1)
+    values, inverse = np.unique(key, return_inverse=True)
+    return inverse.astype(np.int64), max(len(values), 1)
 
 
 def _column(who: str, codes: Codes, n: int) -> Codes:
