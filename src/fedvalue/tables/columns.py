@@ -1,0 +1,220 @@
+"""Whatever a user holds as a table, brought into two plain forms of column.
+
+A `NumberColumn` holds numbers (also booleans, dates, times and decimals, which are numbers on a
+scale); a `TextColumn` holds categories. Missing values (None, NaN, NaT, null) are marked and never
+hidden; infinite values and nested types are refused here, by name, so that no later step meets them.
+
+Rows are matched by position. A pandas index is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberColumn:
+    """A column of finite numbers.
+
+    Args:
+        name: The column.
+        values: Integers or floats, shape (n_samples,). What stands at a missing place means nothing.
+        missing: True where the value is missing, shape (n_samples,).
+        categorical: The numbers are names (a pandas Categorical, an Arrow dictionary): never binned.
+        unit: "us" for dates and times, as microseconds (since 1970, UTC where a zone is known).
+    """
+
+    name: str
+    values: NDArray[Any] = field(repr=False)
+    missing: NDArray[np.bool_] = field(repr=False)
+    categorical: bool = False
+    unit: str = ""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def present(self) -> NDArray[Any]:
+        """The values that are there."""
+        return self.values[~self.missing] if self.missing.any() else self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextColumn:
+    """A column of categories.
+
+    Args:
+        name: The column.
+        index: Place in `categories` per sample, -1 where missing, shape (n_samples,).
+        categories: The distinct values as an Arrow array of text, in code point order.
+    """
+
+    name: str
+    index: NDArray[np.int64] = field(repr=False)
+    categories: Any = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """True where the value is missing."""
+        return np.asarray(self.index < 0)
+
+
+Column: TypeAlias = NumberColumn | TextColumn
+
+
+def columns_of(X: object, *, name: str) -> dict[str, Column]:
+    """The columns of a table, in order.
+
+    Args:
+        X: A NumPy array (1-D: one column; 2-D: columns "0", "1", ...; structured: its fields), a
+            pandas or Polars frame or series, an Arrow table or anything with the Arrow PyCapsule
+            interface, a dict of columns, or a flat list.
+        name: Whose table it is, for messages; also the name of a single unnamed column.
+
+    Raises:
+        InputError: Not a table, no columns, columns of different lengths, two columns of one name,
+            an infinite value, or a type that is neither number nor category.
+    """
+    columns: dict[str, Column] = {}
+    for key, data in _parts(X, name):
+        column = column_of(data, name=key)
+        if key in columns:
+            raise InputError(f"{name}: expected distinct column names, got {key!r} twice")
+        columns[key] = column
+    if not columns:
+        raise InputError(f"{name}: expected at least one column, got none")
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        sizes = ", ".join(f"{key!r} has {len(column)}" for key, column in columns.items())
+        raise InputError(f"{name}: expected columns of one length, got different ones: {sizes}")
+    return columns
+
+
+def column_of(data: object, *, name: str) -> Column:
+    """One column from an array, series, Arrow array or flat list.
+
+    Raises:
+        InputError: It is not one-dimensional, or holds what `columns_of` refuses.
+    """
+    if _is_pandas(data):
+        data = _pandas_values(data)
+    if isinstance(data, np.ndarray):
+        if data.ndim != 1:
+            raise InputError(f"column {name!r}: expected one dimension, got {data.ndim}")
+        return _from_numpy(data, name)
+    return _from_arrow_like(data, name)
+
+
+def number_column(
+    values: NDArray[Any],
+    missing: NDArray[np.bool_],
+    *,
+    name: str,
+    categorical: bool = False,
+    unit: str = "",
+) -> NumberColumn:
+    """A number column, with NaN counted as missing and infinite values refused."""
+    if values.dtype.kind == "f":
+        if values.dtype.itemsize < 4:
+            values = values.astype(np.float32)
+        finite = np.isfinite(values)
+        if not finite.all():
+            bad = ~finite & ~missing
+            n_infinite = int(np.isinf(values[bad]).sum())
+            if n_infinite:
+                raise InputError(
+                    f"column {name!r}: expected finite numbers, got {n_infinite} infinite values"
+                )
+            missing = missing | bad
+    return NumberColumn(name, values, missing, categorical=categorical, unit=unit)
+
+
+def _parts(X: object, name: str) -> list[tuple[str, object]]:
+    """The table as (name, column data) pairs."""
+    if isinstance(X, Mapping):
+        return [(str(key), data) for key, data in X.items()]
+    if _is_pandas(X):
+        return _pandas_parts(X, name)
+    if isinstance(X, np.ndarray):
+        return _numpy_parts(X, name)
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
+        from fedvalue.tables.arrow_columns import arrow_parts
+
+        return arrow_parts(X, name)
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
+        return [(name, X)]
+    raise InputError(
+        f"{name}: expected a NumPy array, a pandas or Polars frame, an Arrow table or a dict of columns, "
+        f"got {type(X).__name__}"
+    )
+
+
+def _numpy_parts(X: NDArray[Any], name: str) -> list[tuple[str, object]]:
+    if X.dtype.names is not None:
+        return [(key, X[key]) for key in X.dtype.names]
+    if X.ndim == 1:
+        return [(name, X)]
+    if X.ndim == 2:
+        return [(str(k), X[:, k]) for k in range(X.shape[1])]
+    raise InputError(f"{name}: expected an array of one or two dimensions, got {X.ndim}")
+
+
+def _is_pandas(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas"
+
+
+def _pandas_parts(X: Any, name: str) -> list[tuple[str, object]]:
+    if getattr(X, "ndim", 0) == 2:
+        return [(str(key), X.iloc[:, k]) for k, key in enumerate(X.columns)]
+    if getattr(X, "ndim", 0) == 1:
+        return [(name if X.name is None else str(X.name), X)]
+    raise InputError(f"{name}: expected a pandas frame or series, got {type(X).__name__}")
+
+
+def _pandas_values(series: Any) -> object:
+    """A pandas series as a NumPy array where it is one; Arrow reads the others."""
+    if isinstance(getattr(series, "dtype", None), np.dtype):
+        return series.to_numpy()
+    return series
+
+
+def _from_numpy(data: NDArray[Any], name: str) -> Column:
+    missing = np.zeros(len(data), dtype=np.bool_)
+    if isinstance(data, np.ma.MaskedArray):
+        missing |= np.ma.getmaskarray(data)
+        data = data.data
+    kind = data.dtype.kind
+    if kind == "b":
+        return NumberColumn(name, data.astype(np.int64), missing)
+    if kind in "iuf":
+        if data.dtype.itemsize > 8:
+            data = data.astype(np.float64)
+        return number_column(data, missing, name=name)
+    if kind in "Mm":
+        absent = np.isnat(data)
+        target = "datetime64[us]" if kind == "M" else "timedelta64[us]"
+        return NumberColumn(name, data.astype(target).astype(np.int64), missing | absent, unit="us")
+    if kind == "c":
+        raise InputError(f"column {name!r}: expected numbers or categories, got complex numbers")
+    if missing.any():
+        data = np.where(missing, None, data.astype(object))
+    elif kind not in "OUS":
+        data = data.astype(object)
+    return _from_arrow_like(data, name)
+
+
+def _from_arrow_like(data: object, name: str) -> Column:
+    from fedvalue.tables.arrow_columns import arrow_column, as_arrow_array
+
+    return arrow_column(as_arrow_array(data, name), name)
