@@ -1,0 +1,48 @@
+"""A small consortium for tests: identities, cards and a manifest that everybody signed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import cache
+from typing import Any
+
+from fedvalue import __version__
+from fedvalue.crypto.identity import Identity, create_identity
+from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest
+
+NOW = dt.datetime(2030, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
+ROLES = {"compute": "compute", "validate": "validate", "bank": "task", "telco": "data", "shop": "data"}
+
+
+@cache
+def identity(name: str, role: str | None = None, consortium: str = "alpha") -> Identity:
+    return create_identity(consortium, role or ROLES[name], name, now=NOW)
+
+
+def identities() -> dict[str, Identity]:
+    return {name: identity(name) for name in ROLES}
+
+
+def manifest(**terms: Any) -> Manifest:
+    participants = tuple(
+        Participant.from_card(one.card, "127.0.0.1:7001" if one.card.role in ("compute", "validate") else "")
+        for one in identities().values()
+    )
+    defaults: dict[str, Any] = {
+        "consortium": "alpha",
+        "purpose": "What is the data of telco and shop worth to the bank's risk model?",
+        "nonce": bytes(range(16)),
+        "created": NOW,
+        "expires": NOW + dt.timedelta(days=7),
+        "participants": participants,
+        "n_samples": 1000,
+        "code_version": __version__,
+    }
+    return Manifest(**(defaults | terms))
+
+
+def signed(**terms: Any) -> SignedManifest:
+    result = SignedManifest(manifest(**terms))
+    for one in identities().values():
+        result = result.signed_by(one)
+    return result
