@@ -1,0 +1,61 @@
+"""Envelopes to bytes and back. The only decoder of bytes that come from outside.
+
+Layout: the three bytes `FV` and version, then MessagePack. Sizes are checked before decoding and in
+the types, nesting is bounded by the types: whatever the bytes are, the outcome is an Envelope or a
+RemoteProtocolError, and memory stays within a small multiple of the input.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fedvalue.errors import LocalProtocolError, RemoteProtocolError
+from fedvalue.protocol.messages import Envelope
+
+VERSION = 1
+MAGIC = b"FV"
+MAX_MESSAGE_BYTES = 9 * 1024 * 1024
+"""Two 4 MiB payloads (tokens and authenticators) and their frame."""
+
+_HEAD = MAGIC + bytes([VERSION])
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Envelope)
+
+
+def encode(envelope: Envelope) -> bytes:
+    """The envelope as bytes.
+
+    Raises:
+        LocalProtocolError: It is larger than any receiver accepts.
+    """
+    data = _HEAD + _encoder.encode(envelope)
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise LocalProtocolError(
+            f"message of {len(data)} bytes exceeds the limit of {MAX_MESSAGE_BYTES}", code="E_SIZE"
+        )
+    return data
+
+
+def decode(data: bytes | bytearray | memoryview) -> Envelope:
+    """The envelope in `data`.
+
+    Raises:
+        RemoteProtocolError: Too long (E_SIZE), another version (E_VERSION), or not an envelope
+            (E_MALFORMED).
+    """
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise RemoteProtocolError(
+            f"message of {len(data)} bytes exceeds the limit of {MAX_MESSAGE_BYTES}", code="E_SIZE"
+        )
+    view = memoryview(data)
+    if len(view) < len(_HEAD) or view[:2] != MAGIC:
+        raise RemoteProtocolError("not a FedValue message", code="E_MALFORMED")
+    if view[2] != VERSION:
+        raise RemoteProtocolError(
+            f"message of version {view[2]}, this side speaks {VERSION}", code="E_VERSION"
+        )
+    try:
+        return _decoder.decode(view[len(_HEAD) :])
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
+        # The decoder's own text names a field and a type, never the content.
+        raise RemoteProtocolError(f"malformed message: {type(error).__name__}", code="E_MALFORMED") from error

@@ -1,0 +1,46 @@
+"""The codes with which a protocol run can fail, each with its meaning. Codes are never reused."""
+
+from __future__ import annotations
+
+from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+
+CHECKS: dict[str, str] = {
+    "E_AUTH": "the validation server found a token that not every party had sent (H2)",
+    "E_COUNT": "the two servers report different cardinalities for a query",
+    "E_CONFIRM": "a party does not hold the same key, or saw other keys than we did",
+    "E_EQUIVOCATION": "a server told two parties different things",
+    "E_FLOOR": "a cardinality is below the number of adversarial samples, or not a multiple of q",
+    "E_GROUP": "the validation server found incomplete groups of encryption ids",
+    "E_MARGINAL": "counts do not add up to a party's own marginals, or coalitions contradict each other",
+    "E_MIRROR": "the two servers' results differ",
+    "E_POPULATION": "the parties do not hold the same sample ids",
+    "E_REPLAY": "a result belongs to another run",
+    "E_SEAL": "a sealed share or key does not open",
+    "E_SIGNATURE": "a signature does not fit the pinned key",
+    "E_TOTAL": "counts do not add up to the number of samples",
+}
+"""A check failed although every message was well formed: VerificationError."""
+
+BREACHES: dict[str, str] = {
+    "E_CONFLICT": "a second, different message in the place of one already accepted",
+    "E_DECLARED": "an upload does not fit what was declared or agreed",
+    "E_DIGEST": "data does not fit its digest; the message is refused and may be sent again",
+    "E_MALFORMED": "bytes that are not a message",
+    "E_QUERY": "a query that this run does not have",
+    "E_RANGE": "a row's masks do not cancel: the parties' ids or ranges differ",
+    "E_RUN": "a message for another run or another recipient",
+    "E_SENDER": "a message from somebody who may not send it",
+    "E_SIZE": "a message larger than the limit",
+    "E_STATE": "a message that is not legal now",
+    "E_VERSION": "a message of another version",
+}
+"""A peer broke the protocol: RemoteProtocolError."""
+
+RECOVERABLE = frozenset({"E_DIGEST"})
+"""Refusals that leave the run as it was: the sender may send the same message again, intact."""
+
+
+def peer_failure(sender: str, code: str) -> FedValueError:
+    """The error of a run that a peer has ended."""
+    kind = VerificationError if code in CHECKS else RemoteProtocolError
+    return kind(f"{sender!r} has ended the run", code=code)

@@ -1,0 +1,77 @@
+"""What a run gives: the servers' answer under policy `valuation`, and a party's view of it.
+
+The protocol is below the valuation: how numbers are computed from counts is a function that the
+caller passes (`Valuer`). It must be deterministic and must not depend on the names of codes or the
+order of rows, because the two servers see different labels in different orders and their answers
+are compared to 1e-9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fedvalue.information.contingency import JointCounts
+
+TOLERANCE = 1e-9
+"""Largest difference between the two servers' numbers: they add in different orders."""
+
+Fields: TypeAlias = dict[str, Any]
+"""JSON-like data: numbers, text, None, lists and dicts of these."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a valuer makes of the joint counts.
+
+    Args:
+        public: For every party: `total` and what describes the computation.
+        task: For the task party alone.
+        shares: One per data party in the order of the counts' columns: for that party and the task party.
+    """
+
+    public: Fields
+    task: Fields
+    shares: tuple[Fields, ...]
+
+
+Valuer: TypeAlias = Callable[[JointCounts], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one party has at the end of a successful run.
+
+    Args:
+        counts: The joint table: every party under `single` and `paper`, the task party under
+            `mirror` with policy `counts`, None otherwise.
+        public: The public part of the answer (policy `valuation`).
+        task: The task party's part, for the task party.
+        shares: By party name: its own share for a data party, all of them for the task party.
+        order: For the task party, the names of the data parties in the servers' order of columns,
+            for fields of `task` that are indexed by column.
+    """
+
+    counts: JointCounts | None = None
+    public: Fields = field(default_factory=dict)
+    task: Fields = field(default_factory=dict)
+    shares: Mapping[str, Fields] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+
+
+def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
+    """Whether two JSON-like trees are equal, numbers with a fraction to within `tolerance`."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= tolerance
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_numbers(a[key], b[key], tolerance) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same_numbers(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and bool(a == b)
