@@ -84,20 +84,15 @@ def arrow_column(array: Any, name: str) -> Column:
         return arrow_column(_storage(array), name)
     if pa.types.is_dictionary(kind):
         return _dictionary(array, name)
-    if pa.types.is_null(kind):
-        n = len(array)
-        return TextColumn(name, np.full(n, -1, dtype=np.int64), pa.array([], pa.large_string()))
-    if pa.types.is_boolean(kind):
-        return _numbers(array.cast(pa.int64()), name)
+    if pa.types.is_null(kind) or _is_text(kind):
+        return _text(array, name)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _numbers(array, name)
-    if pa.types.is_decimal(kind):
-        return _numbers(array.cast(pa.float64()), name)
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        return _numbers(_microseconds(array, name), name, unit="us")
-    if _is_text(kind):
-        return _text(array, name)
-    raise InputError(f"column {name!r}: expected numbers or categories, got the type {kind}")
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return _numbers(array.cast(pa.int64() if pa.types.is_boolean(kind) else pa.float64()), name)
+    if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
+        raise InputError(f"column {name!r}: expected numbers or categories, got the type {kind}")
+    return _numbers(_microseconds(array, name), name, unit="us")
 
 
 def _is_text(kind: Any) -> bool:
@@ -153,8 +148,6 @@ def _microseconds(array: Any, name: str) -> Any:
 def _dictionary(array: Any, name: str) -> Column:
     """Categories that come with their dictionary."""
     value_type = array.type.value_type
-    if _is_text(value_type) or pa.types.is_null(value_type):
-        return _text(array.cast(value_type), name)
     plain = arrow_column(array.cast(value_type), name)
     if isinstance(plain, TextColumn):
         return plain
@@ -184,7 +177,7 @@ def _text(array: Any, name: str) -> TextColumn:
 def _as_utf8(array: Any) -> Any:
     """Text of any layout as plain text; bytes in hexadecimal, so that any bytes are a category."""
     kind = array.type
-    if pa.types.is_string_view(kind):
+    if pa.types.is_string_view(kind) or pa.types.is_null(kind):
         return array.cast(pa.large_string())
     values = [None if item is None else "0x" + item.hex() for item in array.to_pylist()]
     return pa.array(values, pa.large_string())

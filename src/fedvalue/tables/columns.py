@@ -208,7 +208,8 @@ def _from_numpy(data: NDArray[Any], name: str) -> Column:
     if kind == "c":
         raise InputError(f"column {name!r}: expected numbers or categories, got complex numbers")
     if missing.any():
-        data = np.where(missing, None, data.astype(object))
+        data = data.astype(object)
+        data[missing] = None
     elif kind not in "OUS":
         data = data.astype(object)
     return _from_arrow_like(data, name)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.tables.coding import ColumnCoding
 from fedvalue.tables.columns import Column, NumberColumn, TextColumn, column_of, columns_of
-from fedvalue.tables.discretise import Binning, ColumnCoding, check_binning, check_bins, fit, fit_summary
+from fedvalue.tables.discretise import Binning, check_binning, check_bins, fit, fit_summary
 from fedvalue.tables.pca import Components, fit_components
 from fedvalue.tables.summary import Summary
 

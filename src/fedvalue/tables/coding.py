@@ -1,0 +1,188 @@
+"""A fitted coding: what turns a column into codes, the same for every chunk, later row or other file.
+
+Rows that come after the fit: a number outside the fitted range falls into the first or last bin. A
+new category, a new kept number or the first missing value gets a new code after the known ones
+(`extended`), so the codes given earlier stay what they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.tables.columns import Column, NumberColumn, TextColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes
+
+Kind = Literal["text", "values", "bins"]
+
+
+@dataclass(frozen=True)
+class ColumnCoding:
+    """How one column becomes codes. Frozen, and exact in JSON.
+
+    Args:
+        name: The column.
+        kind: "text" or "values": `categories` lists what has a code. "bins": `edges` does.
+        categories: Code k stands for categories[k]; None is the missing value.
+        edges: Inner edges of the bins, rising; bin k holds edges[k-1] < x <= edges[k].
+        lowest, highest: The range that the bins were fitted on.
+        missing: Bins only: missing values have the code after the last bin.
+        limit: "values" only: the largest number of kept values, or None for no limit.
+        unit: "us" for dates and times.
+    """
+
+    name: str
+    kind: Kind
+    categories: tuple[str | int | float | None, ...] = ()
+    edges: tuple[float, ...] = ()
+    lowest: float | None = None
+    highest: float | None = None
+    missing: bool = False
+    limit: int | None = None
+    unit: str = ""
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the code range."""
+        if self.kind == "bins":
+            return len(self.edges) + 1 + self.missing
+        return len(self.categories)
+
+    @cached_property
+    def _place(self) -> dict[str | int | float | None, int]:
+        return {item: k for k, item in enumerate(self.categories)}
+
+    def codes(self, column: Column) -> Codes:
+        """The code of every sample.
+
+        Raises:
+            InputError: The column holds a category, a kept number or a missing value that this
+                coding has not seen (see `extended`), or is of another type.
+        """
+        self._check_type(column)
+        if self.kind == "bins":
+            assert isinstance(column, NumberColumn)
+            return self._bin_codes(column)
+        if isinstance(column, NumberColumn):
+            codes = self._value_codes(column)
+            if codes is not None:
+                return codes
+        index, items = _distinct(column)
+        lookup = [self._place.get(item, -1) for item in items]
+        n_unseen = lookup.count(-1)
+        if n_unseen:
+            raise InputError(
+                f"column {self.name!r}: {n_unseen} values are not among the {self.n_codes} known"
+            )
+        return np.array(lookup, dtype=np.int64)[index]
+
+    def extended(self, column: Column) -> ColumnCoding:
+        """This coding with new codes, after the known ones, for what is new in `column`.
+
+        Raises:
+            InputError: Another type of column, or more distinct numbers than are kept one by one.
+        """
+        self._check_type(column)
+        if self.kind == "bins":
+            return replace(self, missing=True) if not self.missing and column.missing.any() else self
+        _, items = _distinct(column)
+        new = [item for item in items if item not in self._place]
+        if not new:
+            return self
+        coding = replace(self, categories=(*self.categories, *new))
+        n_kept = sum(item is not None for item in coding.categories)
+        if self.limit is not None and n_kept > self.limit:
+            raise InputError(
+                f"column {self.name!r}: expected at most {self.limit} distinct numbers, as when it was "
+                f"first coded, got {n_kept}: code the whole data anew"
+            )
+        return coding
+
+    def to_dict(self) -> dict[str, Any]:
+        """This coding as JSON-ready data. Floats keep every bit."""
+        return {
+            "name": self.name, "kind": self.kind, "categories": list(self.categories),
+            "edges": list(self.edges), "lowest": self.lowest, "highest": self.highest,
+            "missing": self.missing, "limit": self.limit, "unit": self.unit,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ColumnCoding:
+        """The coding that `to_dict` wrote.
+
+        Raises:
+            InputError: The data is no coding.
+        """
+        try:
+            parts = {**data, "categories": tuple(data["categories"]), "edges": tuple(data["edges"])}
+            return cls(**parts)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"expected the coding of a column, got something else ({error})") from error
+
+    def _check_type(self, column: Column) -> None:
+        if bool(column.missing.all()):
+            return  # says nothing about the type
+        if self.categories == (None,):
+            raise InputError(f"column {self.name!r} had no values when it was coded: code the data anew")
+        is_text = isinstance(column, TextColumn)
+        if is_text != (self.kind == "text"):
+            expected, got = ("text", "numbers") if self.kind == "text" else ("numbers", "text")
+            raise InputError(f"column {self.name!r}: expected {expected}, got {got}")
+        if isinstance(column, NumberColumn) and column.unit != self.unit:
+            expected, got = ("numbers", "dates") if column.unit else ("dates", "numbers")
+            raise InputError(f"column {self.name!r}: expected {expected}, got {got}")
+
+    @cached_property
+    def _sorted_numbers(self) -> tuple[NDArray[Any], Codes]:
+        """The kept numbers in rising order, and the code of each."""
+        known = sorted((item, k) for k, item in enumerate(self.categories) if item is not None)
+        numbers, codes = zip(*known, strict=True) if known else ((), ())
+        return np.array(numbers), np.array(codes, dtype=np.int64)
+
+    def _value_codes(self, column: NumberColumn) -> Codes | None:
+        """The codes of kept numbers without sorting the samples, or None where one is not known."""
+        numbers, known = self._sorted_numbers
+        if not len(numbers):
+            return None
+        place = np.minimum(np.searchsorted(numbers, column.values), len(numbers) - 1)
+        if not ((numbers[place] == column.values) | column.missing).all():
+            return None
+        codes = known[place]
+        if column.missing.any():
+            if None not in self._place:
+                return None
+            codes[column.missing] = self._place[None]
+        return codes
+
+    def _bin_codes(self, column: NumberColumn) -> Codes:
+        codes = np.searchsorted(np.array(self.edges), column.values, side="left").astype(np.int64)
+        if column.missing.any():
+            if not self.missing:
+                raise InputError(f"column {self.name!r}: expected no missing values, got some")
+            codes[column.missing] = len(self.edges) + 1
+        return codes
+
+
+def _distinct(column: Column) -> tuple[NDArray[np.int64], list[str | int | float | None]]:
+    """Per sample the place among the distinct items, and these; None, for missing, comes last."""
+    if isinstance(column, TextColumn):
+        items: list[str | int | float | None] = column.categories.to_pylist()
+        index = column.index
+    else:
+        distinct, inverse = np.unique(column.present(), return_inverse=True)
+        items = distinct.tolist()
+        index = np.full(len(column), -1, dtype=np.int64)
+        index[~column.missing] = inverse
+    missing = index < 0
+    if missing.any():
+        index = np.where(missing, len(items), index)
+        items = [*items, None]
+    return index, items

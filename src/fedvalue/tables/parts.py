@@ -1,0 +1,282 @@
+"""The files behind a source: found, looked at, and read one by one.
+
+Every file of a folder must have the wanted columns, and a column has one type in all of them, which
+is decided before a row is counted. A `Part` can be sent to another process.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedvalue.errors import InputError
+from fedvalue.tables import csv_files, database
+
+Source: TypeAlias = str | os.PathLike[str]
+Format = Literal["csv", "parquet", "arrow", "database"]
+
+BATCH_ROWS = 1 << 17
+"""Rows per batch: a megabyte per column, so that a batch fits the cache of a core."""
+
+_FORMATS: dict[str, Format] = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
+_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file (or query) of a source, readable by itself and in another process.
+
+    Args:
+        path: The file, or the database URI.
+        format: How to read it.
+        schema: The wanted columns and their types, the same for all parts of a source.
+        constants: Values of columns that the folder's name gives (`key=value`).
+    """
+
+    path: str = field(repr=False)
+    format: Format
+    schema: Any
+    constants: tuple[tuple[str, str], ...] = ()
+
+    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
+        """Record batches of at most `batch_rows` rows with the columns of `schema`.
+
+        Raises:
+            InputError: The file cannot be read, or has changed since it was looked at.
+        """
+        for batch in _raw_batches(self, batch_rows):
+            whole = _conform(batch, self)
+            for start in range(0, whole.num_rows, batch_rows):
+                yield whole.slice(start, batch_rows)
+
+
+def open_parts(
+    source: Source, columns: Sequence[str] | None = None, *, text_columns: Collection[str] = ()
+) -> list[Part]:
+    """The files of a source, looked at but not read (a CSV is, to learn its types).
+
+    Raises:
+        InputError: As in `read_table`; a file of a folder that lacks a column is named.
+    """
+    found = find(source)
+    wanted = tuple(columns) if columns is not None else names_of(found[0])
+    _check_distinct(wanted, "the wanted columns")
+    for part in found:
+        _check_columns(wanted, names_of(part), shown(part.path))
+    schema = _common_schema(found, wanted, text_columns)
+    return [Part(part.path, part.format, schema, part.constants) for part in found]
+
+
+def find(source: Source) -> list[Part]:
+    """The files behind a source, in the order of their paths, without a schema yet."""
+    if database.is_database(source):
+        return [Part(str(source), "database", None)]
+    path = Path(source)
+    if path.is_dir():
+        return _find_in(path)
+    if not path.exists():
+        raise InputError(f"{path}: expected a file, a folder or a database URI, got nothing there")
+    return [Part(str(path), _format(path), None)]
+
+
+def _find_in(folder: Path) -> list[Part]:
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
+        and _suffix(path) in _FORMATS
+    )
+    formats = sorted({_format(path) for path in files})
+    if len(formats) != 1:
+        got = " and ".join(formats) if formats else "none"
+        raise InputError(
+            f"{folder}: expected a folder with files of one kind (Parquet, CSV or Arrow), got {got}"
+        )
+    return [Part(str(path), formats[0], None, _partition(path, folder)) for path in files]
+
+
+def _partition(path: Path, folder: Path) -> tuple[tuple[str, str], ...]:
+    steps = path.relative_to(folder).parts[:-1]
+    return tuple((key, value) for key, mark, value in (step.partition("=") for step in steps) if mark)
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in _COMPRESSED else suffix
+
+
+def _format(path: Path) -> Format:
+    known = _FORMATS.get(_suffix(path))
+    if known is not None:
+        return known
+    try:
+        with path.open("rb") as file:
+            magic = file.read(6)
+    except OSError as error:
+        raise InputError(f"{path}: expected a readable file, got {error.strerror}") from error
+    if magic.startswith(b"PAR1"):
+        return "parquet"
+    if magic == b"ARROW1":
+        return "arrow"
+    raise InputError(f"{path}: expected a file named .csv, .parquet, .arrow or .feather, got {path.name!r}")
+
+
+def names_of(part: Part) -> tuple[str, ...]:
+    """The columns of one file or query, those of its folder's name included."""
+    if part.format == "csv":
+        names, _ = csv_files.csv_header(part.path)
+    else:
+        names = tuple(_file_schema(part).names)
+    names = (*names, *(key for key, _ in part.constants if key not in names))
+    _check_distinct(names, shown(part.path))
+    return names
+
+
+def _file_schema(part: Part) -> Any:
+    try:
+        if part.format == "parquet":
+            return pq.read_schema(part.path)
+        if part.format == "database":
+            return database.database_schema(part.path)
+        with pa.memory_map(part.path) as file:
+            return _open_arrow(file).schema
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(part, error) from error
+
+
+def _common_schema(parts: list[Part], wanted: tuple[str, ...], text_columns: Collection[str]) -> Any:
+    """One type per wanted column that fits all parts."""
+    schemas = []
+    if parts[0].format == "csv":
+        inside = [[name for name in wanted if name not in dict(part.constants)] for part in parts]
+        types = csv_files.common_types(
+            [
+                csv_files.csv_types(part.path, names, text_columns)
+                for part, names in zip(parts, inside, strict=True)
+            ]
+        )
+        schemas.append(pa.schema(list(types.items())))
+    else:
+        for part in parts:
+            schema = _file_schema(part)
+            schemas.append(pa.schema([schema.field(name) for name in wanted if name in schema.names]))
+    keys = {key for part in parts for key, _ in part.constants}
+    given = pa.schema([(key, _constant_type(parts, key)) for key in keys])
+    try:
+        merged = reduce(_merged, [*schemas, given])
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{shown(parts[0].path)} and the files beside it: expected one type per column, got {error}"
+        ) from error
+    return pa.schema([_as_text(merged.field(name), text_columns) for name in wanted])
+
+
+def _merged(a: Any, b: Any) -> Any:
+    return a if a.equals(b) else pa.unify_schemas([a, b], promote_options="permissive")
+
+
+def _constant_type(parts: list[Part], key: str) -> Any:
+    values = [value for part in parts for name, value in part.constants if name == key]
+    return pa.int64() if all(value.lstrip("-").isdigit() for value in values) else pa.string()
+
+
+def _as_text(known: Any, text_columns: Collection[str]) -> Any:
+    if known.name in text_columns and not pa.types.is_nested(known.type):
+        return pa.field(known.name, pa.string())
+    return pa.field(known.name, known.type)
+
+
+def _raw_batches(part: Part, batch_rows: int) -> Iterator[Any]:
+    try:
+        if part.format == "csv":
+            names = [name for name in part.schema.names if name not in dict(part.constants)]
+            types = {name: part.schema.field(name).type for name in names}
+            yield from csv_files.csv_batches(part.path, names, types)
+        elif part.format == "database":
+            yield from database.database_batches(part.path, part.schema.names)
+        elif part.format == "parquet":
+            with pq.ParquetFile(part.path, pre_buffer=False) as file:
+                inside = [name for name in part.schema.names if name in file.schema_arrow.names]
+                yield from file.iter_batches(batch_size=batch_rows, columns=inside)
+        else:
+            with pa.memory_map(part.path) as file:
+                yield from _arrow_batches(file)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(part, error) from error
+
+
+def _open_arrow(file: Any) -> Any:
+    """An Arrow file (also Feather), or else a stream."""
+    try:
+        return pa.ipc.open_file(file)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        return pa.ipc.open_stream(file)
+
+
+def _arrow_batches(file: Any) -> Iterator[Any]:
+    reader = _open_arrow(file)
+    if hasattr(reader, "num_record_batches"):
+        for k in range(reader.num_record_batches):
+            yield reader.get_batch(k)
+    else:
+        yield from reader
+
+
+def _conform(batch: Any, part: Part) -> Any:
+    """The batch with the wanted columns in order and in their types."""
+    constants = dict(part.constants)
+    arrays = []
+    for wanted in part.schema:
+        if wanted.name in batch.schema.names:
+            array = batch.column(wanted.name)
+        else:
+            array = pa.array([constants[wanted.name]] * batch.num_rows, pa.string())
+        arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=part.schema)
+
+
+def _check_columns(wanted: Sequence[str], available: Sequence[str], where: str) -> None:
+    for name in wanted:
+        if name in available:
+            continue
+        close = difflib.get_close_matches(name, available, n=3, cutoff=0.6)
+        shown = ", ".join(repr(item) for item in close or available[:10])
+        hint = "close to it are" if close else "there are"
+        more = "" if close or len(available) <= 10 else f" and {len(available) - 10} more"
+        raise InputError(f"{where}: expected a column {name!r}, got none; {hint} {shown}{more}")
+
+
+def _check_distinct(names: Sequence[str], where: str) -> None:
+    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    if repeated:
+        raise InputError(f"{where}: expected distinct column names, got {repeated} more than once")
+
+
+def shown(source: Source) -> str:
+    """The source as messages may show it: no password."""
+    return (
+        database.public_name(source)
+        if isinstance(source, str) and database.is_database(source)
+        else str(source)
+    )
+
+
+def _unreadable(part: Part, error: Exception) -> InputError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
+    kind = {"csv": "a CSV file", "parquet": "a Parquet file", "arrow": "an Arrow file"}.get(
+        part.format, "rows"
+    )
+    return InputError(f"{shown(part.path)}: expected {kind}, got {reason}")
