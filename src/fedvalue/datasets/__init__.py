@@ -1,1 +1,40 @@
-"""The paper's data sets, vertical splitters and synthetic data."""
+"""The paper's data sets, vertical splits of them, and synthetic tables.
+
+`fedvalue.datasets.load("wine")` finds a data set on this machine and checks it; nothing is downloaded
+unless asked for.
+"""
+
+from __future__ import annotations
+
+from fedvalue.datasets.catalogue import CATALOGUE, Entry
+from fedvalue.datasets.dataset import Dataset, load
+from fedvalue.datasets.discrete import feature_codes, label_codes
+from fedvalue.datasets.split import (
+    VerticalSplit,
+    correlation_split,
+    importance_split,
+    label_information,
+    random_split,
+    split_among,
+)
+from fedvalue.datasets.synthetic import synthetic
+
+NAMES = tuple(CATALOGUE)
+"""The six data sets in the order of the paper's Table 1."""
+
+__all__ = [
+    "CATALOGUE",
+    "NAMES",
+    "Dataset",
+    "Entry",
+    "VerticalSplit",
+    "correlation_split",
+    "feature_codes",
+    "importance_split",
+    "label_codes",
+    "label_information",
+    "load",
+    "random_split",
+    "split_among",
+    "synthetic",
+]

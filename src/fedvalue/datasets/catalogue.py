@@ -1,0 +1,148 @@
+"""The six data sets of the paper's experiments: sizes, origin, licence, fingerprints.
+
+Only facts live here; `locate` finds the files and `parse` reads them. None of the data is shipped
+with FedValue. CC BY 4.0 asks for attribution, so `origin` travels with every loaded data set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedvalue.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known about one data set before it is read.
+
+    Args:
+        name: Name in the paper, in lower case.
+        n_samples: Rows (paper, Table 1).
+        n_features: Feature columns (paper, Table 1).
+        n_labels: Distinct labels (paper, Table 1).
+        row: What one row is.
+        origin: Whom to attribute it to.
+        licence: Under what terms it may be used, as far as that is known.
+        fingerprint: SHA-256 over the values and labels (`parse.fingerprint`), whatever file they came from.
+        file_sha256: SHA-256 of `<name>.csv` in the common layout.
+        urls: Where `--download` fetches it; empty when it may not be fetched automatically.
+        by_hand: How a person gets it, where no download is offered.
+        categorical: All features are categories already, so nothing is binned.
+    """
+
+    name: str
+    n_samples: int
+    n_features: int
+    n_labels: int
+    row: str
+    origin: str
+    licence: str
+    fingerprint: str
+    file_sha256: str
+    urls: tuple[str, ...] = ()
+    by_hand: str = ""
+    categorical: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file in the common layout: id, features, label."""
+        return f"{self.name}.csv"
+
+
+_CC_BY = "CC BY 4.0 (as public repositories quote the UCI page)"
+_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+CATALOGUE: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            name="wine",
+            n_samples=178,
+            n_features=13,
+            n_labels=3,
+            row="one wine's chemical analysis",
+            origin="UCI 109, Wine (Aeberhard and Forina), DOI 10.24432/C5PC7J",
+            licence=_CC_BY,
+            fingerprint="29961d9bdf7f06b7eefd499c7d406b1e365c52c41d7f37227433e222483c770f",
+            file_sha256="f56ebf120b573b0c41f7b223a95aff20e94e39e97a9259f76c35f4adbf329b98",
+            urls=(f"{_UCI}/wine/wine.data",),
+        ),
+        Entry(
+            name="parkinsons",
+            n_samples=195,
+            n_features=22,
+            n_labels=2,
+            row="one voice recording",
+            origin="UCI 174, Parkinsons (Little), DOI 10.24432/C59C74",
+            licence=_CC_BY,
+            fingerprint="1c0a1eb77855ed95427449edcd1e841cca529815d58e69cd22ec1d1f562fdf1e",
+            file_sha256="89804102a8be3638a726524a26af69606cfb7b6373a417b63dafa5700e8cce73",
+            urls=(f"{_UCI}/parkinsons/parkinsons.data",),
+        ),
+        Entry(
+            name="spect",
+            n_samples=267,
+            n_features=22,
+            n_labels=2,
+            row="one patient's cardiac SPECT image set",
+            origin="UCI 95, SPECT Heart (Cios, Kurgan, Goodenday)",
+            licence="expected CC BY 4.0, not confirmed",
+            fingerprint="d96f6c597d2fe57816ed36f1643fd11d5d0a951df98360215a7d8850c803fda9",
+            file_sha256="49dd4623d482d1d8549bf53902b02b3c7a604f6ec4d5ccac615a69c0d4ba9b07",
+            urls=(f"{_UCI}/spect/SPECT.train", f"{_UCI}/spect/SPECT.test"),
+            categorical=True,
+        ),
+        Entry(
+            name="breast",
+            n_samples=569,
+            n_features=30,
+            n_labels=2,
+            row="one breast-mass image",
+            origin="UCI 17, Breast Cancer Wisconsin (Diagnostic), DOI 10.24432/C5DW2B",
+            licence=_CC_BY,
+            fingerprint="16ac2cb42d894529bd68049c42f3ffb36950306715e3966987bda2139c5bc7bb",
+            file_sha256="8abd8783461263acee636a1a4cd79119afee33deb2ec8e3e22e268ad057cb1fd",
+            urls=(f"{_UCI}/breast-cancer-wisconsin/wdbc.data",),
+        ),
+        Entry(
+            name="music",
+            n_samples=1000,
+            n_features=57,
+            n_labels=10,
+            row="one 30-second GTZAN track",
+            origin="Kaggle andradaolteanu/gtzan-dataset-music-genre-classification, features_30_sec.csv",
+            licence="none found stated: never redistributed, never downloaded by FedValue",
+            fingerprint="b0f63ae010f3caf9bf3fc6d6422c977b4dcc7d838d2ca513f829be6316d5d73a",
+            file_sha256="aedfc2a5ebddf7560408243d402ebd54fa90a61b5c77f88df7449185fdd19274",
+            by_hand="get features_30_sec.csv yourself from "
+            "https://www.kaggle.com/datasets/andradaolteanu/gtzan-dataset-music-genre-classification, "
+            "put it into a folder under that name and set FEDVALUE_DATA to that folder",
+        ),
+        Entry(
+            name="credit",
+            n_samples=30000,
+            n_features=23,
+            n_labels=2,
+            row="one card holder, Taiwan, 2005",
+            origin="UCI 350, Default of Credit Card Clients (Yeh), DOI 10.24432/C55S3H",
+            licence=_CC_BY,
+            fingerprint="9f4c95598f5ba0cb0b519f1b60728c40ce7b13b7341f45ab8189ab993795590c",
+            file_sha256="e4bccddc26c4ef4bb4c2b1566eab1576fae7dbf305a8dee3341f5bfa09117855",
+            urls=("https://archive.ics.uci.edu/static/public/350/data.csv",),
+        ),
+    )
+}
+
+
+def entry(name: str) -> Entry:
+    """The entry of a data set.
+
+    Raises:
+        InputError: There is no such data set.
+    """
+    try:
+        return CATALOGUE[name]
+    except KeyError:
+        raise InputError(
+            f"unknown data set {name!r}; there are {', '.join(CATALOGUE)}", code="E_DATASET"
+        ) from None

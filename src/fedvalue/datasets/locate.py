@@ -1,0 +1,169 @@
+"""Where a data set is on this machine, and how it gets there.
+
+Search order: the folder named by `FEDVALUE_DATA`, `../shared/data` beside a checkout, the user's
+cache, scikit-learn (Wine and Breast). Downloading is the last resort and happens only when asked
+for. A copy that fails its fingerprint is an error, never skipped in silence: a folder that a user
+named must not be outvoted by another.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedvalue.datasets import parse
+from fedvalue.datasets.catalogue import CATALOGUE, Entry
+from fedvalue.errors import InputError, TransportError
+
+Fetch = Callable[[str], bytes]
+
+_SKLEARN = ("wine", "breast")
+_KAGGLE_MUSIC = "features_30_sec.csv"
+_TIMEOUT_SECONDS = 60
+_SIZE_LIMIT = 64 * 2**20  # twenty times the largest of the files
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a copy was found: a file, or scikit-learn when `path` is None."""
+
+    path: Path | None
+
+    def __str__(self) -> str:
+        return "scikit-learn" if self.path is None else str(self.path)
+
+
+def cache_folder() -> Path:
+    """The user's cache for downloaded data sets."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fedvalue" / "datasets"
+
+
+def folders() -> list[Path]:
+    """The folders to look in, in order."""
+    found = []
+    if named := os.environ.get("FEDVALUE_DATA"):
+        found.append(Path(named))
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        found.append(checkout.parent / "shared" / "data")
+    found.append(cache_folder())
+    return found
+
+
+def find(entry: Entry) -> Place | None:
+    """The first place that has the data set, or None."""
+    names = [entry.file_name] + ([_KAGGLE_MUSIC] if entry.name == "music" else [])
+    for folder in folders():
+        for name in names:
+            if (folder / name).is_file():
+                return Place(folder / name)
+    if entry.name in _SKLEARN and importlib.util.find_spec("sklearn") is not None:
+        return Place(None)
+    return None
+
+
+def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
+    """Read and check a found copy.
+
+    Raises:
+        InputError: The file cannot be read, has another layout, or other values than the paper's set.
+    """
+    if place.path is None:
+        columns = parse.from_sklearn(entry.name)
+    else:
+        try:
+            raw = place.path.read_bytes()
+            columns = (
+                parse.kaggle_music(raw) if place.path.name == _KAGGLE_MUSIC else parse.common_layout(raw)
+            )
+        except OSError as error:
+            raise InputError(f"cannot read {place}: {error.strerror}", code="E_DATASET") from error
+        except (InputError, ValueError) as error:
+            raise InputError(
+                f"{place} is not the {entry.name} data set: {error}", code="E_DATASET"
+            ) from error
+    if verify:
+        _check(entry, columns, str(place))
+    return columns
+
+
+def download(entry: Entry, fetch: Fetch | None = None) -> Place:
+    """Fetch a data set into the user's cache, checked before it is kept.
+
+    Args:
+        entry: What to fetch.
+        fetch: URL -> bytes; the network when None.
+
+    Raises:
+        InputError: The data set may not be fetched automatically, or what came is not it.
+        TransportError: The server could not be reached.
+    """
+    if not entry.urls:
+        raise InputError(f"{entry.name} is not downloaded by FedValue: {entry.by_hand}", code="E_DATASET")
+    try:
+        columns = parse.DOWNLOADED[entry.name]([(fetch or _fetch)(url) for url in entry.urls])
+    except (InputError, ValueError, IndexError) as error:
+        raise InputError(
+            f"what came from {entry.urls[0]} is not the {entry.name} data set: {error}", code="E_DATASET"
+        ) from error
+    _check(entry, columns, entry.urls[0])
+    target = cache_folder() / entry.file_name
+    write_atomically(target, parse.write_common_layout(entry.name, columns))
+    return Place(target)
+
+
+def missing_message(entry: Entry) -> str:
+    """What a user can do about a data set that is nowhere to be found."""
+    how = entry.by_hand or (
+        f"`fedvalue datasets --download {entry.name}` fetches it (licence: {entry.licence}), "
+        f"or set FEDVALUE_DATA to a folder with {entry.file_name}"
+    )
+    if entry.name in _SKLEARN:
+        how += "; scikit-learn also carries it: pip install 'fedvalue[paper]'"
+    return f"the data set {entry.name} is not on this machine: {how}"
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    """Write a file so that a reader sees all of it or nothing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(target)
+
+
+def _check(entry: Entry, columns: parse.Columns, where: str) -> None:
+    found = parse.fingerprint(columns)
+    if found != entry.fingerprint:
+        n, m = columns.values.shape
+        raise InputError(
+            f"{where} is not the {entry.name} data set of the paper: expected {entry.n_samples} rows and "
+            f"{entry.n_features} features with fingerprint {entry.fingerprint[:12]}…, "
+            f"got {n} rows and {m} features with {found[:12]}…",
+            code="E_DATASET",
+        )
+
+
+def _fetch(url: str) -> bytes:
+    import urllib.error
+    import urllib.request
+
+    if not url.startswith("https://"):
+        raise InputError(f"refusing to download from {url}: not https")
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - https checked above
+            raw: bytes = answer.read(_SIZE_LIMIT + 1)
+    except (urllib.error.URLError, OSError) as error:
+        raise TransportError(f"cannot download {url}: {getattr(error, 'reason', error)}") from error
+    if len(raw) > _SIZE_LIMIT:
+        raise InputError(f"{url}: expected at most {_SIZE_LIMIT} bytes")
+    return raw
+
+
+def status() -> list[tuple[Entry, Place | None]]:
+    """Every data set of the paper and where it was found."""
+    return [(entry, find(entry)) for entry in CATALOGUE.values()]
