@@ -355,7 +355,7 @@ def _parse(certificate: bytes) -> x509.Certificate:
         if certificate.lstrip().startswith(b"-----BEGIN"):
             return x509.load_pem_x509_certificate(certificate)
         return x509.load_der_x509_certificate(certificate)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise ConfigError("not an X.509 certificate", code="E_IDENTITY") from None
 
 

@@ -1,0 +1,161 @@
+"""The calling side: one server, reached over mutual TLS, trusted by its pinned certificate alone.
+
+The channel's root store holds exactly one certificate, the server's, so that nobody else can
+answer, whatever authorities the machine trusts. Broken connections are tried again with backoff;
+refusals by the server are raised with their class and code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fedvalue.errors import TransportError
+from fedvalue.transport import network_wire as wire
+from fedvalue.transport.retry import Backoff, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fedvalue.crypto.identity import Identity
+    from fedvalue.protocol.manifest import Manifest, Participant
+
+F = TypeVar("F", bound=wire.Frame)
+
+CALL_SECONDS = 30.0
+"""Deadline of one call. A chunk of 4 MiB passes a line of 1.2 Mbit/s in that time."""
+
+_BUSY = ("E_BUSY", "E_STORAGE")
+"""Refusals that pass with time."""
+
+
+class ServerClient:
+    """Calls one server on behalf of one participant.
+
+    Args:
+        identity: Who calls.
+        server: Whom.
+        manifest: Names the consortium, for the server's TLS name.
+        backoff: Between tries.
+        patience: Seconds for which a broken connection is tried again.
+        address: Another host:port than the manifest's, where a proxy stands between.
+        on_standing: Told every standing that a reply carries, with its receipt.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        server: Participant,
+        manifest: Manifest,
+        *,
+        backoff: Backoff | None = None,
+        patience: float = 60.0,
+        address: str | None = None,
+        on_standing: Callable[[str, wire.Standing], None] | None = None,
+    ) -> None:
+        import grpc
+
+        from fedvalue.crypto.identity import pem_of, tls_name
+
+        self.name = server.name
+        self._backoff = backoff or Backoff()
+        self._patience = patience
+        self._on_standing = on_standing
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=pem_of(server.certificate),
+            private_key=identity.tls_key,
+            certificate_chain=identity.card.pem,
+        )
+        expected = tls_name(manifest.consortium, server.role, server.name)
+        self._grpc = grpc
+        self._channel = grpc.secure_channel(
+            address or server.endpoint,
+            credentials,
+            options=[
+                ("grpc.ssl_target_name_override", expected),
+                ("grpc.max_receive_message_length", wire.MAX_CALL_BYTES),
+                ("grpc.max_send_message_length", 2 * wire.MAX_CALL_BYTES),
+                ("grpc.keepalive_time_ms", 15_000),
+                ("grpc.keepalive_timeout_ms", 5_000),
+                ("grpc.keepalive_permit_without_calls", 0),
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 2_000),
+                ("grpc.enable_retries", 0),
+                # Two participants in one process (tests, a party of two runs) keep their own identity.
+                ("grpc.use_local_subchannel_pool", 1),
+            ],
+        )
+        self._methods: dict[str, Any] = {}
+
+    def submit(self, manifest: bytes) -> wire.Standing:
+        """Make the run known."""
+        return self._standing("Submit", wire.Submit(wire.VERSION, manifest))
+
+    def post(self, run_id: bytes, index: int, body: bytes) -> wire.Standing:
+        """Deliver message number `index`; the same again has no effect."""
+        return self._standing("Post", wire.Post(wire.VERSION, run_id, index, body))
+
+    def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
+        """Mail from number `after` on, after at most `wait` seconds."""
+        wait_ms = min(int(wait * 1000), wire.MAX_WAIT_MS)
+        mail = self._call("Poll", wire.Poll(wire.VERSION, run_id, after, wait_ms), wire.Mail, extra=wait)
+        self._note(mail.standing)
+        return mail
+
+    def status(self, run_id: bytes) -> wire.Standing:
+        """Where the run stands."""
+        return self._standing("Status", wire.Status(wire.VERSION, run_id))
+
+    def health(self) -> wire.Alive:
+        """Raises TransportError when the server does not answer."""
+        return self._call("Health", wire.Health(wire.VERSION), wire.Alive)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._channel.close()
+
+    def _standing(self, method: str, request: wire.Frame) -> wire.Standing:
+        standing = self._call(method, request, wire.Standing)
+        self._note(standing)
+        return standing
+
+    def _note(self, standing: wire.Standing) -> None:
+        if self._on_standing is not None:
+            self._on_standing(self.name, standing)
+
+    def _call(self, method: str, request: wire.Frame, kind: type[F], *, extra: float = 0.0) -> F:
+        data = wire.encode(request)
+        reply = self._backoff.call(
+            lambda: self._once(method, data, CALL_SECONDS + extra), seconds=self._patience
+        )
+        return wire.decode(reply, kind)
+
+    def _once(self, method: str, data: bytes, timeout: float) -> bytes:
+        call = self._methods.get(method)
+        if call is None:
+            call = self._methods[method] = self._channel.unary_unary(f"/{wire.SERVICE}/{method}")
+        try:
+            reply: bytes = call(data, timeout=timeout)
+        except self._grpc.RpcError as failure:
+            raise self._translated(failure) from None
+        except ValueError:
+            # grpc's word for a channel that was closed while a call was on its way.
+            raise TransportError(f"the connection to {self.name!r} was closed", code="E_CLOSED") from None
+        return reply
+
+    def _translated(self, failure: Any) -> Exception:
+        status, details = failure.code(), failure.details() or ""
+        error = wire.error_from(details)
+        if error is not None:
+            if error.code in _BUSY:
+                return Retry(TransportError(f"server {self.name!r}: {error}", code=error.code))
+            return error
+        codes = self._grpc.StatusCode
+        if status in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL):
+            word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
+            return Retry(TransportError(f"server {self.name!r} {word}", code="E_UNREACHABLE"))
+        if status is codes.CANCELLED:
+            return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
+        if status is codes.RESOURCE_EXHAUSTED:
+            return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
+        return TransportError(f"server {self.name!r}: {status.name}", code="E_TRANSPORT")

@@ -1,0 +1,162 @@
+"""What travels inside a gRPC call: small typed frames, and errors that keep their class and code.
+
+Every frame starts with the version of this wire format. Lengths are bounded in the types, so that
+a decoder refuses before anything large is allocated.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from fedvalue import errors
+from fedvalue.errors import FedValueError, RemoteProtocolError
+
+VERSION = 1
+SERVICE = "fedvalue.v1.Relay"
+MAX_CALL_BYTES = 8 << 20
+"""No message on the wire is larger; gRPC refuses it while reading (protocol.md 4.4)."""
+MAX_BODY_BYTES = MAX_CALL_BYTES - 4096
+MAX_WAIT_MS = 20_000
+"""Longest long poll: shorter than the idle time-outs of usual firewalls."""
+MAIL_BYTES = 4 << 20
+"""A reply stops growing beyond this; the rest comes with the next poll."""
+
+RunIdBytes: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Body: TypeAlias = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
+Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
+Short: TypeAlias = Annotated[str, Meta(max_length=4000)]
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all requests and replies."""
+
+    version: int
+
+
+class Submit(Frame, frozen=True):
+    """A signed manifest that authorises a run; harmless when the run is known."""
+
+    manifest: Annotated[bytes, Meta(max_length=1 << 20)]
+
+
+class Post(Frame, frozen=True):
+    """Message number `index` of the caller to this server in a run."""
+
+    run_id: RunIdBytes
+    index: Index
+    body: Body
+
+
+class Poll(Frame, frozen=True):
+    """Ask for mail from number `after` on; wait for it if there is none."""
+
+    run_id: RunIdBytes
+    after: Index
+    wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)]
+
+
+class Status(Frame, frozen=True):
+    """Ask where a run stands."""
+
+    run_id: RunIdBytes
+
+
+class Health(Frame, frozen=True):
+    """Ask whether the server works."""
+
+
+class SignedHead(msgspec.Struct, frozen=True, array_like=True):
+    """The head of the server's audit log of this run, signed: the caller keeps it as a receipt."""
+
+    actor: Short
+    seq: Index
+    head: Annotated[bytes, Meta(max_length=32)]
+    signature: Annotated[bytes, Meta(max_length=64)]
+
+
+class Standing(Frame, frozen=True):
+    """Where a run stands, for this caller.
+
+    Args:
+        state: open, running, done, failed.
+        next: Number of the caller's messages that are stored here.
+        mail: Number of messages for the caller.
+        code: Why the run failed.
+        reason: The same for a person.
+        head: Receipt.
+    """
+
+    state: Short
+    next: Index
+    mail: Index
+    code: Short = ""
+    reason: Short = ""
+    head: SignedHead | None = None
+
+
+class Mail(Frame, frozen=True):
+    """Messages for the caller, numbered from `after` of the request on."""
+
+    bodies: tuple[bytes, ...]
+    standing: Standing
+
+
+class Alive(Frame, frozen=True):
+    """The server works."""
+
+    name: Short
+    software: Short
+
+
+F = TypeVar("F", bound=Frame)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as bytes."""
+    return _encoder.encode(frame)
+
+
+def decode(data: bytes, kind: type[F]) -> F:
+    """The frame in `data`.
+
+    Raises:
+        RemoteProtocolError: E_VERSION or E_MALFORMED.
+    """
+    try:
+        # The version stands first, so that another version is named even if the rest has changed.
+        head = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+        version = msgspec.msgpack.decode(head[0], type=int)
+        if version == VERSION:
+            return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError, IndexError) as error:
+        raise RemoteProtocolError(f"malformed frame: {type(error).__name__}", code="E_MALFORMED") from None
+    raise RemoteProtocolError(
+        f"the peer speaks wire version {version}, this side {VERSION}", code="E_VERSION"
+    )
+
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        errors.InputError, errors.ConfigError, errors.EngineError, errors.TransportError,
+        errors.VerificationError, errors.LocalProtocolError, errors.RemoteProtocolError,
+    )
+}  # fmt: skip
+
+
+def error_text(error: FedValueError) -> str:
+    """An error as the details of a gRPC status: class, code, message."""
+    return f"{type(error).__name__}|{error.code}|{error}"[:4000]
+
+
+def error_from(text: str) -> FedValueError | None:
+    """The error that `error_text` wrote, or None when the text is gRPC's own."""
+    kind, _, rest = text.partition("|")
+    code, found, message = rest.partition("|")
+    if kind not in _KINDS or not found or not code.startswith("E_"):
+        return None
+    return _KINDS[kind](message, code=code)
