@@ -147,11 +147,19 @@ def _microseconds(array: Any, name: str) -> Any:
 
 def _dictionary(array: Any, name: str) -> Column:
     """Categories that come with their dictionary."""
-    value_type = array.type.value_type
-    plain = arrow_column(array.cast(value_type), name)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    values = [_viewless(chunk.dictionary).take(chunk.indices) for chunk in chunks]
+    if not values:
+        values = [_viewless(pa.array([], array.type.value_type))]
+    plain = arrow_column(pa.chunked_array(values), name)
     if isinstance(plain, TextColumn):
         return plain
     return NumberColumn(name, plain.values, plain.missing, categorical=True, unit=plain.unit)
+
+
+def _viewless(values: Any) -> Any:
+    """Arrow cannot take from text views yet; Polars sends its categories as such."""
+    return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
 def _text(array: Any, name: str) -> TextColumn:

@@ -69,7 +69,6 @@ class ColumnCoding:
         """
         self._check_type(column)
         if self.kind == "bins":
-            assert isinstance(column, NumberColumn)
             return self._bin_codes(column)
         if isinstance(column, NumberColumn):
             codes = self._value_codes(column)
@@ -162,8 +161,11 @@ class ColumnCoding:
             codes[column.missing] = self._place[None]
         return codes
 
-    def _bin_codes(self, column: NumberColumn) -> Codes:
-        codes = np.searchsorted(np.array(self.edges), column.values, side="left").astype(np.int64)
+    def _bin_codes(self, column: Column) -> Codes:
+        if isinstance(column, NumberColumn):
+            codes = np.searchsorted(np.array(self.edges), column.values, side="left").astype(np.int64)
+        else:
+            codes = np.zeros(len(column), dtype=np.int64)  # all missing: the type was not known
         if column.missing.any():
             if not self.missing:
                 raise InputError(f"column {self.name!r}: expected no missing values, got some")

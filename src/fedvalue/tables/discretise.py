@@ -94,8 +94,11 @@ def quantile_edges(values: NDArray[Any], bins: int) -> NDArray[Any]:
     # A quantile that binary floats cannot represent is rounded up, so that k/bins of n samples
     # with n divisible by bins do not fall one sample short (pandas does the same).
     at = np.where(bins * at != np.arange(bins + 1), np.nextafter(at, 1), at)
-    edges = np.unique(np.percentile(values, at * 100.0, method="linear"))
-    return np.asarray(edges[1:-1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = np.quantile(values, at, method="linear")
+        if not np.isfinite(edges).all():  # a difference of neighbours overflows
+            edges = 2 * np.quantile(values / 2, at, method="linear")
+    return np.unique(edges)[1:-1]
 
 
 def check_bins(bins: int) -> int:

@@ -1,0 +1,148 @@
+"""Every kind of table becomes the same columns; what cannot be valued is refused by name."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fedvalue.errors import InputError
+from fedvalue.tables.columns import NumberColumn, TextColumn, column_of, columns_of
+
+NUMBERS = [1.5, None, -2.0]
+WORDS = ["b", None, "a"]
+
+
+def in_plain_words(column):
+    """A column as Python values, None where missing."""
+    if isinstance(column, TextColumn):
+        words = column.categories.to_pylist()
+        return [None if k < 0 else words[k] for k in column.index.tolist()]
+    return [
+        None if gone else value
+        for value, gone in zip(column.values.tolist(), column.missing.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        {"x": NUMBERS, "w": WORDS},
+        {"x": np.array([1.5, np.nan, -2.0]), "w": np.array(WORDS, dtype=object)},
+        pd.DataFrame({"x": NUMBERS, "w": WORDS}),
+        pd.DataFrame({"x": NUMBERS, "w": WORDS}).convert_dtypes(),
+        pd.DataFrame({"x": NUMBERS, "w": pd.Categorical(WORDS)}, index=[9, 9, 9]),
+        pl.DataFrame({"x": NUMBERS, "w": WORDS}),
+        pl.DataFrame({"x": NUMBERS, "w": WORDS}).with_columns(pl.col("w").cast(pl.Categorical)),
+        pa.table({"x": NUMBERS, "w": WORDS}),
+        pa.concat_tables(
+            [pa.table({"x": NUMBERS[:1], "w": WORDS[:1]}), pa.table({"x": NUMBERS[1:], "w": WORDS[1:]})]
+        ),
+        pa.table({"x": NUMBERS, "w": pa.array(WORDS).dictionary_encode()}),
+        pa.record_batch({"x": NUMBERS, "w": WORDS}),
+        {"x": pl.Series(NUMBERS), "w": pa.chunked_array([WORDS[:2], WORDS[2:]])},
+        {"x": pd.Series(NUMBERS, dtype="Float64"), "w": pd.Series(WORDS, dtype="str")},
+    ],
+    ids=lambda X: type(X).__module__.partition(".")[0],
+)
+def test_all_table_types_give_the_same_columns(X):
+    """NumPy, pandas, Polars, Arrow and dicts of columns with the same content are the same table."""
+    columns = columns_of(X, name="shop")
+    assert list(columns) == ["x", "w"]
+    assert isinstance(columns["x"], NumberColumn)
+    assert isinstance(columns["w"], TextColumn)
+    assert in_plain_words(columns["x"]) == NUMBERS
+    assert in_plain_words(columns["w"]) == WORDS
+    assert columns["w"].categories.to_pylist() == ["a", "b"]
+
+
+def test_numpy_arrays_name_their_columns():
+    """One dimension is one column of the table's name, two are numbered, a structured one has fields."""
+    assert list(columns_of(np.arange(3), name="telco")) == ["telco"]
+    assert list(columns_of(np.zeros((3, 2)), name="telco")) == ["0", "1"]
+    records = np.array([(1, "x"), (2, "y")], dtype=[("age", "i4"), ("city", "U4")])
+    assert list(columns_of(records, name="telco")) == ["age", "city"]
+    assert list(columns_of(pd.Series([1, 2], name="age"), name="telco")) == ["age"]
+    assert list(columns_of(pl.Series("age", [1, 2]), name="telco")) == ["age"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (np.array([True, False]), [1, 0]),
+        ([True, None], [1, None]),
+        (pd.array([True, None], dtype="boolean"), [1, None]),
+        (np.array([1, 2], dtype=np.uint8), [1, 2]),
+        (np.array([1.5, 2.5], dtype=np.float16), [1.5, 2.5]),
+        (np.ma.masked_array([1, 2], mask=[True, False]), [None, 2]),
+        ([Decimal("1.25"), None], [1.25, None]),
+        (pa.array([2**63], pa.uint64()), [2**63]),
+        (pa.array([dt.date(1970, 1, 2), None]), [86_400_000_000, None]),
+        (np.array(["1970-01-02", "NaT"], dtype="datetime64[D]"), [86_400_000_000, None]),
+        (pd.Series(pd.to_datetime(["1970-01-02", None])), [86_400_000_000, None]),
+        (pd.Series(pd.to_datetime(["1970-01-01T01:00+01:00", None])), [0, None]),
+        (pl.Series([dt.datetime(1970, 1, 2)]), [86_400_000_000]),
+        (pa.array([dt.timedelta(seconds=2)]), [2_000_000]),
+        (np.array([2], dtype="timedelta64[s]"), [2_000_000]),
+        (pa.array([dt.time(0, 0, 2)], pa.time32("s")), [2_000_000]),
+        (pa.array([dt.time(0, 0, 2)], pa.time64("ns")), [2_000_000]),
+    ],
+)
+def test_what_lies_on_a_scale_is_a_number(data, expected):
+    """Booleans, decimals, dates and times are numbers; missing values are marked."""
+    column = column_of(data, name="x")
+    assert isinstance(column, NumberColumn)
+    assert in_plain_words(column) == expected
+
+
+def test_a_dictionary_of_numbers_is_a_set_of_names():
+    """A pandas Categorical of numbers says that they are categories; it is never binned."""
+    column = column_of(pd.Series(pd.Categorical([30, 10, None])), name="x")
+    assert isinstance(column, NumberColumn)
+    assert column.categorical
+    assert in_plain_words(column) == [30, 10, None]
+
+
+def test_bytes_are_categories():
+    """Bytes that are no text are categories all the same."""
+    column = column_of(pa.array([b"\xff\x00", None, b"a"]), name="x")
+    assert in_plain_words(column) == ["0xff00", None, "0x61"]
+
+
+def test_a_column_without_values_is_all_missing():
+    """None everywhere is a column of missing values, not an error."""
+    assert column_of([None, None], name="x").missing.tolist() == [True, True]
+    assert column_of(np.array([np.nan, np.nan]), name="x").missing.tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ({"x": [1.0, float("inf")]}, "column 'x': expected finite numbers, got 1 infinite"),
+        ({"x": np.array([-np.inf, np.inf, 1.0])}, "got 2 infinite"),
+        ({"x": [[1], [2]]}, "column 'x': expected numbers or categories, got the type list"),
+        ({"x": [{"a": 1}]}, "got the type struct"),
+        (pa.table({"x": pa.array([[1]])}), "column 'x'.*list"),
+        ({"x": [1, "a"]}, "column 'x': expected values of one type .* got int and str"),
+        ({"x": [object()]}, "column 'x': expected values of one type .* got object"),
+        ({"x": np.array([1j])}, "column 'x'.*complex"),
+        ({"x": np.zeros((2, 2))}, "column 'x': expected one dimension, got 2"),
+        ({"x": [1, 2], "y": [1]}, "shop: expected columns of one length.*'x' has 2, 'y' has 1"),
+        ({}, "shop: expected at least one column, got none"),
+        (np.zeros((2, 0)), "shop: expected at least one column, got none"),
+        (np.zeros((2, 2, 2)), "shop: expected an array of one or two dimensions, got 3"),
+        (pd.DataFrame([[1, 2]], columns=["x", "x"]), "shop: expected distinct column names, got 'x' twice"),
+        ("text", "shop: expected a NumPy array, .* got str"),
+        (None, "shop: expected a NumPy array, .* got NoneType"),
+        (7, "shop: expected a NumPy array, .* got int"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_name(X, message):
+    """The message names the column or the party, what was expected and what came."""
+    with pytest.raises(InputError, match=message):
+        columns_of(X, name="shop")
