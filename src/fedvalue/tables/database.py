@@ -49,7 +49,7 @@ def database_batches(source: str, columns: Collection[str] | None) -> Iterator[A
 
 def public_name(source: str) -> str:
     """The source as it may be shown: no password."""
-    head, _, query = source.partition("#")
+    head, query = _cut(source)
     try:
         parts = urlsplit(head)
         port = f":{parts.port}" if parts.port else ""
@@ -68,7 +68,7 @@ def _reader(source: str, columns: Collection[str] | None, *, limit: int | None =
         raise InputError(
             "reading from PostgreSQL needs the extra [postgres]: pip install 'fedvalue[postgres]'"
         ) from error
-    uri, _, what = source.partition("#")
+    uri, what = _cut(source)
     statement = _statement(what, columns, limit, source)
     # The driver's errors may quote the URI: they are shown without it, and not chained.
     try:
@@ -79,6 +79,14 @@ def _reader(source: str, columns: Collection[str] | None, *, limit: int | None =
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         reason = _without_secrets(str(error), uri)
         raise InputError(f"{public_name(source)}: expected rows from the database, got: {reason}") from None
+
+
+def _cut(source: str) -> tuple[str, str]:
+    """The URI and what stands behind its `#`; a `#` before the `@` belongs to the password."""
+    start = source.index("://") + 3
+    authority = source[start:].partition("/")[0]
+    mark = source.find("#", start + authority.rfind("@") + 1)
+    return (source, "") if mark < 0 else (source[:mark], source[mark + 1 :])
 
 
 def _statement(what: str, columns: Collection[str] | None, limit: int | None, source: str) -> str:
