@@ -9,6 +9,9 @@ The items are kept sorted by label inside each block: the sort is done once, and
 so the labels of a block are runs that a walk reads off in one pass.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# Compiled functions take their types from their arguments.
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -94,8 +97,8 @@ def shapley_weights(n_parties: int) -> NDArray[np.float64]:
     return weight
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def refine(codes, items, starts, n_blocks, out_items, out_starts, size, seen):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def refine(codes, items, starts, n_blocks, out_items, out_starts, size, seen):
     """Split each block by a party's codes; returns the new number of blocks.
 
     A stable counting sort per block: codes are laid out in the order in which they first appear.

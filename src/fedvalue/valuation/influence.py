@@ -60,7 +60,7 @@ def data_errors(
 
 
 def exact_pointwise(items: Items, budget: int = EXACT_BUDGET) -> Floats | None:
-    """psi of shape (n_parties, n_items), or None when the walk would pass the budget.
+    """Pointwise values psi of shape (n_parties, n_items), or None when the walk would pass the budget.
 
     The mean of psi over the samples is the exact Shapley-CMI.
     """
@@ -83,7 +83,7 @@ def exact_pointwise(items: Items, budget: int = EXACT_BUDGET) -> Floats | None:
 
 
 def _two_halves(items: Items, n_permutations: int, seed: int) -> tuple[Floats, Floats]:
-    """psi from two independent sets of permutations, each in antithetic pairs."""
+    """Pointwise values from two independent sets of permutations, each in antithetic pairs."""
     from fedvalue.valuation.influence_kernels import sampled_influence
 
     affordable = SAMPLED_BUDGET // max(1, items.n_items * items.n_parties)

@@ -1,5 +1,8 @@
 """Compiled walks behind `influence`: pointwise Shapley values, exact and from permutations."""
 
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# Compiled functions take their types from their arguments.
+
 from __future__ import annotations
 
 import numpy as np
@@ -8,8 +11,8 @@ from numba import njit
 from fedvalue.valuation.blocks import refine
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def pointwise(label, count, items, starts, n_blocks, gain):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def pointwise(label, count, items, starts, n_blocks, gain):
     """Write ln p(y_i | block) to `gain` and drop the blocks that are pure in Y, in place.
 
     In a pure block the logarithm is 0, there and in every refinement, so nothing is lost.
@@ -46,8 +49,8 @@ def pointwise(label, count, items, starts, n_blocks, gain):  # type: ignore[no-u
     return kept
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def exact_influence(codes, label, count, start, width, weight, budget):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def exact_influence(codes, label, count, start, width, weight, budget):
     """Pointwise Shapley values over the whole coalition lattice.
 
     A node is a coalition; its children add a party of smaller index. The sum over a subtree is
@@ -116,8 +119,8 @@ def exact_influence(codes, label, count, start, width, weight, budget):  # type:
     return psi, work
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def sampled_influence(codes, label, count, start, width, orders, psi):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def sampled_influence(codes, label, count, start, width, orders, psi):
     """Add the pointwise marginal contributions along each order of the parties to `psi`.
 
     Each order stops when every block is pure: all later contributions are exactly 0.

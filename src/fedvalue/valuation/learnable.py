@@ -50,8 +50,14 @@ CAP = 2.0
 MAX_PARTIES_DENSE = 20
 """Up to here the Shapley value of v* is exact: 2^20 coalitions fit in memory and in a second."""
 
+MAX_PARTIES_TABLES = 12
+"""Up to here a result may carry the value of every coalition: 2 x 4,096 numbers."""
+
 BUDGET = 400_000_000
 """Item visits of the walk over coalitions: several seconds on one core."""
+
+LOG_TABLE_SIZE = 200_000
+"""Logarithms kept in a table, few enough for the processor's cache."""
 
 MAX_ENTRIES = 6_000_000
 """Largest table of coalitions, about 50 MB per column."""
@@ -147,11 +153,23 @@ def learnable_values(
 
 def coalition_tables(
     counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP
-) -> tuple[Floats, Floats]:
-    """val(S) and v*(S) of all coalitions by bit mask (party k is bit k), each of shape (2^p,).
+) -> dict[str, tuple[float, ...]] | None:
+    """The two games themselves, val(S) as "value" and v*(S) as "learnable", by bit mask (party k is bit k).
+
+    Decisions about subsets of parties read them. None beyond 12 parties: the tables are part of the
+    result, and 2^p numbers each.
+    """
+    if counts.n_parties > MAX_PARTIES_TABLES:
+        return None
+    value, learnable = coalition_games(counts, alpha=alpha, cap=cap)
+    return {"value": tuple(value.tolist()), "learnable": tuple(learnable.tolist())}
+
+
+def coalition_games(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) -> tuple[Floats, Floats]:
+    """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,).
 
     Raises:
-        InputError: More than 20 parties.
+        InputError: More than 20 parties, alpha not positive, or cap below 1.
     """
     from fedvalue.valuation.blocks import items_of
     from fedvalue.valuation.learnable_kernels import by_mask, envelope
@@ -213,6 +231,7 @@ def _walk(
     from fedvalue.valuation.learnable_kernels import walk
 
     task_total, prior = _prior(items, alpha)
+    row, logs = _log_tables(items, prior, alpha)
     # Single parties are always computed, whatever they cost.
     allowed = 2**62 if order == 1 else budget
     loo, entropy, work, n_open = walk(
@@ -224,6 +243,8 @@ def _walk(
         task_total,
         prior,
         np.log(prior),
+        row,
+        logs,
         alpha,
         order,
         binomial,
@@ -241,6 +262,18 @@ def _prior(items: Items, alpha: float) -> tuple[NDArray[np.int64], Floats]:
     same = np.bincount(pair, weights=items.count)[pair]
     prior = (same - 1 + alpha / items.n_labels) / (total - 1 + alpha)
     return total.astype(np.int64), np.asarray(prior)
+
+
+def _log_tables(items: Items, prior: Floats, alpha: float) -> tuple[NDArray[np.int64], Floats]:
+    """Logarithms of small numbers of samples (see `learnable_kernels.score`), and each item's row."""
+    distinct, row = np.unique(prior, return_inverse=True)
+    rows = len(distinct) + 2
+    k = np.arange(1, min(items.n_samples + 1, max(2, LOG_TABLE_SIZE // rows)))
+    logs = np.zeros((rows, len(k) + 1))
+    logs[0, 1:] = np.log(k)
+    logs[1, 1:] = np.log(k - 1 + alpha)
+    logs[2:, 1:] = np.log(k - 1 + alpha * distinct[:, None])
+    return row.astype(np.int64) + 2, logs
 
 
 def _entropy_order(items: Items) -> NDArray[np.int64]:

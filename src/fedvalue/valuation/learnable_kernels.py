@@ -5,6 +5,9 @@ order, so that coalition {c_1 < ... < c_s} is entry offset(s) + sum_i C(c_i, i).
 these are all 2^p coalitions.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# Compiled functions take their types from their arguments.
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,11 +19,14 @@ NOT_A_RECORD = -1e300
 """Stands for a leave-one-out value that was not computed because it cannot beat a sub-coalition's."""
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def score(label, count, task_total, prior, log_prior, alpha, items, starts, n_blocks, settled):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def score(label, count, task_total, prior, log_prior, row, logs, alpha, items, starts, n_blocks, settled):
     """Sums over the samples of the given blocks; blocks of one item are then dropped, in place.
 
     A block of one item is the same in every refinement, so its sum is carried in `settled`.
+
+    Logarithms of small numbers of samples come from `logs`: row 0 holds ln k, row 1 ln(k - 1 + alpha), and
+    row[i] is the row of item i, ln(k - 1 + alpha p(y|x_t)).
 
     Returns:
         (blocks left, leave-one-out sum with settled blocks, n h(S), bound on the leave-one-out sum
@@ -37,7 +43,8 @@ def score(label, count, task_total, prior, log_prior, alpha, items, starts, n_bl
         total = 0
         for j in range(lo, hi):
             total += count[items[j]]
-        log_total = np.log(total - 1 + alpha)
+        small = total < logs.shape[1]
+        log_total = logs[1, total] if small else np.log(total - 1 + alpha)
         block_sum = 0.0
         j = lo
         while j < hi:
@@ -47,13 +54,14 @@ def score(label, count, task_total, prior, log_prior, alpha, items, starts, n_bl
             while end < hi and label[items[end]] == label[item]:
                 run += count[items[end]]
                 end += 1
-            log_share = np.log(run - 1 + alpha * prior[item])
+            log_share = logs[row[item], run] if small else np.log(run - 1 + alpha * prior[item])
             block_sum += run * (log_share - log_total - log_prior[item])
             if hi - lo > 1:
                 # Other labels can only take probability away: refinements do best without them.
-                bound += run * (log_share - np.log(run - 1 + alpha) - log_prior[item])
+                log_run = logs[1, run] if small else np.log(run - 1 + alpha)
+                bound += run * (log_share - log_run - log_prior[item])
                 if run < total:
-                    entropy += run * (np.log(total) - np.log(run))
+                    entropy += run * (logs[0, total] - logs[0, run] if small else np.log(total / run))
             j = end
         if total == task_total[items[lo]]:
             block_sum = 0.0  # the coalition does not split this block: it adds nothing to X_t here
@@ -70,8 +78,8 @@ def score(label, count, task_total, prior, log_prior, alpha, items, starts, n_bl
     return kept, settled + live, entropy, settled + bound, settled
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def best_of_parts(table, c, s, below, binomial):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def best_of_parts(table, c, s, below, binomial):
     """Largest entry among the coalitions {c_0 < ... < c_(s-1)} without one member, at least 0.
 
     Args:
@@ -95,8 +103,24 @@ def best_of_parts(table, c, s, below, binomial):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def walk(codes, label, count, start, width, task_total, prior, log_prior, alpha, order, binomial, prune, budget):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def walk(
+    codes,
+    label,
+    count,
+    start,
+    width,
+    task_total,
+    prior,
+    log_prior,
+    row,
+    logs,
+    alpha,
+    order,
+    binomial,
+    prune,
+    budget,
+):
     """Leave-one-out sums and n h(S) of every coalition of at most `order` parties.
 
     Depth first; a child adds a party of smaller index than all before it. A subtree whose bound does
@@ -126,8 +150,9 @@ def walk(codes, label, count, start, width, task_total, prior, log_prior, alpha,
         items[0, j] = j
     starts[0, : len(start)] = start
     blocks[0], loo[0], entropy[0], bound, settled[0] = score(
-        label, count, task_total, prior, log_prior, alpha, items[0], starts[0], len(start) - 1, 0.0
-    )
+        label, count, task_total, prior, log_prior, row, logs, alpha,
+        items[0], starts[0], len(start) - 1, 0.0,
+    )  # fmt: skip
     member[0] = p
     depth = 0
     work = 0
@@ -146,7 +171,7 @@ def walk(codes, label, count, start, width, task_total, prior, log_prior, alpha,
             codes[d], items[depth], starts[depth], blocks[depth], items[child], starts[child], size, seen
         )
         blocks[child], total, h, bound, settled[child] = score(
-            label, count, task_total, prior, log_prior, alpha,
+            label, count, task_total, prior, log_prior, row, logs, alpha,
             items[child], starts[child], blocks[child], settled[depth],
         )  # fmt: skip
         member[child] = d
@@ -168,8 +193,8 @@ def walk(codes, label, count, start, width, task_total, prior, log_prior, alpha,
     return loo, entropy, work, n_open
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def envelope(loo, plug, p, order, binomial, cap):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def envelope(loo, plug, p, order, binomial, cap):
     """The learnable game v* on a table of coalitions (see `learnable`).
 
     Returns:
@@ -207,8 +232,8 @@ def envelope(loo, plug, p, order, binomial, cap):  # type: ignore[no-untyped-def
     return value, record
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def by_mask(value, p, order, binomial):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def by_mask(value, p, order, binomial):
     """v* of all 2^p coalitions, by bit mask; larger coalitions take the best of their parts."""
     dense = np.zeros(1 << p)
     for mask in range(1, 1 << p):
@@ -229,8 +254,8 @@ def by_mask(value, p, order, binomial):  # type: ignore[no-untyped-def]  # noqa:
     return dense
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def members_of_records(record, value, p, order, binomial):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def members_of_records(record, value, p, order, binomial):
     """Members (padded with -1) and value of each record coalition."""
     n_records = 0
     for entry in range(len(record)):
@@ -255,8 +280,8 @@ def members_of_records(record, value, p, order, binomial):  # type: ignore[no-un
     return members, values
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def marginals_along(orders, members, values):  # type: ignore[no-untyped-def]  # noqa: ANN
+@njit(cache=True, nogil=True)
+def marginals_along(orders, members, values):
     """Marginal contributions in the game max over records inside S, per order, shape (n_orders, p)."""
     n_orders, p = orders.shape
     out = np.zeros((n_orders, p))
