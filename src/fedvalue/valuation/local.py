@@ -13,6 +13,7 @@ from fedvalue.tables.party_table import PartyTable, label_table, party_table, ta
 from fedvalue.valuation.engine import check_settings, value_counts
 
 if TYPE_CHECKING:
+    from fedvalue.tables.discretise import Binning
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
@@ -23,7 +24,7 @@ def value(
     parties: Mapping[str, Any],
     task: Any = None,
     bins: int = 5,
-    binning: str = "width",
+    binning: Binning = "width",
     pca: int | None = None,
     method: str = "auto",
     n_permutations: int = 5000,
