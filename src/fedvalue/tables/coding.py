@@ -15,6 +15,7 @@ import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.tables.columns import Column, NumberColumn, TextColumn
+from fedvalue.tables.summary import Summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +68,8 @@ class ColumnCoding:
             InputError: The column holds a category, a kept number or a missing value that this
                 coding has not seen (see `extended`), or is of another type.
         """
-        self._check_type(column)
+        if not column.missing.all():  # else it says nothing about the type
+            self._check_type(isinstance(column, TextColumn), getattr(column, "unit", ""))
         if self.kind == "bins":
             return self._bin_codes(column)
         if isinstance(column, NumberColumn):
@@ -83,27 +85,37 @@ class ColumnCoding:
             )
         return np.array(lookup, dtype=np.int64)[index]
 
-    def extended(self, column: Column) -> ColumnCoding:
-        """This coding with new codes, after the known ones, for what is new in `column`.
+    def summary(self) -> Summary:
+        """An empty summary for rows that come later; hand it to `extended`."""
+        return Summary(self.name, limit=0 if self.kind == "bins" else self.limit)
+
+    def extended(self, summary: Summary) -> ColumnCoding:
+        """This coding with new codes, after the known ones, for what is new in later rows.
 
         Raises:
             InputError: Another type of column, or more distinct numbers than are kept one by one.
         """
-        self._check_type(column)
+        if summary.is_text is not None:
+            self._check_type(summary.is_text, summary.unit)
         if self.kind == "bins":
-            return replace(self, missing=True) if not self.missing and column.missing.any() else self
-        _, items = _distinct(column)
-        new = [item for item in items if item not in self._place]
-        if not new:
-            return self
-        coding = replace(self, categories=(*self.categories, *new))
+            return replace(self, missing=self.missing or summary.n_missing > 0)
+        if summary.numbers is None:
+            raise self._too_many(f"more than {self.limit}")
+        seen: list[str | int | float | None] = [*sorted(summary.categories), *sorted(summary.numbers)]
+        if summary.n_missing:
+            seen.append(None)
+        new = [item for item in seen if item not in self._place]
+        coding = replace(self, categories=(*self.categories, *new)) if new else self
         n_kept = sum(item is not None for item in coding.categories)
         if self.limit is not None and n_kept > self.limit:
-            raise InputError(
-                f"column {self.name!r}: expected at most {self.limit} distinct numbers, as when it was "
-                f"first coded, got {n_kept}: code the whole data anew"
-            )
+            raise self._too_many(str(n_kept))
         return coding
+
+    def _too_many(self, got: str) -> InputError:
+        return InputError(
+            f"column {self.name!r}: expected at most {self.limit} distinct numbers, as when it was "
+            f"first coded, got {got}: code the whole data anew"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """This coding as JSON-ready data. Floats keep every bit."""
@@ -126,17 +138,12 @@ class ColumnCoding:
         except (KeyError, TypeError) as error:
             raise InputError(f"expected the coding of a column, got something else ({error})") from error
 
-    def _check_type(self, column: Column) -> None:
-        if bool(column.missing.all()):
-            return  # says nothing about the type
+    def _check_type(self, is_text: bool, unit: str) -> None:
         if self.categories == (None,):
             raise InputError(f"column {self.name!r} had no values when it was coded: code the data anew")
-        is_text = isinstance(column, TextColumn)
-        if is_text != (self.kind == "text"):
-            expected, got = ("text", "numbers") if self.kind == "text" else ("numbers", "text")
-            raise InputError(f"column {self.name!r}: expected {expected}, got {got}")
-        if isinstance(column, NumberColumn) and column.unit != self.unit:
-            expected, got = ("numbers", "dates") if column.unit else ("dates", "numbers")
+        expected = "text" if self.kind == "text" else "dates" if self.unit else "numbers"
+        got = "text" if is_text else "dates" if unit else "numbers"
+        if expected != got:
             raise InputError(f"column {self.name!r}: expected {expected}, got {got}")
 
     @cached_property

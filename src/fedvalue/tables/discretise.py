@@ -52,6 +52,7 @@ def fit_summary(summary: Summary, *, bins: int) -> ColumnCoding:
     if summary.is_text or summary.is_text is None:
         return ColumnCoding(summary.name, "text", categories=(*sorted(summary.categories), *tail))
     if summary.numbers is not None:
+        # A label may get new classes later; a column of few numbers must stay one.
         limit = None if summary.categorical or summary.keep_integers else summary.limit
         kept = tuple(sorted(summary.numbers))
         return ColumnCoding(summary.name, "values", (*kept, *tail), limit=limit, unit=summary.unit)

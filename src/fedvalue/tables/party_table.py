@@ -169,7 +169,8 @@ def label_table(y: object, *, bins: int = 5, name: str = "label", binned: bool |
         raise InputError(f"label {column.name!r}: expected a label for every sample, got {n_missing} missing")
     if len(column) == 0:
         raise InputError(f"label {column.name!r}: expected at least one sample, got none")
-    summary = label_summary(column, bins=bins, binned=binned)
+    summary = label_summary(column.name, bins=bins, binned=binned)
+    summary.add(column)
     coding, notes = fit_label(summary, bins=bins)
     codes, n_codes = joint_code([coding.codes(column)])
     if n_codes < 2:
@@ -177,15 +178,10 @@ def label_table(y: object, *, bins: int = 5, name: str = "label", binned: bool |
     return PartyTable(name, codes, n_codes, (column.name,), notes, PartyCoding((coding,)))
 
 
-def label_summary(column: Column, *, bins: int, binned: bool | None = None) -> Summary:
-    """The summary of a label column (or of its first chunk), with the rule which numbers are classes."""
-    dated = isinstance(column, NumberColumn) and bool(column.unit)
-    keep_integers = not dated if binned is None else not binned
-    summary = Summary(column.name, limit=bins, keep_integers=keep_integers)
-    if binned is False and isinstance(column, NumberColumn):
-        summary.categorical = True
-    summary.add(column)
-    return summary
+def label_summary(name: str, *, bins: int, binned: bool | None = None) -> Summary:
+    """An empty summary of a label, with the rule which numbers are classes (see `label_table`)."""
+    check_bins(bins)
+    return Summary(name, limit=None if binned is False else bins, keep_integers=not binned)
 
 
 def fit_label(summary: Summary, *, bins: int) -> tuple[ColumnCoding, tuple[str, ...]]:

@@ -6,6 +6,7 @@ of categories for text, by the number of values that may be kept for numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,11 +27,12 @@ class Summary:
 
     Args:
         name: The column.
-        limit: Numbers are remembered one by one while there are at most so many distinct ones.
-        keep_integers: Remember whole numbers without limit (a label's classes).
+        limit: Numbers are remembered one by one while there are at most so many distinct ones;
+            None for any number of them.
+        keep_integers: Remember whole numbers that are no dates without limit (a label's classes).
     """
 
-    def __init__(self, name: str, *, limit: int, keep_integers: bool = False) -> None:
+    def __init__(self, name: str, *, limit: int | None, keep_integers: bool = False) -> None:
         self.name = name
         self.limit = limit
         self.keep_integers = keep_integers
@@ -101,13 +103,13 @@ class Summary:
 
     @property
     def _unlimited(self) -> bool:
-        return self.categorical or (self.keep_integers and self.whole)
+        return self.categorical or (self.keep_integers and self.whole and not self.unit)
 
     def _distinct(self, values: NDArray[Any]) -> set[int | float] | None:
         """The distinct values, or None when they are too many to be kept."""
         if self.numbers is None:
             return None
-        if not self._unlimited and len(np.unique(values[:_HEAD])) > self.limit:
+        if self._too_many(np.unique(values[:_HEAD])):
             return None
         return set(np.unique(values).tolist())
 
@@ -116,5 +118,8 @@ class Summary:
             self.numbers = None
             return
         self.numbers |= numbers
-        if len(self.numbers) > self.limit and not self._unlimited:
+        if self._too_many(self.numbers):
             self.numbers = None
+
+    def _too_many(self, numbers: Sized) -> bool:
+        return self.limit is not None and len(numbers) > self.limit and not self._unlimited

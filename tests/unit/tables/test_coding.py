@@ -19,6 +19,12 @@ def codes_of(data, **how):
     return fit(column, **how).codes(column).tolist()
 
 
+def extended(coding, column):
+    summary = coding.summary()
+    summary.add(column)
+    return coding.extended(summary)
+
+
 def test_equal_width_bins_by_hand():
     """[0, 10] in 5 bins has edges 2, 4, 6, 8, closed on the right; the minimum is in the first."""
     assert codes_of([0, 1, 2, 2.1, 4, 5, 6, 7.9, 8.1, 10]) == [0, 0, 0, 1, 1, 2, 2, 3, 4, 4]
@@ -64,10 +70,10 @@ def test_new_categories_get_codes_after_the_known_ones():
     more = column_of(["a", "b", "d", None], name="x")
     with pytest.raises(InputError, match="column 'x': 2 values are not among the 3 known"):
         coding.codes(more)
-    wider = coding.extended(more)
+    wider = extended(coding, more)
     assert wider.categories == ("b", "c", None, "a", "d")
     assert wider.codes(more).tolist() == [3, 0, 4, 2]
-    assert wider.extended(more) is wider
+    assert extended(wider, more) is wider
 
 
 def test_the_first_missing_value_gets_a_code_after_the_known_ones():
@@ -77,15 +83,17 @@ def test_the_first_missing_value_gets_a_code_after_the_known_ones():
         coding = fit(column_of(data, name="x"))
         with pytest.raises(InputError, match="column 'x'"):
             coding.codes(gone)
-        assert coding.extended(gone).codes(gone)[1] == coding.n_codes
+        assert extended(coding, gone).codes(gone)[1] == coding.n_codes
 
 
 def test_kept_numbers_grow_no_further_than_they_were_allowed():
     """A column that no longer has few distinct numbers must be coded anew."""
     coding = fit(column_of([1, 2, 3, 4], name="x"))
-    assert coding.extended(column_of([9], name="x")).categories == (1, 2, 3, 4, 9)
+    assert extended(coding, column_of([9], name="x")).categories == (1, 2, 3, 4, 9)
     with pytest.raises(InputError, match=r"column 'x': expected at most 5 distinct numbers.*got 6"):
-        coding.extended(column_of([9, 10], name="x"))
+        extended(coding, column_of([9, 10], name="x"))
+    with pytest.raises(InputError, match=r"expected at most 5 distinct numbers.*got more than 5"):
+        extended(coding, column_of(range(6), name="x"))
 
 
 @pytest.mark.parametrize(
@@ -101,16 +109,18 @@ def test_kept_numbers_grow_no_further_than_they_were_allowed():
 def test_a_column_of_another_type_is_refused(fitted, later, message):
     """Codes have a meaning only for the type they were fitted on."""
     coding = fit(column_of(fitted, name="x"))
-    for use in (coding.codes, coding.extended):
-        with pytest.raises(InputError, match=message):
-            use(column_of(later, name="x"))
+    column = column_of(later, name="x")
+    with pytest.raises(InputError, match=message):
+        coding.codes(column)
+    with pytest.raises(InputError, match=message):
+        extended(coding, column)
 
 
 def test_a_chunk_without_values_fits_every_coding():
     """All missing says nothing about the type: it is extended and coded."""
     nothing = column_of([None, None], name="x")
     for data in (["a"], [1, 2], range(20)):
-        coding = fit(column_of(data, name="x")).extended(nothing)
+        coding = extended(fit(column_of(data, name="x")), nothing)
         assert coding.codes(nothing).tolist() == [coding.n_codes - 1] * 2
 
 
