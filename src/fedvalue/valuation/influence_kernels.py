@@ -18,11 +18,12 @@ def pointwise(label, count, items, starts, n_blocks, gain):
     In a pure block the logarithm is 0, there and in every refinement, so nothing is lost.
 
     Returns:
-        Number of blocks left.
+        (number of blocks left, degrees of freedom: the sum over blocks of labels seen - 1).
     """
     kept = 0
     place = 0
     lo = 0
+    freedom = 0
     for block in range(n_blocks):
         hi = starts[block + 1]
         if label[items[lo]] != label[items[hi - 1]]:
@@ -43,10 +44,12 @@ def pointwise(label, count, items, starts, n_blocks, gain):
                     gain[place] = value
                     place += 1
                     j += 1
+                freedom += 1
+            freedom -= 1
             kept += 1
             starts[kept] = place
         lo = hi
-    return kept
+    return kept, freedom
 
 
 @njit(cache=True, nogil=True)
@@ -57,12 +60,15 @@ def exact_influence(codes, label, count, start, width, weight, budget):
     credited to the party that was added last, so accounting is O(1) per item and node.
 
     Returns:
-        (psi of shape (n_parties, n_items), work done). The work is the number of item visits; when
-        it would pass `budget` the walk stops and psi is not complete.
+        (psi of shape (n_parties, n_items), Shapley value of the degrees of freedom, work done). The work
+        is the number of item visits; when it would pass `budget` the walk stops unfinished.
     """
     p, m = codes.shape
     psi = np.zeros((p, m))
     base = np.zeros(m)
+    shift = np.zeros(p)
+    shift_base = 0.0
+    shift_subtree = np.zeros(p + 1)
     items = np.empty((p + 1, m), dtype=np.int64)
     starts = np.zeros((p + 1, m + 1), dtype=np.int64)
     blocks = np.zeros(p + 1, dtype=np.int64)
@@ -75,7 +81,8 @@ def exact_influence(codes, label, count, start, width, weight, budget):
     for j in range(m):
         items[0, j] = j
     starts[0, : len(start)] = start
-    blocks[0] = pointwise(label, count, items[0], starts[0], len(start) - 1, gain)
+    blocks[0], freedom = pointwise(label, count, items[0], starts[0], len(start) - 1, gain)
+    shift_base += weight[0] * freedom
     for j in range(starts[0, blocks[0]]):
         base[items[0, j]] += weight[0] * gain[j]
     depth = 0
@@ -85,6 +92,9 @@ def exact_influence(codes, label, count, start, width, weight, budget):
         d = following[depth]
         if d >= last[depth] or blocks[depth] == 0:
             if depth > 0:
+                shift[last[depth]] += shift_subtree[depth]
+                shift_subtree[depth - 1] += shift_subtree[depth]
+                shift_subtree[depth] = 0.0
                 # Credit the subtree, and hand it to the parent, whose items include ours.
                 for j in range(starts[depth, blocks[depth]]):
                     item = items[depth, j]
@@ -97,15 +107,17 @@ def exact_influence(codes, label, count, start, width, weight, budget):
         following[depth] += 1
         work += starts[depth, blocks[depth]]
         if work > budget:
-            return psi, work
+            return psi, shift, work
         child = depth + 1
         blocks[child] = refine(
             codes[d], items[depth], starts[depth], blocks[depth], items[child], starts[child], size, seen
         )
-        blocks[child] = pointwise(label, count, items[child], starts[child], blocks[child], gain)
+        blocks[child], freedom = pointwise(label, count, items[child], starts[child], blocks[child], gain)
         if blocks[child] == 0:
             continue
         own = weight[child - 1] + weight[child]
+        shift_base += weight[child] * freedom
+        shift_subtree[child] += own * freedom
         for j in range(starts[child, blocks[child]]):
             item = items[child, j]
             base[item] += weight[child] * gain[j]
@@ -116,14 +128,16 @@ def exact_influence(codes, label, count, start, width, weight, budget):
     for d in range(p):
         for j in range(m):
             psi[d, j] -= base[j]
-    return psi, work
+        shift[d] -= shift_base
+    return psi, shift, work
 
 
 @njit(cache=True, nogil=True)
-def sampled_influence(codes, label, count, start, width, orders, psi):
-    """Add the pointwise marginal contributions along each order of the parties to `psi`.
+def sampled_influence(codes, label, count, start, width, orders, psi, shift):
+    """Add the marginal contributions along each order of the parties.
 
-    Each order stops when every block is pure: all later contributions are exactly 0.
+    The pointwise ones go to `psi`, those of the degrees of freedom to `shift`. Each order stops when every
+    block is pure: all later contributions are exactly 0.
     """
     p, m = codes.shape
     items = np.empty((2, m), dtype=np.int64)
@@ -132,7 +146,7 @@ def sampled_influence(codes, label, count, start, width, orders, psi):
     root_starts = np.zeros(m + 1, dtype=np.int64)
     root_starts[: len(start)] = start
     root_gain = np.empty(m)
-    root_blocks = pointwise(label, count, root_items, root_starts, len(start) - 1, root_gain)
+    root_blocks, root_freedom = pointwise(label, count, root_items, root_starts, len(start) - 1, root_gain)
     root_size = root_starts[root_blocks]
     before = np.zeros(m)
     gain = np.empty(m)
@@ -140,6 +154,7 @@ def sampled_influence(codes, label, count, start, width, orders, psi):
     seen = np.empty(m, dtype=np.int64)
     for k in range(orders.shape[0]):
         n_blocks = root_blocks
+        freedom = root_freedom
         items[0, :root_size] = root_items[:root_size]
         starts[0, : n_blocks + 1] = root_starts[: n_blocks + 1]
         for j in range(root_size):
@@ -157,7 +172,9 @@ def sampled_influence(codes, label, count, start, width, orders, psi):
             n_blocks = refine(
                 codes[d], items[here], starts[here], n_blocks, items[there], starts[there], size, seen
             )
-            n_blocks = pointwise(label, count, items[there], starts[there], n_blocks, gain)
+            shift[d] -= freedom
+            n_blocks, freedom = pointwise(label, count, items[there], starts[there], n_blocks, gain)
+            shift[d] += freedom
             for j in range(starts[there, n_blocks]):
                 item = items[there, j]
                 psi[d, item] += gain[j]
