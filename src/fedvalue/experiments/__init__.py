@@ -1,1 +1,1 @@
-"""The paper's tables and figures, one module each."""
+"""The paper's tables and figures, one module each, behind `fedvalue reproduce`."""

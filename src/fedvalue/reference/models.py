@@ -93,14 +93,19 @@ def score_function(name: str, model: Any) -> Callable[[Floats], Floats]:
 
 
 def network_logits(model: Any, X: Floats) -> Floats:
-    """The output layer of a fitted pipeline (scaler, network) before the softmax."""
+    """The output layer of a fitted pipeline (scaler, network) before the softmax.
+
+    With more than two classes only differences between classes reach the prediction, so the mean over
+    the classes is taken off: a shift common to all of them must not count as a contribution.
+    """
     scaler, network = model[0], model[-1]
     layer: Floats = scaler.transform(X)
     *hidden, output = zip(network.coefs_, network.intercepts_, strict=True)
     for weights, bias in hidden:
         layer = np.maximum(layer @ weights + bias, 0.0)
     weights, bias = output
-    return np.asarray(layer @ weights + bias)
+    logits: Floats = layer @ weights + bias
+    return logits - logits.mean(axis=1, keepdims=True) if logits.shape[1] > 1 else logits
 
 
 def _two_dimensional(scores: Floats) -> Floats:

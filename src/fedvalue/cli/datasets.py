@@ -1,0 +1,104 @@
+"""`fedvalue datasets`: which of the paper's data sets are here, and how to get the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fedvalue.datasets.catalogue import Entry
+    from fedvalue.datasets.locate import Place
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("datasets")(datasets)
+
+
+def datasets(
+    download: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Fetch a data set into your cache, or all that may be fetched.", metavar="NAME|all"
+        ),
+    ] = None,
+    json_file: Annotated[
+        str | None, typer.Option("--json", help="Print the list as JSON (- for stdout).", metavar="FILE")
+    ] = None,
+) -> None:
+    """List the paper's six data sets: what is on this machine, whose they are, how to get the rest.
+
+    Looked for in the folder named by FEDVALUE_DATA, in ../shared/data beside a checkout, in your cache,
+    then in scikit-learn (Wine and Breast). Nothing is downloaded unless you ask for it.
+    """
+    from pathlib import Path
+
+    from fedvalue.cli.terminal import say, write_text
+    from fedvalue.datasets import locate
+
+    for entry in _asked_for(download or []):
+        say(f"{entry.name}: {entry.origin}; licence: {entry.licence}")
+        say(f"{entry.name}: kept as {locate.download(entry)}")
+    status = locate.status()
+    if json_file == "-":
+        typer.echo(_as_json(status))
+        return
+    if json_file is not None:
+        write_text(Path(json_file), _as_json(status) + "\n")
+    _show(status)
+
+
+def _asked_for(names: list[str]) -> list[Entry]:
+    from fedvalue.datasets import locate
+    from fedvalue.datasets.catalogue import CATALOGUE, entry
+
+    if "all" in names:
+        return [one for one in CATALOGUE.values() if one.urls and locate.find(one) is None]
+    return [entry(name) for name in names]
+
+
+def _as_json(status: list[tuple[Entry, Place | None]]) -> str:
+    import json
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": entry.name,
+            "n_samples": entry.n_samples,
+            "n_features": entry.n_features,
+            "n_labels": entry.n_labels,
+            "origin": entry.origin,
+            "licence": entry.licence,
+            "found": None if place is None else str(place),
+        }
+        for entry, place in status
+    ]
+    return json.dumps(rows, indent=2, ensure_ascii=False)
+
+
+def _show(status: list[tuple[Entry, Place | None]]) -> None:
+    import sys
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedvalue.datasets.locate import missing_message
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("data set")
+    for heading in ("rows", "features", "labels"):
+        table.add_column(heading, justify="right")
+    table.add_column("found", overflow="fold")
+    for entry, place in status:
+        table.add_row(
+            entry.name, f"{entry.n_samples:,}", str(entry.n_features), str(entry.n_labels),
+            "missing" if place is None else str(place),
+        )  # fmt: skip
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(table)
+    for entry, _ in status:
+        console.print(f"{entry.name}: {entry.origin}. Licence: {entry.licence}.", soft_wrap=True)
+    for entry, place in status:
+        if place is None:
+            console.print(missing_message(entry), soft_wrap=True)

@@ -1,0 +1,86 @@
+"""`fedvalue reproduce`: the paper's experiments with our numbers beside its claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fedvalue.experiments.base import Experiment
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("reproduce")(reproduce)
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="table1, table2, fig2, fig3, fig4, fig5, fig6, fig7, fig8, or all.", metavar="NAME…"
+        ),
+    ],
+    profile: Annotated[
+        str, typer.Option(help="quick: minutes on two cores. paper: the paper's repeats, many hours.")
+    ] = "quick",
+    out: Annotated[
+        Path, typer.Option(help="Folder for results; a stopped run continues there.", metavar="DIR")
+    ] = Path("reproduction"),
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; one per core when not given.", min=0)
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw earlier results in DIR away.")] = False,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Also write the verdicts as JSON; - for stdout.", metavar="FILE"),
+    ] = None,
+) -> None:
+    """Run the paper's experiments: numbers, drawings, and a verdict on each of its claims.
+
+    Writes DIR/NAME.json, DIR/NAME.svg and DIR/index.html. Finished pieces are kept, so the same command
+    continues a run that was stopped. Timings are in CPU seconds, but run best on an idle machine.
+    """
+    from fedvalue.cli.terminal import progress_bar, say
+    from fedvalue.experiments.registry import chosen
+    from fedvalue.experiments.runner import reproduce as run
+
+    experiments = chosen(names)
+    with progress_bar("reproduce") as progress:
+        documents = run(
+            experiments, profile=profile, out=out, seed=seed, workers=workers, fresh=fresh, progress=progress
+        )
+    say(f"results: {out / 'index.html'}")
+    if json_file == "-":
+        typer.echo(_verdicts(documents))
+        return
+    if json_file is not None:
+        from fedvalue.cli.terminal import write_text
+
+        write_text(Path(json_file), _verdicts(documents) + "\n")
+    _show(experiments, documents)
+
+
+def _verdicts(documents: list[dict[str, Any]]) -> str:
+    import json
+
+    keys = ("name", "claim", "measured", "verdict")
+    return json.dumps([{key: document[key] for key in keys} for document in documents], ensure_ascii=False)
+
+
+def _show(experiments: list[Experiment], documents: list[dict[str, Any]]) -> None:
+    import sys
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("experiment", "verdict", "measured"):
+        table.add_column(heading, overflow="fold")
+    for experiment, document in zip(experiments, documents, strict=True):
+        table.add_row(experiment.name, document["verdict"], document["measured"])
+    Console(file=sys.stdout, highlight=False).print(table)
