@@ -1,13 +1,18 @@
-"""The computation server's side of a run (interface; the body follows)."""
+"""The computation server's side of a run: relay of the parties' messages, and counting."""
 
 from __future__ import annotations
 
-from fedvalue.protocol.chunk_store import ChunkStore
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.mirror_counting import MirrorCounting
 from fedvalue.protocol.outcome import Valuer
-from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.token_counting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
+from fedvalue.protocol.work import Addressed
 
 
 class ComputationServer(Role):
@@ -31,10 +36,120 @@ class ComputationServer(Role):
         store: ChunkStore | None = None,
     ) -> None:
         super().__init__(settings, settings.compute, first=State.KEYING)
-        self._credentials = credentials
-        self._valuer = valuer
-        self._store = store
+        self._keys: dict[str, m.EphemeralKey] = {}
+        self._confirms: dict[str, m.Confirm] = {}
+        self._agrees: dict[str, m.Agree] = {}
+        self._mirror: MirrorCounting | None = None
+        self._tokens: TokenCounting | None = None
+        if settings.protocol is ProtocolName.MIRROR:
+            self._mirror = MirrorCounting(
+                settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
+            )
+        else:
+            self._tokens = TokenCounting(settings, credentials.signing_key)
 
     def missing(self, party: str) -> list[int]:
         """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
-        raise NotImplementedError
+        return self._mirror.missing(party) if self._mirror is not None else []
+
+    def _peers(self) -> tuple[str, ...]:
+        others = tuple(name for name in self.settings.servers if name != self.name)
+        return self.settings.everybody + others
+
+    def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        parties, task = self.settings.everybody, (self.settings.task,)
+        return {
+            m.EphemeralKey: (self._relay_key, parties),
+            m.WrappedKeys: (self._relay_run_key, task),
+            m.Confirm: (self._relay_confirm, parties),
+            m.Declaration: (self._take_mirror, parties),
+            m.ShareKeys: (self._take_mirror, task),
+            m.Chunk: (self._take_mirror, parties),
+            m.TokenChunk: (self._take_tokens, parties),
+            m.Agree: (self._relay_agree, parties),
+        }
+
+    # Relay: collect one message of every party, then send all of them to everybody.
+
+    def _relay_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.EphemeralKey)
+        _own_name(sender, message.party)
+        self._keys[sender] = message
+        if len(self._keys) < len(self.settings.everybody):
+            return []
+        self._become(State.WRAPPING)
+        roster = m.KeyRoster(tuple(self._keys[name] for name in self.settings.everybody))
+        return self._broadcast(roster)
+
+    def _relay_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.WrappedKeys)
+        if set(message.wrapped) != set(self.settings.parties):
+            raise RemoteProtocolError("expected one wrapped key per data party", code="E_DECLARED")
+        self._become(State.CONFIRMING)
+        return [self._to(name, m.WrappedKey(message.wrapped[name])) for name in self.settings.parties]
+
+    def _relay_confirm(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.Confirm)
+        _own_name(sender, message.party)
+        self._confirms[sender] = message
+        if len(self._confirms) < len(self.settings.everybody):
+            return []
+        self._become(State.UPLOADING)
+        roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.settings.everybody))
+        return self._broadcast(roster)
+
+    def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.Agree)
+        _own_name(sender, message.party)
+        self._agrees[sender] = message
+        if len(self._agrees) < len(self.settings.everybody):
+            return []
+        self._become(State.DONE)
+        roster = m.AgreeRoster(tuple(self._agrees[name] for name in self.settings.everybody))
+        return self._broadcast(roster)
+
+    def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
+        return [self._to(name, message) for name in self.settings.everybody]
+
+    # Counting.
+
+    def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._mirror is None:
+            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
+        if not take_mirror(self._mirror, sender, message):
+            return []
+        self._become(State.AGREEING)
+        return self._addressed(self._mirror.results())
+
+    def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.TokenChunk)
+        if self._tokens is None:
+            raise RemoteProtocolError("this run has no tokens", code="E_STATE")
+        out = self._addressed(self._tokens.add(sender, message))
+        if self._tokens.complete:
+            self._become(State.AGREEING)
+        return out
+
+    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
+        return [self._to(recipient, message) for recipient, message in messages]
+
+    def _forget(self) -> None:
+        self._mirror = None
+        self._tokens = None
+
+
+def take_mirror(counting: MirrorCounting, sender: str, message: m.AnyMessage) -> bool:
+    """Hand an upload message to the counting of either server; True when all is counted."""
+    if isinstance(message, m.Declaration):
+        counting.declare(sender, message)
+    elif isinstance(message, m.ShareKeys):
+        counting.take_share_keys(message)
+    else:
+        assert isinstance(message, m.Chunk)
+        return counting.add(sender, message)
+    return False
+
+
+def _own_name(sender: str, party: str) -> None:
+    if sender != party:
+        raise RemoteProtocolError(f"{sender!r} speaks for {party!r}", code="E_SENDER")

@@ -40,6 +40,7 @@ Key16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 QueryId: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Bulk: TypeAlias = Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
+Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
 
@@ -172,10 +173,11 @@ class Chunk(BulkMessage, frozen=True):
 
 
 class QueryKey(Message, frozen=True):
-    """What the validation server needs for one query: the outer token key, and K_V of H2."""
+    """What the validation server needs for one query: the outer token key, K_V of H2, whom to answer."""
 
     place: ClassVar[tuple[str, ...]] = ("query",)
     query: QueryId
+    coalition: Coalition
     outer: Key16
     authenticator: Key16
 
@@ -189,7 +191,7 @@ class TokenChunk(BulkMessage, frozen=True):
 
     place: ClassVar[tuple[str, ...]] = ("query", "index")
     query: QueryId
-    coalition: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_PARTIES + 1)]
+    coalition: Coalition
     tokens: Bulk
     authenticators: Bulk
 

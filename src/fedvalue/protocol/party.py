@@ -1,49 +1,214 @@
-"""The parties' side of a run (interface; the body follows).
+"""The parties' side of a run: key agreement, the protocol's work, agreement on the results.
 
-    DataParty(settings, name, *, codes, ids, credentials)
-    TaskParty(settings, *, label, codes, ids, credentials)
+What differs between `mirror` and the paper's protocols is a `Work` object; what differs between the
+task party and a data party is who draws the run's key. Everything else is here, once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fedvalue.crypto import aes, keys
+from fedvalue.crypto.hashing import hash_ids
+from fedvalue.errors import InputError, VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol import queries
 from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
+from fedvalue.protocol.mirror_party import MirrorWork
 from fedvalue.protocol.outcome import Outcome
-from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.token_party import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
+from fedvalue.protocol.work import Addressed, Column, Work
 
 if TYPE_CHECKING:
     from fedvalue.crypto.ids import PackedIds
+    from fedvalue.protocol.keyring import Keyring
     from fedvalue.typing import Codes
 
 
 class Party(Role):
-    """What the task party and the data parties share: key agreement, upload, checks, agreement.
+    """What the task party and the data parties share.
 
     Refuses codes outside their range and a wrong number of rows in the constructor (InputError),
     before any byte is sent. Duplicate ids show when the ids are first hashed (InputError).
     """
 
-    def __init__(self, settings: Settings, name: str, *, ids: PackedIds, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        *,
+        ids: PackedIds,
+        columns: list[Column],
+        credentials: Credentials,
+    ) -> None:
         super().__init__(settings, name, first=State.KEYING)
+        if name not in settings.everybody:
+            raise InputError(f"{name!r} is not a party of this run")
+        if len(ids) != settings.n_samples:
+            raise InputError(f"party {name!r}: expected {settings.n_samples} sample ids, got {len(ids)}")
+        for column in columns:
+            _check_column(column, settings.n_samples)
+        if settings.protocol is not ProtocolName.MIRROR:
+            queries.check_budget(settings)
         self._ids = ids
+        self._columns = columns
         self._credentials = credentials
+        self._agreement = KeyAgreement(settings, name, credentials)
+        self._ring: Keyring | None = None
+        self._hashes: aes.Blocks | None = None
+        self._population = b""
+        self._work: Work | None = None
 
     @property
     def outcome(self) -> Outcome | None:
         """What this party has learned; None until the state is DONE."""
+        if self._state is not State.DONE or self._work is None:
+            return None
+        return self._work.outcome()
+
+    def _peers(self) -> tuple[str, ...]:
+        return self.settings.servers
+
+    def _begin(self) -> list[m.Envelope]:
+        return [self._to(self.settings.compute, self._agreement.hello())]
+
+    def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        relay = (self.settings.compute,)
+        return {
+            m.KeyRoster: (self._take_keys, relay),
+            m.WrappedKey: (self._take_run_key, relay),
+            m.ConfirmRoster: (self._take_confirms, relay),
+            m.QueryCount: (self._take_result, self.settings.servers),
+            m.ResultChunk: (self._take_result, self.settings.servers),
+            m.ResultSeal: (self._take_result, self.settings.servers),
+            m.AgreeRoster: (self._take_agrees, relay),
+        }
+
+    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         raise NotImplementedError
+
+    def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        raise NotImplementedError
+
+    def _confirm(self, run_key: bytes) -> m.Envelope:
+        """Hash our ids under the run's key, and confirm key and population to the others."""
+        ring = self._agreement.keyring(run_key)
+        self._hashes = hash_ids(ring.ids(), self._ids)
+        total = aes.encrypt(ring.population_blocks(), self._hashes).sum(axis=0, dtype=np.uint64)
+        self._population = ring.population(len(self._ids), total.tobytes())
+        self._ring = ring
+        self._become(State.CONFIRMING)
+        return self._to(self.settings.compute, self._agreement.confirm(ring, self._population))
+
+    def _take_confirms(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.ConfirmRoster)
+        assert self._ring is not None
+        assert self._hashes is not None
+        self._agreement.check_confirms(self._ring, self._population, message)
+        kind = MirrorWork if self.settings.protocol is ProtocolName.MIRROR else TokenWork
+        self._work = kind(
+            self.settings,
+            self.name,
+            self._ring,
+            hashes=self._hashes,
+            columns=self._columns,
+            credentials=self._credentials,
+        )
+        self._hashes = None
+        self._become(State.UPLOADING)
+        return self._addressed(self._work.begin())
+
+    def _take_result(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert self._work is not None
+        assert self._ring is not None
+        out = self._addressed(self._work.take(sender, message))
+        if self._work.complete:
+            self._become(State.AGREEING)
+            digests = self._work.digests()
+            mac = _agree_mac(self._ring, self.name, digests)
+            out.append(self._to(self.settings.compute, m.Agree(self.name, digests, mac)))
+        return out
+
+    def _take_agrees(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        """Release only after every party has seen and accepted the same."""
+        assert isinstance(message, m.AgreeRoster)
+        assert self._work is not None
+        assert self._ring is not None
+        agrees = {agree.party: agree for agree in message.agrees}
+        one_per_party(self.settings, agrees, len(message.agrees))
+        own = self._work.digests()
+        for name, agree in agrees.items():
+            keys.check_mac(_agree_mac(self._ring, name, agree.digests), agree.mac, who=name)
+            if name != self.name and agree.digests.get(self.name) != own[name]:
+                raise VerificationError(
+                    f"a server told {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
+                )
+        self._become(State.DONE)
+        self._ring = None
+        return []
+
+    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
+        return [self._to(recipient, message) for recipient, message in messages]
+
+    def _forget(self) -> None:
+        self._ring = None
+        self._hashes = None
+        self._work = None
 
 
 class DataParty(Party):
-    """A data party: its codes stay here; what leaves is masked or encrypted."""
+    """A data party: its codes stay here; what leaves is masked or encrypted.
+
+    Args:
+        settings: What was agreed.
+        name: The party.
+        codes: Its joint code per sample, 0 .. n_codes-1.
+        ids: Sample ids, in the order of the codes.
+        credentials: Its keys.
+    """
 
     role = RoleName.DATA_PARTY
 
     def __init__(
         self, settings: Settings, name: str, *, codes: Codes, ids: PackedIds, credentials: Credentials
     ) -> None:
-        super().__init__(settings, name, ids=ids, credentials=credentials)
-        self._codes = codes
+        if name not in settings.parties:
+            raise InputError(f"{name!r} is not a data party of this run")
+        size = settings.n_codes[settings.parties.index(name)]
+        super().__init__(
+            settings, name, ids=ids, columns=[Column(name, codes, size)], credentials=credentials
+        )
+
+    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.KeyRoster)
+        self._agreement.take_roster(message)
+        self._become(State.WRAPPING)
+        return []
+
+    def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.WrappedKey)
+        return [self._confirm(self._agreement.open_run_key(message.wrapped))]
+
+
+def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:
+    parts = [part for peer in sorted(digests) for part in (peer.encode(), digests[peer])]
+    return keys.mac(ring.agree(), "agree", party, *parts)
+
+
+def _check_column(column: Column, n_samples: int) -> None:
+    """Codes must be whole numbers in their range: refused here, before any byte is sent."""
+    codes = np.asarray(column.codes)
+    who = column.name.replace("\0", " ")
+    if codes.ndim != 1 or len(codes) != n_samples:
+        raise InputError(f"{who!r}: expected {n_samples} codes, got shape {codes.shape}")
+    if codes.dtype.kind not in "iu":
+        raise InputError(f"{who!r}: codes must be whole numbers, got {codes.dtype}")
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= column.n_codes:
+        raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")

@@ -25,7 +25,8 @@ CHUNK_BYTES = 4 * 1024 * 1024
 MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_PARTIES = 256
-MAX_CODES = 2**32
+MAX_CODES = 2**24
+"""Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
 
 
@@ -166,7 +167,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"expected {len(self.parties)} sizes in n_codes, got {len(self.n_codes)}")
         for who, size in self.sizes():
             if not 1 <= size <= MAX_CODES:
-                raise InputError(f"{who}: the number of codes must be 1 to 2^32, got {size}")
+                raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
         if not 1 <= self.n_samples <= MAX_SAMPLES:
             raise InputError(f"n_samples must be 1 to 2^40, got {self.n_samples}")
         if not 1 <= self.q <= 255:

@@ -1,13 +1,19 @@
-"""The validation server's side of a run (interface; the body follows)."""
+"""The validation server's side of a run: the same count again, or the check of Step 3."""
 
 from __future__ import annotations
 
-from fedvalue.protocol.chunk_store import ChunkStore
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
+from fedvalue.protocol.computation_server import take_mirror
 from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.mirror_counting import MirrorCounting
 from fedvalue.protocol.outcome import Valuer
-from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.token_checking import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
+from fedvalue.protocol.work import Addressed
 
 
 class ValidationServer(Role):
@@ -31,10 +37,52 @@ class ValidationServer(Role):
         store: ChunkStore | None = None,
     ) -> None:
         super().__init__(settings, settings.validate, first=State.UPLOADING)
-        self._credentials = credentials
-        self._valuer = valuer
-        self._store = store
+        self._mirror: MirrorCounting | None = None
+        self._tokens: TokenChecking | None = None
+        if settings.protocol is ProtocolName.MIRROR:
+            self._mirror = MirrorCounting(
+                settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
+            )
+        elif settings.protocol is ProtocolName.PAPER:
+            self._tokens = TokenChecking(settings, credentials.signing_key)
 
     def missing(self, party: str) -> list[int]:
         """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
-        raise NotImplementedError
+        return self._mirror.missing(party) if self._mirror is not None else []
+
+    def _peers(self) -> tuple[str, ...]:
+        return (*self.settings.everybody, self.settings.compute)
+
+    def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        parties, task = self.settings.everybody, (self.settings.task,)
+        return {
+            m.Declaration: (self._take_mirror, parties),
+            m.ShareKeys: (self._take_mirror, task),
+            m.Chunk: (self._take_mirror, parties),
+            m.QueryKey: (self._take_tokens, task),
+            m.IntersectionChunk: (self._take_tokens, (self.settings.compute,)),
+        }
+
+    def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._mirror is None:
+            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
+        if not take_mirror(self._mirror, sender, message):
+            return []
+        out = self._addressed(self._mirror.results())
+        self._become(State.DONE)
+        return out
+
+    def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._tokens is None:
+            raise RemoteProtocolError("this run has no tokens", code="E_STATE")
+        out = self._addressed(self._tokens.take(message))
+        if self._tokens.complete:
+            self._become(State.DONE)
+        return out
+
+    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
+        return [self._to(recipient, message) for recipient, message in messages]
+
+    def _forget(self) -> None:
+        self._mirror = None
+        self._tokens = None

@@ -1,0 +1,127 @@
+"""Keys: derivation, agreement, signatures, sealing. Bytes in, bytes out.
+
+Every derived key is HKDF-SHA256(secret, salt = run id, info = "fedvalue/1/" + purpose + parts), each
+part with its length in front, so that no two purposes can meet. Nothing here draws randomness: a
+private key is made from a seed that the caller has drawn.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from fedvalue.errors import VerificationError
+
+_NONCE = bytes(12)  # every sealing key is used for one message only
+
+
+def hkdf(secret: bytes, *, salt: bytes, info: bytes, length: int = 32) -> bytes:
+    """HKDF-SHA256 (RFC 5869)."""
+    prk = hmac.digest(salt or bytes(32), secret, "sha256")
+    block, out, counter = b"", b"", 1
+    while len(out) < length:
+        block = hmac.digest(prk, block + info + bytes([counter]), "sha256")
+        out += block
+        counter += 1
+    return out[:length]
+
+
+def info(purpose: str, *parts: bytes | str) -> bytes:
+    """The context of a derived key or a signature: purpose and parts, unambiguous."""
+    encoded = [part.encode() if isinstance(part, str) else part for part in parts]
+    return (
+        b"fedvalue/1/" + purpose.encode() + b"\0" + b"".join(struct.pack(">I", len(p)) + p for p in encoded)
+    )
+
+
+def subkey(secret: bytes, run_id: bytes, purpose: str, *parts: bytes | str, length: int = 32) -> bytes:
+    """The key of one purpose within one run."""
+    return hkdf(secret, salt=run_id, info=info(purpose, *parts), length=length)
+
+
+def agreement_public(private: bytes) -> bytes:
+    """The X25519 public key of a 32-byte private key."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agreement_secret(private: bytes, peer: bytes) -> bytes:
+    """The X25519 shared secret.
+
+    Raises:
+        VerificationError: The peer's key is a point of low order (E_SIGNATURE).
+    """
+    try:
+        return X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(peer))
+    except ValueError:
+        raise VerificationError("a peer's ephemeral key is not usable", code="E_SIGNATURE") from None
+
+
+def signing_public(private: bytes) -> bytes:
+    """The Ed25519 public key of a 32-byte private key."""
+    return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def sign(private: bytes, purpose: str, *parts: bytes | str) -> bytes:
+    """Ed25519 signature over purpose and parts."""
+    return Ed25519PrivateKey.from_private_bytes(private).sign(info("sign/" + purpose, *parts))
+
+
+def check_signature(public: bytes, signature: bytes, purpose: str, *parts: bytes | str) -> None:
+    """Raise unless the signature fits.
+
+    Raises:
+        VerificationError: It does not (E_SIGNATURE).
+    """
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, info("sign/" + purpose, *parts))
+    except (InvalidSignature, ValueError):
+        raise VerificationError(
+            f"a signature ({purpose}) does not fit the pinned key", code="E_SIGNATURE"
+        ) from None
+
+
+def seal(key: bytes, plain: bytes, context: bytes) -> bytes:
+    """Encrypt and authenticate one message under a key that is used once (ChaCha20-Poly1305)."""
+    return ChaCha20Poly1305(key).encrypt(_NONCE, plain, context)
+
+
+def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
+    """The inverse of `seal`.
+
+    Raises:
+        VerificationError: Another key, context or content (E_SEAL).
+    """
+    try:
+        return ChaCha20Poly1305(key).decrypt(_NONCE, sealed, context)
+    except InvalidTag:
+        raise VerificationError("a sealed message does not open", code="E_SEAL") from None
+
+
+def mac(key: bytes, purpose: str, *parts: bytes | str) -> bytes:
+    """HMAC-SHA256 over purpose and parts."""
+    return hmac.digest(key, info("mac/" + purpose, *parts), "sha256")
+
+
+def check_mac(expected: bytes, found: bytes, *, who: str, code: str = "E_CONFIRM") -> None:
+    """Raise unless both are equal, in constant time.
+
+    Raises:
+        VerificationError: They differ.
+    """
+    if not hmac.compare_digest(expected, found):
+        raise VerificationError(f"the message of {who!r} is not authentic", code=code)
+
+
+def digest(*parts: bytes) -> bytes:
+    """SHA-256 over the parts, each with its length in front."""
+    state = sha256()
+    for part in parts:
+        state.update(struct.pack(">Q", len(part)))
+        state.update(part)
+    return state.digest()

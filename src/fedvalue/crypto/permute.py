@@ -1,0 +1,43 @@
+"""Secret permutations and numbers from a key: the same for everybody who holds it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import aes
+from fedvalue.crypto.sorting import argsort_blocks
+from fedvalue.errors import InputError
+
+
+def permutation(key: bytes, n: int) -> NDArray[np.int64]:
+    """A pseudo-random permutation of 0 .. n-1: the order of AES_key(0), AES_key(1) and so on.
+
+    All outputs differ, because AES is a permutation, so the order has no ties and every one of the
+    n! permutations is equally likely up to AES's own distance from random.
+    """
+    return argsort_blocks(aes.encrypt(key, aes.counter_blocks(n)))
+
+
+def numbers(key: bytes, n: int, low: int, high: int) -> NDArray[np.int64]:
+    """N pseudo-random whole numbers from low to high, both included.
+
+    The remainder of a 64-bit number: its bias is below (high - low) / 2^64.
+    """
+    stream = aes.encrypt(key, aes.counter_blocks(n))[:, 0]
+    return (stream % np.uint64(high - low + 1)).astype(np.int64) + low
+
+
+def row_order(key: bytes, hashes: aes.Blocks) -> NDArray[np.int64]:
+    """The order of rows by AES_key(h_i): the same for every party with the same ids.
+
+    Raises:
+        InputError: Two rows have the same id.
+    """
+    keys = aes.encrypt(key, hashes)
+    order = argsort_blocks(keys)
+    ranked = keys[order]
+    same = (ranked[1:, 0] == ranked[:-1, 0]) & (ranked[1:, 1] == ranked[:-1, 1])
+    if same.any():
+        raise InputError(f"sample ids must be unique, {int(same.sum())} occur more than once")
+    return order

@@ -1,0 +1,98 @@
+"""Tokens of the paper's protocol: q encryption ids per sample, fresh for every query.
+
+g_i = AES_{K_in}(h_i)[0:10] and token_{i,k} = AES_{K_out}(g_i ‖ k ‖ 0⁵). The parties hold both keys of
+a query, the validation server K_out only: it sees which tokens belong together within this query,
+and can neither go back to h_i nor link two queries. The computation server holds neither.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fedvalue.crypto import aes
+from fedvalue.crypto.sorting import argsort_blocks
+
+GROUP_BYTES = 10
+_TAIL = np.uint64(0xFFFF)  # bytes 8 and 9 of a block: the end of g
+
+INCOMPLETE = -1
+FORGED = -2
+
+
+class TokenKeys(NamedTuple):
+    """The parties' keys of one query, 16 bytes each."""
+
+    inner: bytes
+    outer: bytes
+
+
+def token_blocks(keys: TokenKeys, hashes: aes.Blocks, q: int) -> aes.Blocks:
+    """g_i ‖ k ‖ 0⁵ for every sample i and copy k, shape (n·q, 2): what is encrypted last."""
+    inner = aes.encrypt(keys.inner, hashes)
+    blocks = np.empty((len(hashes), q, 2), dtype=np.uint64)
+    blocks[:, :, 0] = inner[:, :1]
+    blocks[:, :, 1] = (inner[:, 1:] & _TAIL) | (np.arange(q, dtype=np.uint64) << np.uint64(16))
+    return blocks.reshape(-1, 2)
+
+
+def tokens(keys: TokenKeys, blocks: aes.Blocks) -> aes.Blocks:
+    """The encryption ids of these blocks."""
+    return aes.encrypt(keys.outer, blocks)
+
+
+def check_tokens(
+    outer: bytes, found: aes.Blocks, q: int, sums: NDArray[np.uint64] | None, authenticator: bytes
+) -> int:
+    """What the validation server answers to an intersection.
+
+    Args:
+        outer: K_out of the query.
+        found: Tokens as the computation server sent them.
+        q: Encryption ids per sample.
+        sums: Sums of the authenticators (H2), or None.
+        authenticator: K_V of the query, for H2.
+
+    Returns:
+        The number of tokens; -1 unless they are complete groups of q, each copy once;
+        -2 if a sum is not AES_{K_V}(block), that is, not every party had sent that token.
+    """
+    blocks = aes.decrypt(outer, found)
+    if not _complete_groups(_by_group(blocks), q):
+        return INCOMPLETE
+    if sums is not None:
+        expected = aes.encrypt(authenticator, blocks)[:, 0]
+        if len(sums) != len(expected) or not np.array_equal(sums, expected):
+            return FORGED
+    return len(found)
+
+
+def _by_group(blocks: aes.Blocks) -> aes.Blocks:
+    """Blocks sorted by g, then k: the two bytes of g in the second word move to its front."""
+    keys = blocks.copy()
+    keys[:, 1] = (blocks[:, 1] << np.uint64(48)) | (blocks[:, 1] >> np.uint64(16))
+    return keys[argsort_blocks(keys)]
+
+
+@njit(cache=True, nogil=True)
+def _complete_groups(keys: NDArray[np.uint64], q: int) -> bool:
+    """Sorted keys must be (g, 0), …, (g, q-1) for each g in turn, and nothing else."""
+    n = len(keys)
+    if n % q != 0:
+        return False
+    rest = np.uint64((1 << 48) - 1)  # k and the five zero bytes
+    for i in range(n):
+        copy = i % q
+        if keys[i, 1] & rest != np.uint64(copy):
+            return False
+        same = (
+            i > 0
+            and keys[i, 0] == keys[i - 1, 0]
+            and keys[i, 1] >> np.uint64(48) == keys[i - 1, 1] >> np.uint64(48)
+        )
+        if same != (copy > 0):
+            return False
+    return True

@@ -1,0 +1,122 @@
+"""The keys of a run as a party holds them, one method per purpose.
+
+K_run is common to all parties; a pairwise key is common to two. The servers hold none of them; what
+a server is given (`QueryKey`, `ShareKeys`) is derived here and good for one purpose and one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import aes, keys
+from fedvalue.crypto.permute import numbers, permutation
+from fedvalue.crypto.tokens import TokenKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """Derived keys of one party in one run.
+
+    Args:
+        run_id: The run.
+        run_key: K_run.
+        pairs: Pairwise key by peer.
+        signs: +1 for a peer that stands later in the order of parties, -1 for an earlier one.
+    """
+
+    run_id: bytes
+    run_key: bytes = field(repr=False)
+    pairs: Mapping[str, bytes] = field(repr=False)
+    signs: Mapping[str, int]
+
+    def _common(self, purpose: str, *parts: bytes | str, length: int = 16) -> bytes:
+        return keys.subkey(self.run_key, self.run_id, purpose, *parts, length=length)
+
+    def _pair(self, peer: str, purpose: str, *parts: bytes | str, length: int = 16) -> bytes:
+        return keys.subkey(self.pairs[peer], self.run_id, purpose, *parts, length=length)
+
+    def ids(self) -> bytes:
+        """Key under which sample ids are hashed."""
+        return self._common("id")
+
+    def adversarial(self) -> bytes:
+        """Key under which adversarial samples are made; another than for real ids."""
+        return self._common("adversarial")
+
+    def population(self, n_samples: int, total: bytes) -> bytes:
+        """What parties compare to see that they hold the same ids."""
+        return keys.mac(
+            self._common("population", length=32), "population", n_samples.to_bytes(8, "big"), total
+        )
+
+    def population_blocks(self) -> bytes:
+        """Key of the multiset hash of all ids."""
+        return self._common("population-blocks")
+
+    def confirm(self) -> bytes:
+        """Key of the confirmations."""
+        return self._common("confirm", length=32)
+
+    def agree(self) -> bytes:
+        """Key of the agreements on results."""
+        return self._common("agree", length=32)
+
+    # mirror
+
+    def row_order(self, server: str) -> bytes:
+        """Key of the order of rows at one server."""
+        return self._common("order", server)
+
+    def label_map(self, server: str, column: str, n_codes: int) -> NDArray[np.int64]:
+        """σ: what each code of a column is called at one server."""
+        return permutation(self._common("labels", server, column), n_codes)
+
+    def coordinate_order(self, n_parties: int) -> NDArray[np.int64]:
+        """The secret order of the data parties' coordinates, the same at both servers."""
+        return permutation(self._common("coordinates"), n_parties)
+
+    def masks(self, server: str, n_pairs: int) -> list[tuple[int, list[bytes]]]:
+        """Keys of our masks towards every peer, one per pair of lanes."""
+        return [
+            (self.signs[peer], [self._pair(peer, "mask", server, bytes([k])) for k in range(n_pairs)])
+            for peer in sorted(self.pairs)
+        ]
+
+    def share(self, peer: str, server: str) -> bytes:
+        """Key under which a server seals a data party's share; `peer` is the other of task and data party."""
+        return self._pair(peer, "share", server, length=32)
+
+    # single and paper
+
+    def query_ids(self, n_queries: int) -> list[bytes]:
+        """One random-looking name per query."""
+        blocks = aes.encrypt(self._common("query"), aes.counter_blocks(n_queries))
+        return [row.tobytes() for row in blocks]
+
+    def query_order(self, n_queries: int) -> NDArray[np.int64]:
+        """The secret order in which queries are asked."""
+        return permutation(self._common("query-order"), n_queries)
+
+    def adversarial_counts(self, n_cells: int, high: int, scope: bytes) -> NDArray[np.int64]:
+        """n_r per cell, 1 to `high`, for a random rule."""
+        return numbers(self._common("n-r", scope), n_cells, 1, high)
+
+    def tokens(self, query: bytes) -> TokenKeys:
+        """K_in and K_out of a query."""
+        return TokenKeys(self._common("token-inner", query), self._common("token-outer", query))
+
+    def validation(self, query: bytes) -> bytes:
+        """K_V of a query (H2)."""
+        return self._common("token-validation", query)
+
+    def authenticators(self, query: bytes, coalition: tuple[str, ...]) -> list[tuple[int, bytes]]:
+        """Keys of our authenticators towards the other members of the query's coalition (H2)."""
+        return [
+            (self.signs[peer], self._pair(peer, "token-pair", query))
+            for peer in coalition
+            if peer in self.pairs
+        ]

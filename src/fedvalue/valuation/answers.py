@@ -1,0 +1,93 @@
+"""A valuation as it crosses a federated run: who may read what, and back.
+
+Under policy `valuation` both servers compute the same `Valuation` on opaque columns. Everybody may
+read the total; a data party reads its own value; the task party reads everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol.outcome import Answer, Outcome, Valuer
+from fedvalue.valuation.result import PartyValue, Valuation
+
+if TYPE_CHECKING:
+    from fedvalue.information.contingency import JointCounts
+
+_PUBLIC = ("total", "n_samples", "method", "n_permutations", "seed")
+_TASK = ("label_entropy", "learnable_total", "interactions")
+
+
+def make_valuer(**settings: Any) -> Valuer:
+    """The function that both servers apply to their counts.
+
+    Args:
+        **settings: Of `fedvalue.valuation.engine.value_counts`, the same at both servers.
+    """
+
+    def valuer(counts: JointCounts) -> Answer:
+        from fedvalue.valuation.engine import value_counts
+
+        return answer_of(value_counts(counts, **settings))
+
+    return valuer
+
+
+def answer_of(valuation: Valuation) -> Answer:
+    """Split a valuation by who may read it."""
+    shares = []
+    for party in valuation.parties:
+        share = asdict(party)
+        del share["name"]
+        shares.append(share)
+    return Answer(
+        public={key: getattr(valuation, key) for key in _PUBLIC},
+        task={key: getattr(valuation, key) for key in _TASK},
+        shares=tuple(shares),
+    )
+
+
+def valuation_of(outcome: Outcome, parties: Sequence[str], **about: Any) -> Valuation:
+    """What a party can read of the answer, as a valuation.
+
+    Args:
+        outcome: Of a finished run with policy `valuation`.
+        parties: Names of all data parties in the order of the result; a data party gets itself only.
+        **about: Further fields: protocol, run_id.
+
+    Raises:
+        RemoteProtocolError: The servers agreed on something that is not a valuation (E_MALFORMED).
+    """
+    try:
+        found = tuple(
+            PartyValue(name=name, **_share(outcome.shares[name]))
+            for name in parties
+            if name in outcome.shares
+        )
+        task = dict(outcome.task)
+        matrix = task.pop("interactions", None)
+        return Valuation(
+            parties=found,
+            interactions=None if matrix is None else _reordered(matrix, outcome.order, parties),
+            label_entropy=task.pop("label_entropy", float("nan")),
+            **outcome.public,
+            **task,
+            **about,
+        )
+    except (TypeError, KeyError, IndexError, ValueError) as error:
+        raise RemoteProtocolError("the servers' answer is not a valuation", code="E_MALFORMED") from error
+
+
+def _share(fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "flags": tuple(fields.get("flags", ()))}
+
+
+def _reordered(
+    matrix: Sequence[Sequence[float]], order: Sequence[str], parties: Sequence[str]
+) -> tuple[tuple[float, ...], ...]:
+    """From the servers' secret order of columns to the order of the result."""
+    place = {name: k for k, name in enumerate(order)}
+    return tuple(tuple(float(matrix[place[a]][place[b]]) for b in parties) for a in parties)

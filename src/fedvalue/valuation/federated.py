@@ -1,0 +1,268 @@
+"""A whole federated valuation in this process: every role real, all messages on the (local) wire."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedvalue.crypto import keys
+from fedvalue.crypto.ids import PackedIds, canonical_ids
+from fedvalue.errors import InputError
+from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.outcome import Outcome
+from fedvalue.protocol.party import DataParty
+from fedvalue.protocol.role import Role
+from fedvalue.protocol.settings import (
+    COMPUTE,
+    MAX_TOKENS,
+    VALIDATE,
+    Adversarial,
+    Policy,
+    ProtocolName,
+    Settings,
+)
+from fedvalue.protocol.task_party import TaskParty
+from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.transport.in_process import InProcessTransport, Tap
+from fedvalue.valuation.answers import make_valuer, valuation_of
+from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.result import Valuation
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Codes, Progress
+
+TASK = "task party"
+"""Name of the task party where its table has none."""
+
+
+class CodeColumn(Protocol):
+    """One party's codes: what `fedvalue.tables` makes of its features."""
+
+    @property
+    def name(self) -> str:
+        """The party."""
+
+    @property
+    def codes(self) -> Codes:
+        """One code per sample."""
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the code range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """All roles of one run."""
+
+    task: TaskParty
+    parties: tuple[DataParty, ...]
+    servers: tuple[Role, ...]
+
+    def everyone(self) -> tuple[Role, ...]:
+        """Servers and parties."""
+        return (*self.servers, self.task, *self.parties)
+
+
+def federated_value(
+    *,
+    label: CodeColumn,
+    parties: Sequence[CodeColumn],
+    task: CodeColumn | None = None,
+    ids: Any = None,
+    protocol: str = "mirror",
+    q: int = 3,
+    n_r: int | float | str | None = None,
+    harden: bool = True,
+    policy: str = "valuation",
+    by_coalition: bool = False,
+    pad: bool = False,
+    max_tokens: int = MAX_TOKENS,
+    method: str = "auto",
+    n_permutations: int = 5000,
+    seed: int = 0,
+    precision: float | None = None,
+    statistics: bool = True,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    tap: Tap | None = None,
+) -> Valuation:
+    """Run a protocol among all roles in this process and value the data parties.
+
+    Args:
+        label: Codes of Y.
+        parties: Codes of the data parties.
+        task: Codes of X_t, or None.
+        ids: One id per sample, the same for all parties; row numbers when None.
+        protocol: "single", "paper" or "mirror".
+        q: Encryption ids per sample (`paper`).
+        n_r: Adversarial samples (`paper`): per cell, a share of all samples like "90%", or "random:8".
+        harden: Whether `paper` checks marginals (H1) and authenticators (H2).
+        policy: "valuation" or "counts" (`mirror`).
+        by_coalition: Ask every coalition's cells rather than the grand coalition's (`paper`, `single`).
+        pad: Pad all sets of a party to one size (`paper`, `single`).
+        max_tokens: Refuse a run that needs more (`paper`, `single`).
+        method: As in `fedvalue.value`.
+        n_permutations: As in `fedvalue.value`.
+        seed: As in `fedvalue.value`. Under policy `valuation` the servers draw permutations of
+            columns in an order that they do not know, so sampled values differ from those of the
+            plain computation within the sampling error; exact ones do not differ.
+        precision: As in `fedvalue.value`.
+        statistics: As in `fedvalue.value`.
+        executor: As in `fedvalue.value`.
+        progress: As in `fedvalue.value`.
+        threads: How many roles work at a time; the machine's cores by default.
+        tap: Sees every envelope's bytes.
+
+    Raises:
+        InputError: A table, an id or a setting is wrong, or the run is too large.
+        VerificationError: A check failed; nothing is released.
+    """
+    settings = make_settings(
+        label=label, parties=parties, task=task, protocol=protocol, q=q, n_r=n_r, harden=harden,
+        policy=policy, by_coalition=by_coalition, pad=pad, max_tokens=max_tokens,
+    )  # fmt: skip
+    packed = PackedIds.of_rows(settings.n_samples) if ids is None else canonical_ids(ids)
+    engine: dict[str, Any] = {
+        "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
+        "statistics": statistics, "executor": executor, "progress": progress,
+    }  # fmt: skip
+    cast = make_cast(settings, label=label, parties=parties, task=task, ids=packed, engine=engine)
+    InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
+    outcome = cast.task.outcome
+    assert outcome is not None  # the transport raises unless every role is done
+    about = {"protocol": settings.protocol.value, "run_id": settings.run_id.hex()}
+    return _valuation(outcome, settings, engine, about)
+
+
+def _valuation(
+    outcome: Outcome, settings: Settings, engine: dict[str, Any], about: dict[str, str]
+) -> Valuation:
+    if outcome.counts is None:
+        return valuation_of(outcome, settings.parties, **about)
+    return replace(value_counts(outcome.counts, **engine), protocol=about["protocol"], run_id=about["run_id"])
+
+
+def make_settings(
+    *,
+    label: CodeColumn,
+    parties: Sequence[CodeColumn],
+    task: CodeColumn | None,
+    protocol: str,
+    q: int = 3,
+    n_r: int | float | str | None = None,
+    harden: bool = True,
+    policy: str = "valuation",
+    by_coalition: bool = False,
+    pad: bool = False,
+    max_tokens: int = MAX_TOKENS,
+    run_id: bytes | None = None,
+) -> Settings:
+    """The settings of a run over these columns, under a fresh run id.
+
+    Raises:
+        InputError: An unknown protocol or policy, or a size out of range.
+    """
+    try:
+        name, chosen = ProtocolName(protocol), Policy(policy)
+    except ValueError:
+        raise InputError(
+            "protocol must be single, paper or mirror and policy valuation or counts, "
+            f"got {protocol!r} and {policy!r}"
+        ) from None
+    n_samples = len(label.codes)
+    names = tuple(party.name for party in parties)
+    return Settings(
+        run_id=secrets.token_bytes(32) if run_id is None else run_id,
+        protocol=name,
+        task=_free_name(TASK, names),
+        compute=_free_name(COMPUTE, names),
+        validate=_free_name(VALIDATE, names),
+        parties=names,
+        n_samples=n_samples,
+        n_task_codes=1 if task is None else max(1, task.n_codes),
+        n_label_codes=label.n_codes,
+        n_codes=tuple(party.n_codes for party in parties),
+        policy=chosen,
+        q=q,
+        n_r=Adversarial.parse(n_r, n_samples),
+        h1=harden,
+        h2=harden,
+        by_coalition=by_coalition,
+        pad=pad,
+        max_tokens=max_tokens,
+    )
+
+
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    """A role's name that no data party has: a party may well be called 'compute'."""
+    while wanted in taken:
+        wanted += "'"
+    return wanted
+
+
+def make_cast(
+    settings: Settings,
+    *,
+    label: CodeColumn,
+    parties: Sequence[CodeColumn],
+    task: CodeColumn | None,
+    ids: PackedIds | dict[str, PackedIds],
+    engine: dict[str, Any],
+    secret: bytes | None = None,
+) -> Cast:
+    """All roles of a run, with fresh keys.
+
+    Args:
+        settings: What was agreed.
+        label: Codes of Y.
+        parties: Codes of the data parties.
+        task: Codes of X_t, or None.
+        ids: Sample ids, common or by party name.
+        engine: Settings of the valuation, for the servers.
+        secret: Where all keys come from; drawn from the system when None (tests fix it).
+    """
+    root = secrets.token_bytes(32) if secret is None else secret
+    names = (*settings.everybody, settings.compute, settings.validate)
+    signing = {name: keys.subkey(root, settings.run_id, "signing", name) for name in names}
+    pins = {name: keys.signing_public(key) for name, key in signing.items()}
+
+    def credentials(name: str) -> Credentials:
+        return Credentials(keys.subkey(root, settings.run_id, "seed", name), signing[name], pins)
+
+    def ids_of(name: str) -> PackedIds:
+        return ids[name] if isinstance(ids, dict) else ids
+
+    valuer = make_valuer(**engine)
+    servers: list[Role] = [
+        ComputationServer(settings, credentials=credentials(settings.compute), valuer=valuer)
+    ]
+    if settings.validate in settings.servers:
+        server = ValidationServer(settings, credentials=credentials(settings.validate), valuer=valuer)
+        servers.append(server)
+    return Cast(
+        task=TaskParty(
+            settings,
+            label=label.codes,
+            codes=None if task is None else task.codes,
+            ids=ids_of(settings.task),
+            credentials=credentials(settings.task),
+        ),
+        parties=tuple(
+            DataParty(
+                settings,
+                party.name,
+                codes=party.codes,
+                ids=ids_of(party.name),
+                credentials=credentials(party.name),
+            )
+            for party in parties
+        ),
+        servers=tuple(servers),
+    )
