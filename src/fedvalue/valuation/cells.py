@@ -1,0 +1,175 @@
+"""Counting distinct rows of code columns in memory bounded by their number.
+
+A row of codes is packed into as few 64-bit words as its columns' ranges need, and counted in an
+open-addressing hash table. Adding a chunk costs its rows, not the cells that are already there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Counts
+
+_WORD = 2**63
+_EMPTY = -1
+# A third of the slots stays free at least, so that probing ends after a few steps.
+_LOAD = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Which columns share a word, and their ranges: mixed-radix digits, the first column leading.
+
+    Args:
+        n_codes: Size of each column's code range.
+    """
+
+    n_codes: tuple[int, ...]
+
+    @property
+    def words(self) -> list[list[int]]:
+        """The columns of each word."""
+        words: list[list[int]] = [[]]
+        size = 1
+        for k, width in enumerate(self.n_codes):
+            if words[-1] and size * width > _WORD:
+                words.append([])
+                size = 1
+            words[-1].append(k)
+            size *= width
+        return words
+
+    def pack(self, columns: Sequence[Codes]) -> NDArray[np.int64]:
+        """Code columns -> keys of shape (n_rows, n_words)."""
+        words = self.words
+        keys = np.zeros((len(columns[0]), len(words)), dtype=np.int64)
+        for w, members in enumerate(words):
+            word = columns[members[0]].astype(np.int64)
+            for k in members[1:]:
+                word *= self.n_codes[k]
+                word += columns[k]
+            keys[:, w] = word
+        return keys
+
+    def unpack(self, keys: NDArray[np.int64]) -> list[Codes]:
+        """The inverse of `pack`."""
+        columns: dict[int, Codes] = {}
+        for w, members in enumerate(self.words):
+            rest = keys[:, w]
+            for k in reversed(members[1:]):
+                rest, columns[k] = np.divmod(rest, self.n_codes[k])
+            columns[members[0]] = rest.copy()
+        return [columns[k] for k in range(len(self.n_codes))]
+
+
+class CellCounter:
+    """Distinct keys and the number of samples of each.
+
+    Args:
+        n_words: Words per key.
+    """
+
+    def __init__(self, n_words: int) -> None:
+        self.n_cells = 0
+        self._keys = np.empty((1024, n_words), dtype=np.int64)
+        self._counts = np.zeros(1024, dtype=np.int64)
+        self._slots = np.full(2048, _EMPTY, dtype=np.int64)
+
+    def add(self, keys: NDArray[np.int64], weights: Counts | None = None) -> None:
+        """Count these rows, each once or with its weight."""
+        if weights is None:
+            weights = np.ones(len(keys), dtype=np.int64)
+        if len(weights) != len(keys):
+            raise InputError(f"expected {len(keys)} weights, got {len(weights)}")
+        self._reserve(self.n_cells + len(keys))
+        self.n_cells = _count(
+            np.ascontiguousarray(keys), weights, self._slots, self._keys, self._counts, self.n_cells
+        )
+
+    def cells(self) -> tuple[NDArray[np.int64], Counts]:
+        """The distinct keys in lexicographic order, and their counts."""
+        keys, counts = self._keys[: self.n_cells], self._counts[: self.n_cells]
+        order = np.lexsort(keys.T[::-1])
+        return keys[order], counts[order]
+
+    def _reserve(self, n_cells: int) -> None:
+        """Room for so many cells, doubling, so that growing costs no more than filling."""
+        if n_cells > len(self._counts):
+            capacity = max(n_cells, 2 * self.n_cells)
+            self._keys = np.resize(self._keys[: self.n_cells], (capacity, self._keys.shape[1]))
+            counts = np.zeros(capacity, dtype=np.int64)
+            counts[: self.n_cells] = self._counts[: self.n_cells]
+            self._counts = counts
+        if n_cells * _LOAD > len(self._slots):
+            size = 1 << int(np.ceil(np.log2(n_cells * _LOAD)))
+            self._slots = np.full(size, _EMPTY, dtype=np.int64)
+            _index(self._slots, self._keys, self.n_cells)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _first_slot(key: NDArray[np.int64], mask: np.uint64) -> np.uint64:
+    """Where to look first: the words mixed by the finaliser of SplitMix64."""
+    mixed = np.uint64(0)
+    for w in range(key.shape[0]):
+        mixed ^= np.uint64(key[w])
+        mixed += np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed & mask
+
+
+@njit(cache=True, nogil=True)
+def _index(slots: NDArray[np.int64], cells: NDArray[np.int64], n_cells: int) -> None:
+    """Enter known cells into an empty slot table."""
+    mask = np.uint64(slots.shape[0] - 1)
+    for k in range(n_cells):
+        slot = _first_slot(cells[k], mask)
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = k
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    keys: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    cells: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    n_cells: int,
+) -> int:
+    """Add each row to its cell, making the cell where there is none; the number of cells then."""
+    mask = np.uint64(slots.shape[0] - 1)
+    n_words = keys.shape[1]
+    for row in range(keys.shape[0]):
+        slot = _first_slot(keys[row], mask)
+        while True:
+            cell = slots[slot]
+            if cell < 0:
+                cell = n_cells
+                slots[slot] = cell
+                for w in range(n_words):
+                    cells[cell, w] = keys[row, w]
+                n_cells += 1
+                break
+            same = True
+            for w in range(n_words):
+                if cells[cell, w] != keys[row, w]:
+                    same = False
+                    break
+            if same:
+                break
+            slot = (slot + np.uint64(1)) & mask
+        counts[cell] += weights[row]
+    return n_cells
