@@ -1,1 +1,13 @@
-"""From values to decisions: whom to invite, what to pay, who replaces whom."""
+"""From numbers to decisions: whom to invite, what to pay, who replaces whom.
+
+Everything here reads a result (`fedvalue.valuation.result.Valuation`) and the games inside it; nothing
+looks at data again. Money is exact: amounts are decimals, never binary fractions.
+"""
+
+from __future__ import annotations
+
+from fedvalue.decisions.payout import Payout, payout
+from fedvalue.decisions.redundancy import Redundancy, redundancy
+from fedvalue.decisions.selection import Selection, select
+
+__all__ = ["Payout", "Redundancy", "Selection", "payout", "redundancy", "select"]

@@ -1,0 +1,256 @@
+"""What to pay: a pot divided by value, with floors and caps, exact to the cent.
+
+Shares are proportional to the parties' values (negative ones count as 0). A floor or cap that binds
+fixes a party's amount, and the rest stays proportional among the others: amount_d = clamp(lambda
+value_d, floor, cap) with the one lambda that spends the whole pot. All of this is rational arithmetic;
+the only rounding is to whole cents, by largest remainder, so the amounts add up to the pot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedvalue.decisions import games, least_core, money
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Valuation
+
+_NEGLIGIBLE = 1e-9  # excess, relative to everybody's value, that is rounding and no reason to leave
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one party gets.
+
+    Args:
+        name: The party.
+        value: The value that the share goes by, in nats.
+        amount: Its part of the pot.
+        percent: The same as a percentage of the pot.
+        rank: 1 for the largest value; parties tied inside the error bars have the rank of the first of them.
+        tied: Whether another party has the same rank.
+        bound: "floor", "cap" or "".
+    """
+
+    name: str
+    value: float
+    amount: Decimal
+    percent: float
+    rank: int
+    tied: bool
+    bound: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Whether a coalition of parties would do better alone.
+
+    Args:
+        stable: Whether no coalition would (the payout is in the core of the game).
+        coalition: The coalition with the largest excess.
+        excess: What it is worth alone beyond what it is paid, as money.
+        least: The largest excess that no sharing of this pot can avoid, as money (0 when the core is not
+            empty).
+    """
+
+    stable: bool
+    coalition: tuple[str, ...]
+    excess: Decimal
+    least: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """A pot and its shares, in the order of the parties.
+
+    `stability` is None where not every coalition was valued, or there are too many to check.
+    """
+
+    pot: Decimal
+    by: str
+    shares: tuple[Share, ...]
+    stability: Stability | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
+        out: dict[str, Any] = {
+            "schema": "fedvalue.payout/1",
+            "pot": str(self.pot),
+            "by": self.by,
+            "shares": [
+                {
+                    "name": s.name,
+                    "value": s.value,
+                    "amount": str(s.amount),
+                    "percent": s.percent,
+                    "rank": s.rank,
+                    "tied": s.tied,
+                    "bound": s.bound,
+                }
+                for s in self.shares
+            ],
+        }
+        if self.stability is not None:
+            out["stability"] = {
+                "stable": self.stability.stable,
+                "coalition": list(self.stability.coalition),
+                "excess": str(self.stability.excess),
+                "least": str(self.stability.least),
+            }
+        return out
+
+
+def payout(
+    result: Valuation,
+    pot: object,
+    *,
+    by: str = "learnable",
+    floor: object = 0,
+    cap: object | None = None,
+) -> Payout:
+    """Divide a pot among the parties of a result.
+
+    Args:
+        result: The valuation.
+        pot: Amount to divide, whole cents.
+        by: "learnable" or "shapley-cmi".
+        floor: Least amount of every party, whole cents.
+        cap: Largest amount of any party, whole cents, or None.
+
+    Raises:
+        InputError: An amount that is wrong, floors or caps that cannot be met, or nothing of value to go by.
+    """
+    games.check_by(by)
+    values = [games.worth(party, by) for party in result.parties]
+    pot_cents = money.cents(money.amount(pot, "the pot"), "the pot")
+    low = money.cents(money.amount(floor, "the floor"), "the floor")
+    high = pot_cents if cap is None else money.cents(money.amount(cap, "the cap"), "the cap")
+    ideal = divide(values, pot_cents, low, high)
+    amounts = money.largest_remainder(ideal, pot_cents, [high] * len(values))
+    ranks = _ranks(values, [games.half_width(party, by) for party in result.parties])
+    shares = tuple(
+        Share(
+            name=party.name,
+            value=values[k],
+            amount=money.from_cents(amounts[k]),
+            percent=100 * amounts[k] / pot_cents if pot_cents else 0.0,
+            rank=ranks[k],
+            tied=ranks.count(ranks[k]) > 1,
+            bound="floor"
+            if low and ideal[k] == low
+            else "cap"
+            if cap is not None and ideal[k] == high
+            else "",
+        )
+        for k, party in enumerate(result.parties)
+    )
+    return Payout(money.from_cents(pot_cents), by, shares, _stability(result, by, amounts, pot_cents))
+
+
+def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Fraction]:
+    """clamp(lambda value, floor, cap) per party with the lambda that spends the pot, in exact fractions.
+
+    Raises:
+        InputError: No lambda does.
+    """
+    p = len(values)
+    if any(not math.isfinite(v) for v in values):
+        raise InputError("a value to go by is not finite")
+    weights = [Fraction(max(v, 0.0)) for v in values]
+    if floor > cap:
+        raise InputError(
+            f"the floor of {money.from_cents(floor)} is above the cap of {money.from_cents(cap)}"
+        )
+    if p * floor > pot:
+        raise InputError(
+            f"{p} floors of {money.from_cents(floor)} take {money.from_cents(p * floor)}, "
+            f"more than the pot of {money.from_cents(pot)}"
+        )
+    if not any(weights) and p * floor != pot:
+        raise InputError("no party has a value to go by, so no shares follow; agree on shares by other means")
+    most = sum(cap if w > 0 else floor for w in weights)
+    if most < pot:
+        raise InputError(
+            f"caps of {money.from_cents(cap)} let at most {money.from_cents(most)} be paid, "
+            f"less than the pot of {money.from_cents(pot)}"
+        )
+    return _water_fill(weights, pot, floor, cap)
+
+
+def _water_fill(weights: list[Fraction], pot: int, floor: int, cap: int) -> list[Fraction]:
+    """Raise lambda past each point where a floor stops or a cap starts to bind, until the pot is spent."""
+    points = sorted({Fraction(b) / w for w in weights if w > 0 for b in (floor, cap)})
+
+    def paid(level: Fraction) -> list[Fraction]:
+        return [min(max(level * w, Fraction(floor)), Fraction(cap)) for w in weights]
+
+    below = Fraction(0)
+    for point in points:
+        if sum(paid(point)) >= pot:
+            break
+        below = point
+    amounts = paid(below)
+    missing = pot - sum(amounts)
+    if missing:
+        # Between two points the sum is linear in lambda: its slope is the weight that moves.
+        slope = sum((w for w in weights if w > 0 and floor <= below * w < cap), Fraction(0))
+        amounts = paid(below + missing / slope)
+    return amounts
+
+
+def _ranks(values: list[float], half_widths: list[float | None]) -> list[int]:
+    """Ranks by falling value; a party not apart from the first of the group before it joins that group.
+
+    Two values are apart when they differ by more than the 95% half-width of their difference, taken as
+    that of independent errors.
+    """
+    order = sorted(range(len(values)), key=lambda k: -values[k])
+    ranks = [0] * len(values)
+    first = None
+    for place, k in enumerate(order, start=1):
+        if first is not None and _tied(values, half_widths, first, k):
+            ranks[k] = ranks[first]
+        else:
+            ranks[k] = place
+            first = k
+    return ranks
+
+
+def _tied(values: list[float], half_widths: list[float | None], a: int, b: int) -> bool:
+    wide_a, wide_b = half_widths[a], half_widths[b]
+    if wide_a is None or wide_b is None:
+        return values[a] == values[b]
+    return abs(values[a] - values[b]) <= math.hypot(wide_a, wide_b)
+
+
+def _stability(result: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
+    game = games.game_of(result, by)
+    if game.table is None or len(game.names) > least_core.MAX_PARTIES or pot == 0:
+        return None
+    everybody = float(game.table[-1])
+    if everybody <= 0 or len(game.names) < 2:
+        return None
+    # In units of the pot, so that value and money are compared as parts of the same whole.
+    table = game.table / everybody
+    found = least_core.excesses(table, np.array(amounts) / pot)
+    worst = int(np.argmax(found))
+    least = max(least_core.least_core(table).epsilon, 0.0)
+    return Stability(
+        # Rounding to the cent moves a coalition by less than a cent per member.
+        stable=bool(found[worst] <= max(_NEGLIGIBLE, len(amounts) / pot)),
+        coalition=games.members(worst, game.names),
+        excess=_money(float(found[worst]), pot),
+        least=_money(least, pot),
+    )
+
+
+def _money(part: float, pot: int) -> Decimal:
+    return money.from_cents(round(part * pot))
