@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from fedvalue.typing import Codes
 
 
+_ROUNDING = 1e-9
+
+
 def cross_validated_accuracy(
     name: str,
     X: NDArray[np.int64],
@@ -42,6 +45,8 @@ def cross_validated_accuracy(
 def well_performing(accuracy: Mapping[str, float], epsilon: float) -> tuple[str, ...]:
     """M_well: the models whose accuracy is larger than the best one's minus epsilon.
 
+    An accuracy exactly at the limit is kept, as in the paper's Table 2 (GBT on Parkinsons).
+
     Raises:
         InputError: No model, or an epsilon that would not even keep the best one.
     """
@@ -50,4 +55,4 @@ def well_performing(accuracy: Mapping[str, float], epsilon: float) -> tuple[str,
     if epsilon <= 0:
         raise InputError(f"epsilon must be positive, got {epsilon}")
     best = max(accuracy.values())
-    return tuple(name for name, score in accuracy.items() if score > best - epsilon)
+    return tuple(name for name, score in accuracy.items() if score > best - epsilon - _ROUNDING)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
+from typing import Any
 
 from fedvalue.errors import InputError
 
@@ -22,3 +24,12 @@ def require_paper_extra() -> None:
             "pip install 'fedvalue[paper]'",
             code="E_EXTRA",
         )
+
+
+def import_shap() -> Any:
+    """The shap package; its import touches matplotlib functions that are on their way out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import shap
+
+    return shap

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.reference.extra import import_shap
 from fedvalue.reference.models import score_function
 from fedvalue.reference.permutation_shap import permutation_shap
 
@@ -61,9 +62,7 @@ def feature_shap(
 
 
 def _tree_shap(model: Any, explained: Floats) -> Floats:
-    import shap
-
-    values = np.asarray(shap.TreeExplainer(model).shap_values(explained, check_additivity=False))
+    values = np.asarray(import_shap().TreeExplainer(model).shap_values(explained, check_additivity=False))
     return values[:, :, None] if values.ndim == 2 else values
 
 
