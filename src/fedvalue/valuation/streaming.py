@@ -11,7 +11,7 @@ Quantile bins and PCA need whole columns at once and are refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -138,19 +138,36 @@ def tabulate(
     Raises:
         InputError: A file is unreadable or lacks a column, a label is missing, or there is no row.
     """
-    parts = parts_of(sources, layout)
+    return tabulate_parts(
+        parts_of(sources, layout), layout, batch_rows=batch_rows, executor=executor, progress=progress
+    )
+
+
+def tabulate_parts(
+    parts: Sequence[Part],
+    layout: Layout,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> CellTable:
+    """`tabulate` for files that have been looked at."""
     summaries = _merged(_map(_summarise, parts, executor, progress, 0, layout, batch_rows, None))
     codings, notes = _fit(summaries, layout)
     codes, counts = count_parts(parts, codings, batch_rows=batch_rows, executor=executor, progress=progress)
     return CellTable(layout, codings, codes, counts, notes)
 
 
-def parts_of(sources: Source | Sequence[Source], layout: Layout) -> list[Part]:
+def parts_of(
+    sources: Source | Sequence[Source], layout: Layout, *, text_columns: Collection[str] = ()
+) -> list[Part]:
     """All files of the sources, each of which has all columns."""
     several = [sources] if isinstance(sources, str | Path) or not isinstance(sources, Sequence) else sources
     if not several:
         raise InputError("expected at least one source, got none")
-    return [part for source in several for part in open_parts(source, layout.columns)]
+    return [
+        part for source in several for part in open_parts(source, layout.columns, text_columns=text_columns)
+    ]
 
 
 def summarise_later(

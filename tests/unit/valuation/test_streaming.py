@@ -92,7 +92,7 @@ def test_processes_do_not_change_the_counts(tmp_path):
     table = customers(2_000)
     for k in range(4):
         pq.write_table(table.slice(500 * k, 500), tmp_path / f"{k}.parquet")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         assert_same(count_files(tmp_path, **OWNERS, executor=executor), in_memory(table))
 
 
