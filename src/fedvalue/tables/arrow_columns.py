@@ -6,7 +6,7 @@ inference for Python objects and its dictionary encoding are exact and compiled.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +15,20 @@ import pyarrow.compute as pc
 from fedvalue.errors import InputError
 from fedvalue.tables.columns import Column, NumberColumn, TextColumn, number_column
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 def arrow_parts(X: Any, name: str) -> list[tuple[str, object]]:
     """A table, record batch, reader or series with the Arrow interface as (name, array) pairs."""
     if isinstance(X, pa.Array | pa.ChunkedArray):
         return [(name, X)]
     try:
-        table = X if isinstance(X, pa.Table) else pa.table(X)
+        # Not through pa.table where there is no need: it loads pandas, which takes a second.
+        table = X if isinstance(X, pa.Table | pa.RecordBatch) else pa.table(X)
     except (pa.ArrowException, TypeError, ValueError) as error:
         return [(_series_name(X, name), _as_series(X, name, error))]
-    return [(key, table.column(k)) for k, key in enumerate(table.column_names)]
+    return [(key, table.column(k)) for k, key in enumerate(table.schema.names)]
 
 
 def _as_series(X: Any, name: str, error: Exception) -> Any:
@@ -113,15 +117,26 @@ def _storage(array: Any) -> Any:
 
 def _numbers(array: Any, name: str, *, categorical: bool = False, unit: str = "") -> NumberColumn:
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # more rows than one Arrow array holds
-            array = pa.concat_arrays(array.chunks)
-    missing = np.zeros(len(array), dtype=np.bool_)
-    if array.null_count:
-        missing = pc.is_null(array).to_numpy(zero_copy_only=False)
-        array = pc.fill_null(array, 0)
-    values = array.to_numpy(zero_copy_only=False)
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
+    values, missing = _buffers(array)
     return number_column(values, missing, name=name, categorical=categorical, unit=unit)
+
+
+def _buffers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The numbers of an Arrow array without a copy, and which are missing (anything stands there).
+
+    Arrow's own `to_numpy` would load pandas first.
+    """
+    _, data = array.buffers()
+    dtype = array.type.to_pandas_dtype()
+    if data is None:
+        values = np.zeros(len(array), dtype=dtype)
+    else:
+        values = np.frombuffer(data, dtype=dtype)[array.offset : array.offset + len(array)]
+    if not array.null_count:
+        return values, np.zeros(len(array), dtype=np.bool_)
+    flags, _ = _buffers(pc.cast(pc.is_null(array), pa.uint8()))
+    return values, flags.view(np.bool_)
 
 
 def _microseconds(array: Any, name: str) -> Any:
@@ -150,7 +165,7 @@ def _dictionary(array: Any, name: str) -> Column:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     values = [_viewless(chunk.dictionary).take(chunk.indices) for chunk in chunks]
     if not values:
-        values = [_viewless(pa.array([], array.type.value_type))]
+        values = [_viewless(pa.nulls(0, array.type.value_type))]
     plain = arrow_column(pa.chunked_array(values), name)
     if isinstance(plain, TextColumn):
         return plain
@@ -169,17 +184,17 @@ def _text(array: Any, name: str) -> TextColumn:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries()
         chunks = encoded.chunks
-        dictionary = chunks[0].dictionary if chunks else pa.array([], pa.large_string())
+        dictionary = chunks[0].dictionary if chunks else pa.nulls(0, pa.large_string())
         places = [_places(chunk.indices) for chunk in chunks]
         index = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
     else:
         dictionary = encoded.dictionary
         index = _places(encoded.indices)
-    order = pc.sort_indices(dictionary).to_numpy()
+    order = pc.sort_indices(dictionary)
     rank = np.empty(len(order) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(order))
+    rank[_buffers(order)[0]] = np.arange(len(order))
     rank[-1] = -1  # index -1, a missing value, stays -1
-    return TextColumn(name, rank[index], dictionary.take(pa.array(order)).cast(pa.large_string()))
+    return TextColumn(name, rank[index], dictionary.take(order).cast(pa.large_string()))
 
 
 def _as_utf8(array: Any) -> Any:
@@ -191,5 +206,6 @@ def _as_utf8(array: Any) -> Any:
     return pa.array(values, pa.large_string())
 
 
-def _places(indices: Any) -> Any:
-    return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+def _places(indices: Any) -> NDArray[np.int64]:
+    values, missing = _buffers(indices)
+    return np.where(missing, -1, values.astype(np.int64))

@@ -6,6 +6,8 @@ import gzip
 import itertools
 import os
 import pickle
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -234,3 +236,19 @@ def test_a_file_without_permission_is_refused(tmp_path):
     (tmp_path / "t.csv").chmod(0)
     with pytest.raises(InputError, match="Permission denied"):
         read_table(tmp_path / "t.csv")
+
+
+def test_files_are_coded_without_pandas(tmp_path):
+    """pandas is not a dependency, and loading it would cost a command a second."""
+    write_csv(tmp_path / "t.csv")
+    script = (
+        "import sys\n"
+        "from fedvalue.tables.files import read_table\n"
+        "from fedvalue.tables.party_table import party_table\n"
+        "sys.modules['pandas'] = None\n"
+        "print(party_table('shop', read_table(sys.argv[1])).n_codes)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "t.csv")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "3\n"
