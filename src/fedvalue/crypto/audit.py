@@ -156,6 +156,14 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
     return entries
 
 
+def last_receipt(lines: Sequence[str]) -> Receipt | None:
+    """The signed head of our own log, to continue it; None when it is empty."""
+    if not lines:
+        return None
+    entry, signature = _parse(len(lines) - 1, lines[-1])
+    return Receipt(entry.actor, entry.run_id, entry.seq, entry.head, signature)
+
+
 def check_receipts(entries: Sequence[Entry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
     """Whether a log still contains every head that its writer signed for others.
 

@@ -1,0 +1,112 @@
+"""`fedvalue audit verify|show|certificate|card|export`: logs and certificates, checked offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(
+        help="Check audit logs, certificates and identity cards offline.", no_args_is_help=True
+    )
+    group.command("verify")(verify)
+    group.command("show")(show)
+    group.command("certificate")(certificate)
+    group.command("card")(card)
+    group.command("export")(export)
+    app.add_typer(group, name="audit")
+
+
+def verify(
+    log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")],
+    card_: Annotated[Path, typer.Option("--card", help="The card of the log's writer.")],
+    receipts: Annotated[
+        Path | None, typer.Option(help="Receipts that the writer gave away, *.jsonl.")
+    ] = None,
+) -> None:
+    """Check that a log is unbroken, signed by its writer, and agrees with the receipts of others."""
+    from fedvalue.crypto.audit import Receipt, check_receipts, read_log
+    from fedvalue.deployment.identity_files import read_card
+
+    key = read_card(card_).sign_key
+    entries = read_log(_lines(log), key)
+    typer.echo(f"{len(entries)} entries, unbroken")
+    if receipts is not None:
+        compared = check_receipts(entries, [Receipt.from_line(line) for line in _lines(receipts)], key)
+        typer.echo(f"{compared} receipts agree")
+
+
+def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) -> None:
+    """Print a log for people. Nothing is checked."""
+    import json
+
+    from fedvalue.errors import ConfigError
+
+    for number, line in enumerate(_lines(log)):
+        try:
+            entry = json.loads(line)["entry"]
+            when = f"{entry['seq']:>5}  {entry['time']}  {entry['actor']:<12}"
+            typer.echo(f"{when} {entry['event']:<24} {entry['digest'][:16]}")
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f"{log}: line {number + 1} is not a log entry", code="E_AUDIT") from None
+
+
+def certificate(
+    file: Annotated[Path, typer.Argument(help="A valuation certificate.")],
+    peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
+) -> None:
+    """Check a valuation certificate: all signatures, both servers' results, the values."""
+    from fedvalue.cli.run import print_table
+    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.deployment.identity_files import read_cards
+    from fedvalue.protocol.manifest_rules import check_pins
+
+    data = read_certificate(file)
+    manifest, said = check_certificate(data)
+    if peers is not None:
+        check_pins(manifest, read_cards(peers))
+        said.append("all keys are those of the pinned cards")
+    for sentence in said:
+        typer.echo(f"ok  {sentence}", err=True)
+    print_table(data["result"])
+
+
+def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:
+    """Print whose card it is and its fingerprint, to compare over another channel."""
+    from fedvalue.deployment.identity_files import read_card
+
+    found = read_card(file)
+    typer.echo(f"identity     {found.uri}")
+    typer.echo(f"fingerprint  {found.fingerprint}")
+
+
+def export(
+    state: Annotated[Path, typer.Argument(help="State folder of a server.")],
+    run_id: Annotated[str, typer.Argument(help="The run, hex.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the log goes.")],
+) -> None:
+    """Write a server's audit log of one run to a file."""
+    from fedvalue.deployment.database import write_whole
+    from fedvalue.deployment.server_store import read_audit
+    from fedvalue.errors import InputError
+
+    try:
+        run = bytes.fromhex(run_id)
+    except ValueError:
+        raise InputError(f"a run id is hex, got {run_id!r}") from None
+    lines = read_audit(state, run)
+    write_whole(output, "".join(line + "\n" for line in lines).encode(), mode=0o644)
+    typer.echo(f"{len(lines)} entries", err=True)
+
+
+def _lines(path: Path) -> list[str]:
+    from fedvalue.errors import ConfigError
+
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}", code="E_AUDIT") from None

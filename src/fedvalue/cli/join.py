@@ -1,0 +1,43 @@
+"""`fedvalue join`: a data party takes part in a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("join")(join)
+
+
+def join(
+    config: Annotated[Path, typer.Option(help="party.toml")],
+    json_: Annotated[
+        str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
+    ] = None,
+) -> None:
+    """Take part as a data party: rows stay here; prints your own value.
+
+    Interrupted, the same command continues where it was.
+    """
+    from fedvalue.deployment.config import read_party_config
+    from fedvalue.deployment.participate import take_part
+
+    found = take_part(read_party_config(config), "data", lambda stage, words: typer.echo(
+        f"{stage}: {words}" if words else stage, err=True))  # fmt: skip
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    result = found.result
+    if json_ == "-":
+        import json
+
+        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"run      {result['run_id']}")
+    typer.echo(f"party    {result['party']}")
+    typer.echo(f"value    {result['value']:.6f} nats of {result['total']:.6f}")
+    if "learnable" in result:
+        typer.echo(f"learnable {result['learnable']:.6f} nats")

@@ -1,0 +1,150 @@
+"""`fedvalue manifest new|sign|merge|verify|show|without`: the agreement that authorises one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Argument(help="The manifest.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Make, sign, check and explain the agreement for a run.", no_args_is_help=True)
+    group.command("new")(new)
+    group.command("sign")(sign)
+    group.command("merge")(merge)
+    group.command("verify")(verify)
+    group.command("show")(show)
+    group.command("without")(without)
+    app.add_typer(group, name="manifest")
+
+
+def new(
+    file: File,
+    cards: Annotated[Path, typer.Option(help="Folder with the cards of all participants.")],
+    purpose: Annotated[str, typer.Option(help="Why the values are computed, in words.")],
+    samples: Annotated[int, typer.Option(help="Number of samples that every party brings.")],
+    compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
+    validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
+    protocol: Annotated[str, typer.Option(help="mirror, paper or single.")] = "mirror",
+    policy: Annotated[str, typer.Option(help="valuation or counts.")] = "valuation",
+    q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
+    n_r: Annotated[int, typer.Option("--n-r", help="Adversarial samples per cell (paper).")] = 1,
+    harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
+    bins: Annotated[int, typer.Option(help="Bins of a numeric feature.")] = 5,
+    method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
+    permutations: Annotated[int, typer.Option(help="Sampled orders.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
+    research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
+    align: Annotated[str, typer.Option(help="equal or intersect.")] = "equal",
+    keying_seconds: Annotated[int, typer.Option(help="Deadline of the key agreement.")] = 3600,
+    upload_seconds: Annotated[int, typer.Option(help="Deadline of the uploads.")] = 3600,
+    compute_seconds: Annotated[int, typer.Option(help="Deadline of the computation.")] = 3600,
+    days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
+) -> None:
+    """Draft the agreement from the participants' cards. Nobody has signed it yet."""
+    from fedvalue.deployment.drafting import draft
+    from fedvalue.deployment.manifest_files import write_manifest
+    from fedvalue.protocol.manifest import Deadlines
+
+    signed = draft(
+        cards,
+        {"compute": compute, "validate": validate},
+        days=days,
+        purpose=purpose,
+        n_samples=samples,
+        protocol=protocol,
+        policy=policy,
+        q=q,
+        n_r=n_r,
+        harden=harden,
+        bins=bins,
+        method=method,
+        n_permutations=permutations,
+        seed=seed,
+        research=research,
+        min_samples=1 if research else 100,
+        min_rows_per_code=1 if research else 5,
+        align=align,
+        deadlines=Deadlines(keying_seconds, upload_seconds, compute_seconds),
+    )
+    write_manifest(file, signed)
+    typer.echo(f"run id  {signed.run_id.hex()}")
+    typer.echo(f"Every participant reads it (`fedvalue manifest show {file}`) and signs it.", err=True)
+
+
+def sign(
+    file: File,
+    identity: Annotated[Path, typer.Option(help="Folder of your identity.")],
+) -> None:
+    """Add your signature to the file."""
+    from fedvalue.deployment.identity_files import read_identity
+    from fedvalue.deployment.manifest_files import read_manifest, write_manifest
+
+    signed = read_manifest(file).signed_by(read_identity(identity))
+    write_manifest(file, signed)
+    typer.echo(f"run id  {signed.run_id.hex()}")
+    typer.echo(f"missing signatures: {', '.join(signed.missing) or 'none'}", err=True)
+
+
+def merge(
+    file: File,
+    others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")],
+) -> None:
+    """Collect the signatures of several signed copies in FILE."""
+    from fedvalue.deployment import manifest_files as files
+
+    signed = files.read_manifest(file)
+    for other in others:
+        signed = files.merge(signed, files.read_manifest(other))
+    files.write_manifest(file, signed)
+    typer.echo(f"missing signatures: {', '.join(signed.missing) or 'none'}", err=True)
+
+
+def verify(
+    file: File,
+    peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
+) -> None:
+    """Check signatures, validity and, with --peers, that the keys are those of the pinned cards."""
+    import datetime as dt
+
+    from fedvalue import __version__
+    from fedvalue.deployment.identity_files import read_cards
+    from fedvalue.deployment.manifest_files import read_manifest
+    from fedvalue.protocol.manifest_rules import check_pins
+
+    signed = read_manifest(file)
+    manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    if peers is not None:
+        check_pins(manifest, read_cards(peers))
+    typer.echo(f"run id  {signed.run_id.hex()}")
+    typer.echo(f"signed by all {len(manifest.participants)} participants", err=True)
+
+
+def show(file: File) -> None:
+    """Explain the agreement in words."""
+    from fedvalue.deployment.explain import explain
+    from fedvalue.deployment.manifest_files import read_manifest
+
+    typer.echo(explain(read_manifest(file)))
+
+
+def without(
+    file: File,
+    party: Annotated[str, typer.Argument(help="The data party to leave out.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The new, unsigned manifest.")],
+) -> None:
+    """Draft the same run without one data party, after it missed a deadline."""
+    import datetime as dt
+    import secrets
+
+    from fedvalue.deployment.manifest_files import read_manifest, write_manifest
+    from fedvalue.protocol.manifest import SignedManifest
+
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    rest = read_manifest(file).manifest.without(party, nonce=secrets.token_bytes(16), created=now)
+    write_manifest(output, SignedManifest(rest))
+    typer.echo(f"run id  {rest.run_id.hex()}")

@@ -1,0 +1,53 @@
+"""`fedvalue run`: the task party starts a run and waits for the values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run")(run)
+
+
+def run(
+    config: Annotated[Path, typer.Option(help="task.toml")],
+    json_: Annotated[
+        str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
+    ] = None,
+) -> None:
+    """Take part as the task party: prints the value of every data party, writes result and report.
+
+    Interrupted, the same command continues where it was.
+    """
+    from fedvalue.deployment.config import read_party_config
+    from fedvalue.deployment.participate import take_part
+
+    found = take_part(read_party_config(config), "task", lambda stage, words: typer.echo(
+        f"{stage}: {words}" if words else stage, err=True))  # fmt: skip
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    if json_ == "-":
+        import json
+
+        typer.echo(json.dumps(found.result, indent=2, ensure_ascii=False))
+        return
+    print_table(found.result)
+
+
+def print_table(result: dict[str, Any]) -> None:
+    """The values, one line per party."""
+    typer.echo(f"{'party':<20}{'value':>10}{'share':>8}{'learnable':>11}{'alone':>10}{'last':>10}")
+    for party in sorted(result["parties"], key=lambda one: -one["value"]):
+        learnable = f"{party['learnable']:.4f}" if party.get("learnable") is not None else "-"
+        typer.echo(
+            f"{party['name']:<20}{party['value']:>10.4f}{party['share']:>8.1%}{learnable:>11}"
+            f"{party['alone']:>10.4f}{party['last']:>10.4f}"
+        )
+    typer.echo(
+        f"total {result['total']:.4f} of H(Y|X_t) = {result['label_entropy']:.4f} nats, "
+        f"{result['n_samples']} samples, {result['method']}, protocol {result['protocol']}"
+    )

@@ -1,0 +1,65 @@
+"""Which messages a server takes from whom, decided before anything is stored."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from fedvalue.crypto.identity import SERVER_ROLES
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.manifest import Manifest
+
+FROM_PARTIES = (
+    m.EphemeralKey, m.WrappedKeys, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk, m.QueryKey,
+    m.TokenChunk, m.Agree, m.Abort,
+)  # fmt: skip
+"""What a party may send to a server; everything else is for servers only."""
+
+FROM_SERVERS = (m.IntersectionChunk, m.Abort)
+
+
+def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
+    """The fingerprint of a well-formed, intact message that `sender` may send to `server`.
+
+    Raises:
+        RemoteProtocolError: E_MALFORMED, E_VERSION, E_RUN, E_SENDER, E_SIZE or E_DIGEST. Nothing has
+            happened; the sender may send the right message instead.
+    """
+    if shell.is_shell(body):
+        message = shell.decode(body)
+        if not isinstance(message, shell.Ready) or message.party != sender:
+            raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
+        return blake2b(body, digest_size=32).digest()
+    envelope = codec.decode(body)
+    if envelope.run_id != manifest.run_id or envelope.recipient != server:
+        raise RemoteProtocolError("a message for another run or another server", code="E_RUN")
+    if envelope.sender != sender:
+        raise RemoteProtocolError(f"{sender!r} may not send as {envelope.sender!r}", code="E_SENDER")
+    allowed = FROM_SERVERS if manifest.participant(sender).role in SERVER_ROLES else FROM_PARTIES
+    kind = type(envelope.message).__name__
+    if not isinstance(envelope.message, allowed):
+        raise RemoteProtocolError(f"{sender!r} may not send {kind}", code="E_SENDER")
+    _check_declared(manifest, sender, envelope.message)
+    if isinstance(envelope.message, m.BulkMessage):
+        if not envelope.message.intact:
+            raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
+        # Its digest covers content and place; hashing 4 MiB once more would add nothing.
+        return envelope.message.fingerprint
+    return blake2b(body, digest_size=32).digest()
+
+
+def _check_declared(manifest: Manifest, sender: str, message: m.AnyMessage) -> None:
+    """An upload that cannot fit the manifest is refused at its declaration."""
+    if not isinstance(message, m.Declaration):
+        return
+    if message.rows > manifest.n_samples or 8 * message.rows * message.lanes > manifest.max_bytes:
+        raise RemoteProtocolError(
+            f"{sender!r} declares {message.rows} rows in {message.lanes} lanes; the manifest allows "
+            f"{manifest.n_samples} rows and {manifest.max_bytes} bytes",
+            code="E_SIZE",
+        )

@@ -1,0 +1,69 @@
+"""From joint counts to the servers' answer, and from a party's outcome to its result.
+
+The numbers are the valuation layer's; here they meet the manifest's parameters and become the
+files that people keep.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.outcome import Outcome, Valuer
+    from fedvalue.valuation.result import Valuation
+
+SHARE_SCHEMA = "fedvalue.share/1"
+
+
+def valuer_of(manifest: Manifest) -> Valuer:
+    """What both servers do with the counts, by the manifest's parameters."""
+    from fedvalue.valuation.answers import make_valuer
+
+    return make_valuer(**_engine(manifest))
+
+
+def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
+    """The task party's result: all values."""
+    if outcome.counts is not None:
+        from fedvalue.valuation.engine import value_counts
+
+        found = value_counts(outcome.counts, **_engine(manifest))
+    else:
+        from fedvalue.valuation.answers import valuation_of
+
+        found = valuation_of(outcome, tuple(party.name for party in manifest.data))
+    return replace(found, bins=manifest.bins, protocol=manifest.protocol, run_id=manifest.run_id.hex())
+
+
+def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any]:
+    """A data party's result: its own numbers and the total."""
+    if outcome.counts is not None:
+        full = task_valuation(manifest, outcome)
+        own = {key: value for key, value in asdict(full[name]).items() if key != "name"}
+        public = {"total": full.total, "n_samples": full.n_samples, "method": full.method}
+    else:
+        own, public = dict(outcome.shares[name]), dict(outcome.public)
+    return {
+        "schema": SHARE_SCHEMA,
+        "unit": "nats",
+        "run_id": manifest.run_id.hex(),
+        "protocol": manifest.protocol,
+        "party": name,
+        **{key: value for key, value in (own | public).items() if value is not None},
+    }
+
+
+def json_bytes(data: dict[str, Any]) -> bytes:
+    """A result as the bytes that are stored, written and compared."""
+    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _engine(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "method": manifest.method,
+        "n_permutations": manifest.n_permutations,
+        "seed": manifest.seed,
+    }

@@ -1,0 +1,210 @@
+"""The valuation certificate: a result with everything that proves it, in one file, checked offline.
+
+It holds the manifest with all signatures, every party's signed Ready with the commitment to its
+input, both servers' signed results as they sent them, and the keys that open those results. So a
+third person can see that both servers, independently, signed these values for this agreement. What
+no file can show: that a party's table was true, and that the two servers did not work together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue import __version__
+from fedvalue.crypto import keys
+from fedvalue.crypto.identity import verify
+from fedvalue.deployment.answers import task_valuation
+from fedvalue.deployment.run_settings import check_roster
+from fedvalue.deployment.shell_messages import Ready
+from fedvalue.errors import ConfigError, FedValueError, VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.manifest import Manifest, SignedManifest
+from fedvalue.protocol.mirror_result import (
+    SHARE_CONTEXT,
+    TASK_CONTEXT,
+    ValuesResult,
+    decode_fields,
+    decode_result,
+)  # fmt: skip
+from fedvalue.protocol.outcome import Outcome, same_numbers
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.identity import Identity
+    from fedvalue.deployment.evidence import Evidence
+
+SCHEMA = "fedvalue.certificate/1"
+MAX_BYTES = 64 << 20
+_PURPOSE = "certificate"
+
+
+def make_certificate(
+    identity: Identity,
+    signed: SignedManifest,
+    evidence: Evidence,
+    result: dict[str, Any],
+    order: tuple[str, ...],
+) -> dict[str, Any]:
+    """The certificate of a finished run, signed by the task party."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "software": __version__,
+        "manifest": json.loads(signed.to_json()),
+        "readies": [_ready_data(ready) for ready in evidence.roster],
+        "servers": {
+            server: {
+                "result": [chunk.data.hex() for chunk in evidence.chunks[server]],
+                "digest": seal.digest.hex(),
+                "signature": seal.signature.hex(),
+                "keys": _keys_data(evidence.share_keys.get(server)),
+            }
+            for server, seal in sorted(evidence.seals.items())
+        },
+        "order": list(order),
+        "result": result,
+    }
+    return {**content, "signature": identity.sign(_PURPOSE, _digest(content)).hex()}
+
+
+def read_certificate(path: Path) -> dict[str, Any]:
+    """The certificate in a file; only its form is checked.
+
+    Raises:
+        ConfigError: E_CERTIFICATE: not a certificate.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_CERTIFICATE") from None
+    if len(text) > MAX_BYTES:
+        raise ConfigError(f"{path} is too large for a certificate", code="E_CERTIFICATE")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not JSON", code="E_CERTIFICATE") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise ConfigError(f"{path} is not a certificate of schema {SCHEMA!r}", code="E_CERTIFICATE")
+    return data
+
+
+def check_certificate(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+    """Check a certificate offline.
+
+    1. Every participant signed the manifest.
+    2. The task party signed this certificate.
+    3. Every party signed its Ready, and all pass the manifest's gates.
+    4. Each server signed exactly the result that is in the file, for this run.
+    5. Each server's values, opened, are the certificate's values; they add up to the total.
+
+    The reader still has to decide whether the keys in the manifest belong to whom they name
+    (compare the fingerprints).
+
+    Returns:
+        The manifest, and one sentence per thing that was checked.
+
+    Raises:
+        VerificationError: E_CERTIFICATE (or the code of the check that failed).
+        ConfigError: The file does not have the form of a certificate.
+    """
+    try:
+        return _checked(data)
+    except FedValueError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ConfigError(f"malformed certificate: {type(error).__name__}", code="E_CERTIFICATE") from None
+
+
+def _checked(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+    signed = SignedManifest.from_json(json.dumps(data["manifest"]))
+    # Validity is judged at the time of the agreement: certificates outlive manifests.
+    manifest = signed.verify(now=signed.manifest.created, code_version=signed.manifest.code_version)
+    said = [f"all {len(manifest.participants)} participants signed the manifest"]
+    content = {key: value for key, value in data.items() if key != "signature"}
+    verify(
+        manifest.task.sign_key, _PURPOSE, _digest(content), bytes.fromhex(data["signature"]),
+        who=manifest.task.name,
+    )  # fmt: skip
+    said.append(f"task party {manifest.task.name!r} signed the certificate")
+    readies = {ready.party: ready for ready in map(_ready_from, data["readies"])}
+    check_roster(manifest, readies)
+    said.append(f"all {len(readies)} parties signed their input commitments")
+    if data["result"].get("run_id") != manifest.run_id.hex():
+        raise VerificationError("the result belongs to another run", code="E_REPLAY")
+    expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
+    for server in expected:
+        if server not in data["servers"]:
+            raise VerificationError(f"the result of server {server!r} is missing", code="E_CERTIFICATE")
+        said.append(_check_server(manifest, server, data["servers"][server], data))
+    values = [party["value"] for party in data["result"]["parties"]]
+    if abs(sum(values) - data["result"]["total"]) > 1e-9 + 5 * _sampling_error(data["result"]):
+        raise VerificationError("the values do not add up to the total", code="E_TOTAL")
+    return manifest, [*said, "the values add up to the total"]
+
+
+def _check_server(manifest: Manifest, server: str, shown: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    digest, signature = bytes.fromhex(shown["digest"]), bytes.fromhex(shown["signature"])
+    pin = manifest.participant(server).sign_key
+    keys.check_signature(pin, signature, "result", manifest.run_id, server, digest)
+    chunks = [bytes.fromhex(chunk) for chunk in shown["result"]]
+    if not chunks:
+        return f"server {server!r} signed the digest of its counts (the counts are not in the file)"
+    whole = keys.digest(*(m.bulk_digest(k, len(chunks), part) for k, part in enumerate(chunks)))
+    if whole != digest:
+        raise VerificationError(f"server {server!r} signed another result", code="E_SIGNATURE")
+    result = decode_result(b"".join(chunks))
+    if not isinstance(result, ValuesResult):
+        return f"server {server!r} signed the counts that are in the file"
+    opened = task_valuation(manifest, _open(result, shown["keys"], tuple(data["order"]))).to_dict()
+    if not same_numbers(opened, dict(data["result"])):
+        raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
+    return f"server {server!r} computed and signed these values"
+
+
+def _open(result: ValuesResult, shown: Mapping[str, Any], order: tuple[str, ...]) -> Outcome:
+    shares = {
+        name: decode_fields(keys.unseal(bytes.fromhex(key), sealed, SHARE_CONTEXT))
+        for name, key, sealed in zip(order, shown["shares"], result.shares, strict=True)
+    }
+    task = decode_fields(keys.unseal(bytes.fromhex(shown["task"]), result.task, TASK_CONTEXT))
+    return Outcome(public=result.public, task=task, shares=shares, order=order)
+
+
+def _sampling_error(result: Mapping[str, Any]) -> float:
+    """Sampled values add up exactly too, permutation by permutation; exact ones have no error at all."""
+    return 0.0 if result.get("method") == "exact" else 1e-9
+
+
+def _ready_data(ready: Ready) -> dict[str, Any]:
+    return {
+        "party": ready.party,
+        "rows": ready.rows,
+        "sizes": list(ready.sizes),
+        "commitment": ready.commitment.hex(),
+        "signature": ready.signature.hex(),
+    }
+
+
+def _ready_from(data: Mapping[str, Any]) -> Ready:
+    return Ready(
+        party=str(data["party"]),
+        rows=int(data["rows"]),
+        sizes=tuple(int(size) for size in data["sizes"]),
+        commitment=bytes.fromhex(data["commitment"]),
+        signature=bytes.fromhex(data["signature"]),
+    )
+
+
+def _keys_data(share_keys: m.ShareKeys | None) -> dict[str, Any]:
+    if share_keys is None:
+        return {}
+    return {"task": share_keys.task.hex(), "shares": [key.hex() for key in share_keys.shares]}
+
+
+def _digest(content: Mapping[str, Any]) -> bytes:
+    """SHA-256 over sorted JSON; Python writes a float as its shortest exact form, so does every reader."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).digest()

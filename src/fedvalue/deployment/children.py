@@ -1,0 +1,110 @@
+"""Child processes of the demonstration: started, watched by their log files, always cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedvalue.errors import EngineError
+
+
+@dataclass(slots=True)
+class Child:
+    """One process with its output in files."""
+
+    name: str
+    arguments: Sequence[str]
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    _read: int = field(default=0)
+
+    def start(self) -> None:
+        """Start, or start again with the same command; output is appended."""
+        # The folder's own environment only: no secret is ever passed by argument or environment.
+        with (self.folder / "out.log").open("ab") as out, (self.folder / "err.log").open("ab") as err:
+            self.process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
+                [sys.executable, "-m", *self.arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                cwd=self.folder, env={**os.environ, "GRPC_VERBOSITY": "NONE"},
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """As a power cut would: no chance to clean up."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def stop(self, seconds: float = 15.0) -> None:
+        """Ask politely, then kill."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return None if self.process is None else self.process.poll()
+
+    def new_lines(self) -> list[str]:
+        """Whole lines of stderr since the last look."""
+        try:
+            with (self.folder / "err.log").open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+    def output(self) -> str:
+        """Everything on stdout."""
+        return (self.folder / "out.log").read_text(encoding="utf-8")
+
+    def errors(self) -> str:
+        """Everything on stderr."""
+        return (self.folder / "err.log").read_text(encoding="utf-8")
+
+
+class Children:
+    """All processes of one demonstration. Leaving the block stops every one of them."""
+
+    def __init__(self) -> None:
+        self._children: list[Child] = []
+
+    def add(self, child: Child) -> Child:
+        """Look after a process."""
+        self._children.append(child)
+        return child
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children:
+            if child.process is not None and child.process.poll() is None:
+                child.process.terminate()
+        for child in self._children:
+            child.stop()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for something that must happen.
+
+    Raises:
+        EngineError: It did not within `seconds`.
+    """
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise EngineError(f"{what} did not happen within {seconds:.0f} s")
+        time.sleep(0.05)

@@ -1,0 +1,123 @@
+"""SQLite with full synchronisation, and files that are either whole or absent.
+
+Everything that a process promised to others (an accepted message, a sent digest, a result) is on
+disk before the promise leaves. A disk that is full or read-only ends in EngineError E_STORAGE and
+leaves the last committed state.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedvalue.errors import EngineError
+
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    # FULL: a commit survives a power cut, not only a killed process.
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    # Purged rows are overwritten, not just unlinked.
+    "PRAGMA secure_delete = ON",
+)
+
+
+class Database:
+    """One connection, one writer at a time. Threads of this process share it."""
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self._lock = threading.RLock()
+        with storage_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._connection = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=10
+            )
+            for pragma in _PRAGMAS:
+                self._connection.execute(pragma)
+            self._connection.executescript(schema)
+        self._path = path
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, on disk when the block ends.
+
+        Raises:
+            EngineError: E_STORAGE; nothing of the block has happened.
+        """
+        with self._lock, storage_errors(self._path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with self._lock, storage_errors(self._path):
+            return self._connection.execute(statement, values).fetchall()
+
+    def one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        """The first row of a query."""
+        with self._lock, storage_errors(self._path):
+            found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+            return found
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            self._connection.close()
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns failures of the disk into EngineError E_STORAGE, naming the folder and the reason."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise EngineError(f"cannot write to {path}: {error}", code="E_STORAGE") from error
+    except OSError as error:
+        raise EngineError(f"cannot write to {path}: {error.strerror}", code="E_STORAGE") from error
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file so that it is either absent, old or whole, also after a power cut.
+
+    Raises:
+        EngineError: E_STORAGE; a half-written file is removed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    with storage_errors(path.parent):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(handle, view) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            temporary.replace(path)
+            sync_folder(path.parent)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

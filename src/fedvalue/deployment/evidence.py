@@ -1,0 +1,35 @@
+"""What the task party keeps from a run in order to prove its values to a third person later."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from fedvalue.protocol import messages as m
+
+if TYPE_CHECKING:
+    from fedvalue.deployment.shell_messages import Ready
+    from fedvalue.protocol.manifest import Manifest
+
+
+class Evidence:
+    """The signed parts of the messages of one run, by server."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.roster: tuple[Ready, ...] = ()
+        self.chunks: defaultdict[str, list[m.ResultChunk]] = defaultdict(list)
+        self.seals: dict[str, m.ResultSeal] = {}
+        self.share_keys: dict[str, m.ShareKeys] = {}
+
+    def received(self, server: str, message: m.AnyMessage) -> None:
+        """Keep a result and the signature on it."""
+        if isinstance(message, m.ResultChunk):
+            self.chunks[server].append(message)
+        elif isinstance(message, m.ResultSeal):
+            self.seals[server] = message
+
+    def sent(self, server: str, message: m.AnyMessage) -> None:
+        """Keep the keys under which the servers sealed the values."""
+        if isinstance(message, m.ShareKeys):
+            self.share_keys[server] = message

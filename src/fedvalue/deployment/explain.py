@@ -1,0 +1,125 @@
+"""A manifest in words that a lawyer can follow. Nothing is left out that a participant agrees to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.manifest import Manifest, SignedManifest
+
+_PROTOCOLS = {
+    "mirror": (
+        "Both servers count independently from masked codes. A wrong result of one of them is always "
+        "detected by comparison; then the run ends and no value is released."
+    ),
+    "paper": (
+        "The computation server intersects encrypted sample ids, the validation server checks it, as the "
+        "paper describes."
+    ),
+    "single": "One server intersects encrypted sample ids. Nobody checks it: a wrong result is not detected.",
+}
+_POLICIES = {
+    "valuation": (
+        "The task party learns the value of every data party. A data party learns its own value and the "
+        "total. No party learns how many samples have which combination of attributes."
+    ),
+    "counts": (
+        "The task party learns how many samples have each combination of attributes. From small or uniform "
+        "groups it can infer attributes of individual persons."
+    ),
+}
+
+
+def explain(signed: SignedManifest) -> str:
+    """The agreement as text, with who has signed it."""
+    m = signed.manifest
+    parts = [
+        f"AGREEMENT {m.run_id.hex()}\n",
+        f"Purpose: {m.purpose}\n",
+        _who(m),
+        _what(m),
+        _limits(m),
+        _signatures(signed),
+    ]
+    return "\n".join(parts)
+
+
+def _who(m: Manifest) -> str:
+    lines = ["1. Who takes part", f"   Consortium {m.consortium!r}."]
+    lines.append(f"   Task party (holds the label, learns the values): {m.task.name}")
+    lines.append(f"   Data parties (are valued): {', '.join(party.name for party in m.data)}")
+    lines.append(f"   Computation server: {m.compute.name} at {m.compute.endpoint}")
+    lines.append(f"   Validation server: {m.validate.name} at {m.validate.endpoint}")
+    lines.append("   The two servers must be run by different operators: if they work together, or if any")
+    lines.append("   party works together with a server, the protection described here does not hold.")
+    return "\n".join(lines) + "\n"
+
+
+def _what(m: Manifest) -> str:
+    lines = ["2. What is computed, and who learns what"]
+    lines.append("   The value of each data party's data for predicting the task party's label")
+    lines.append("   (Shapley value of conditional mutual information, in nats).")
+    lines.append(f"   Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol]}")
+    if m.protocol == "paper":
+        hardened = "switched on" if m.harden else "switched OFF: a cheating server can pass unseen"
+        lines.append(f"   {m.q} encryption ids per sample, {m.n_r} adversarial samples per cell; "
+                     f"additional checks are {hardened}.")  # fmt: skip
+    lines.append(f"   Output policy {m.policy!r}. {_POLICIES[m.policy]}")
+    if m.align == "equal":
+        lines.append(
+            f"   Every party brings the same {m.n_samples} samples; this is proved before anything is sent."
+        )
+    else:
+        lines.append(
+            f"   Each party brings at most {m.n_samples} samples. The servers learn how the encrypted ids"
+        )
+        lines.append("   overlap; each party learns which of its own samples all parties have.")
+    how = {"exact": "exactly", "sampled": f"by {m.n_permutations} sampled orders, seed {m.seed}"}
+    auto = f"exactly where affordable, else by {m.n_permutations} sampled orders, seed {m.seed}"
+    lines.append(f"   Numbers are cut into {m.bins} bins. Values are computed {how.get(m.method, auto)}.")
+    return "\n".join(_wrapped(lines)) + "\n"
+
+
+def _limits(m: Manifest) -> str:
+    lines = ["3. Limits"]
+    if m.research:
+        lines.append("   RESEARCH: the usual lower limits on samples and upper limits on detail are LIFTED.")
+    else:
+        lines.append(
+            f"   At least {m.min_samples} samples; at least {m.min_rows_per_code} samples per distinct"
+        )
+        lines.append("   combination of a party's attributes on average. Otherwise nothing is computed.")
+    d = m.deadlines
+    lines.append(
+        f"   Stages may take {d.keying} s (keys), {d.upload} s (upload), {d.compute} s (computation); a"
+    )
+    lines.append("   participant who is missing then is named, and nothing is released.")
+    lines.append(
+        f"   Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one run only."
+    )
+    lines.append(f"   Each upload has at most {m.max_bytes} bytes and is deleted when the run ends.")
+    lines.append(f"   Software version {m.code_version}.")
+    return "\n".join(lines) + "\n"
+
+
+def _signatures(signed: SignedManifest) -> str:
+    lines = ["4. Signatures"]
+    for one in signed.manifest.participants:
+        mark = "signed" if one.name in signed.signatures else "NOT SIGNED"
+        lines.append(f"   {one.name:<32} {one.role:<9} {mark}")
+        lines.append(f"      signing key {one.sign_key.hex()}")
+        lines.append(f"      TLS key     {one.spki.hex()}")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    import textwrap
+
+    found: list[str] = []
+    for line in lines:
+        found += (
+            textwrap.wrap(line, 96, subsequent_indent="   ", drop_whitespace=True)
+            if len(line) > 96
+            else [line]
+        )
+    return [line if line.startswith("   ") or line[:1].isdigit() else f"   {line}" for line in found]

@@ -1,0 +1,128 @@
+"""What `fedvalue join` and `fedvalue run` do: check everything, take part, write the result."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from fedvalue import __version__
+from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
+from fedvalue.deployment.certificate import make_certificate
+from fedvalue.deployment.database import write_whole
+from fedvalue.deployment.identity_files import read_cards, read_identity
+from fedvalue.deployment.manifest_files import read_manifest
+from fedvalue.deployment.process import harden
+from fedvalue.deployment.run_settings import check_gates
+from fedvalue.errors import ConfigError
+from fedvalue.protocol.manifest_rules import check_pins, check_terms
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.identity import Identity
+    from fedvalue.deployment.config import PartyConfig
+    from fedvalue.deployment.party import Report
+    from fedvalue.deployment.party_driver import PartyDriver
+    from fedvalue.deployment.party_store import PartyStore
+    from fedvalue.protocol.manifest import SignedManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a good run: the result as data, and the exact bytes that were stored."""
+
+    result: dict[str, Any]
+    bytes: bytes
+    notes: tuple[str, ...]
+
+
+def take_part(config: PartyConfig, role: str, report: Report) -> Finished:
+    """Take part in the manifest's run as `task` or `data`, and write what was learned.
+
+    1. The identity, and the manifest: all signatures, valid now, pinned keys, accepted terms.
+    2. The table, coded, within the gates.
+    3. The run, from its beginning or from where an earlier start was interrupted.
+    4. Result, audit log and receipts; for the task party also certificate and report.
+
+    Raises:
+        FedValueError: One of these failed. Nothing was released.
+    """
+    harden()
+    from fedvalue.deployment.party import Party
+    from fedvalue.deployment.party_input import read_input
+    from fedvalue.deployment.party_store import PartyStore
+
+    identity = read_identity(config.identity)
+    signed = _agreed(config, identity, role)
+    manifest = signed.manifest
+    report("reading", "reading the table")
+    given = read_input(config.table, manifest, identity.card.name, role)
+    check_gates(manifest, identity.card.name, given.rows, given.sizes)
+    store = PartyStore(config.state)
+    party = Party(
+        identity,
+        signed,
+        given,
+        store,
+        finish=lambda driver: _result(driver, signed, identity),
+        report=report,
+        addresses=config.addresses,
+    )
+    try:
+        found = party.run()
+        _write(config, json.loads(found))
+    finally:
+        _write_logs(config, store, signed.run_id)
+        store.close()
+    return Finished(json.loads(found)["result"], found, given.notes)
+
+
+def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifest:
+    if identity.card.role != role:
+        raise ConfigError(
+            f"the identity in {config.identity} has role {identity.card.role!r}, not {role!r}",
+            code="E_IDENTITY",
+        )
+    signed = read_manifest(config.manifest)
+    manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    check_pins(manifest, read_cards(config.peers) | {identity.card.name: identity.card})
+    check_terms(manifest, config.terms)
+    own = manifest.participant(identity.card.name)
+    if own.role != role:
+        raise ConfigError(f"the manifest gives {own.name!r} the role {own.role!r}", code="E_MANIFEST")
+    return signed
+
+
+def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> bytes:
+    """Everything that a party keeps of a good run, made before the run is marked as done."""
+    manifest = signed.manifest
+    outcome = driver.outcome
+    assert outcome is not None
+    if identity.card.role != "task":
+        return json_bytes({"result": data_share(manifest, identity.card.name, outcome)})
+    result = task_valuation(manifest, outcome).to_dict()
+    certificate = make_certificate(identity, signed, driver.evidence, result, outcome.order)
+    return json_bytes({"result": result, "certificate": certificate})
+
+
+def _write(config: PartyConfig, found: dict[str, Any]) -> None:
+    write_whole(config.result, json_bytes(found["result"]), mode=0o644)
+    if "certificate" not in found:
+        return
+    if config.certificate is not None:
+        write_whole(config.certificate, json_bytes(found["certificate"]), mode=0o644)
+    # The reports are a part of their own; a result without a report is still a result.
+    if config.report is not None and find_spec("fedvalue.reports.html") is not None:
+        from fedvalue.valuation.result import Valuation
+
+        config.report.parent.mkdir(parents=True, exist_ok=True)
+        Valuation.from_dict(found["result"]).to_html(config.report)
+
+
+def _write_logs(config: PartyConfig, store: PartyStore, run_id: bytes) -> None:
+    """The audit log and the receipts as files, whatever the end was."""
+    for name, lines in (("audit", store.audit(run_id)), ("receipts", store.receipts(run_id))):
+        if lines:
+            path = config.state / f"{name}-{run_id.hex()[:12]}.jsonl"
+            write_whole(path, "".join(line + "\n" for line in lines).encode())

@@ -1,0 +1,175 @@
+"""A party's side of one run, without I/O: says that it is ready, then drives the protocol's role.
+
+Deterministic like the role: input, seed and received messages in their order give the same
+messages again, so that a restart continues where the journal ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b, sha256
+from typing import TYPE_CHECKING
+
+from fedvalue import errors
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.evidence import Evidence
+from fedvalue.deployment.run_settings import check_roster, credentials_of, settings_of
+from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.transitions import State
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.identity import Identity
+    from fedvalue.deployment.party_input import PartyInput
+    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.outcome import Outcome
+    from fedvalue.protocol.party import Party
+    from fedvalue.protocol.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A message on its way to a server, encoded when it leaves."""
+
+    server: str
+    content: bytes | m.Envelope = field(repr=False)
+
+    def body(self) -> bytes:
+        """The bytes that travel."""
+        return self.content if isinstance(self.content, bytes) else codec.encode(self.content)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What the server will file it under."""
+        if isinstance(self.content, m.Envelope) and isinstance(self.content.message, m.BulkMessage):
+            return self.content.message.fingerprint
+        return blake2b(self.body(), digest_size=32).digest()
+
+
+class PartyDriver:
+    """One party in one run.
+
+    Args:
+        identity: Who we are.
+        manifest: What was agreed; verified by the caller.
+        given: Our table.
+        seed: 32 secret bytes of this run.
+    """
+
+    def __init__(self, identity: Identity, manifest: Manifest, given: PartyInput, seed: bytes) -> None:
+        self._identity = identity
+        self._manifest = manifest
+        self._given = given
+        self._seed = seed
+        self._rosters: dict[str, dict[str, shell.Ready]] = {}
+        self._role: Party | None = None
+        self._early: list[tuple[str, bytes]] = []
+        self.settings: Settings | None = None
+        self.evidence = Evidence(manifest)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The servers that this run uses."""
+        single = self._manifest.protocol == "single"
+        return (self._manifest.compute.name,) if single else (
+            self._manifest.compute.name, self._manifest.validate.name,
+        )  # fmt: skip
+
+    @property
+    def stage(self) -> str:
+        """Where we are: waiting, or the role's own state."""
+        return "waiting" if self._role is None else self._role.state.value
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What we have learned; None until the end."""
+        return None if self._role is None else self._role.outcome
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended well."""
+        return self._role is not None and self._role.state is State.DONE
+
+    def begin(self) -> list[Parcel]:
+        """Say that we are ready."""
+        # Salted by the seed, so that nobody can guess a small table from the commitment.
+        commitment = sha256(b"fedvalue/1/commitment" + self._seed + self._given.digest).digest()
+        ready = shell.make_ready(
+            self._identity,
+            self._manifest.run_id,
+            rows=self._given.rows,
+            sizes=self._given.sizes,
+            commitment=commitment,
+        )
+        return [Parcel(server, shell.encode(ready)) for server in self.servers]
+
+    def feed(self, server: str, body: bytes) -> list[Parcel]:
+        """Take one message of a server and return what to send.
+
+        Raises:
+            FedValueError: The run is over; `fail` gives the notices.
+        """
+        if shell.is_shell(body):
+            return self._shell(server, shell.decode(body))
+        if self._role is None:
+            # One server may begin before the other's roster has reached us.
+            self._early.append((server, body))
+            return []
+        envelope = codec.decode(body)
+        if envelope.sender != server:
+            raise RemoteProtocolError(f"{server!r} sent a message as {envelope.sender!r}", code="E_SENDER")
+        self.evidence.received(server, envelope.message)
+        return self._parcels(self._role.receive(envelope))
+
+    def fail(self, error: FedValueError) -> list[Parcel]:
+        """What to send when the run has failed here."""
+        return [] if self._role is None else self._parcels(self._role.fail(error))
+
+    def _shell(self, server: str, message: shell.ShellMessage) -> list[Parcel]:
+        if isinstance(message, shell.Notice):
+            raise _notice_error(server, message)
+        if not isinstance(message, shell.ReadyRoster) or server in self._rosters:
+            raise RemoteProtocolError(f"{server!r} sent a message that is not legal now", code="E_STATE")
+        self._rosters[server] = {ready.party: ready for ready in message.readies}
+        if len(self._rosters) < len(self.servers):
+            return []
+        readies, *others = self._rosters.values()
+        if any(other != readies for other in others):
+            raise VerificationError("the servers relay different rosters", code="E_EQUIVOCATION")
+        check_roster(self._manifest, readies)
+        self.evidence.roster = tuple(readies.values())
+        self.settings = settings_of(self._manifest, readies)
+        self._role = self._make_role(self.settings)
+        parcels = self._parcels(self._role.start())
+        for early_server, body in self._early:
+            parcels += self.feed(early_server, body)
+        self._early = []
+        return parcels
+
+    def _make_role(self, settings: Settings) -> Party:
+        from fedvalue.protocol.party import DataParty
+        from fedvalue.protocol.task_party import TaskParty
+
+        given = self._given
+        credentials = credentials_of(self._manifest, self._identity, self._seed)
+        if self._identity.card.role == "task":
+            assert given.label is not None
+            codes = given.codes if given.sizes[0] > 1 else None
+            return TaskParty(settings, label=given.label, codes=codes, ids=given.ids, credentials=credentials)
+        name = self._identity.card.name
+        return DataParty(settings, name, codes=given.codes, ids=given.ids, credentials=credentials)
+
+    def _parcels(self, envelopes: Sequence[m.Envelope]) -> list[Parcel]:
+        for envelope in envelopes:
+            self.evidence.sent(envelope.recipient, envelope.message)
+        return [Parcel(envelope.recipient, envelope) for envelope in envelopes]
+
+
+def _notice_error(server: str, notice: shell.Notice) -> FedValueError:
+    """A server's reason, as the error that it was there."""
+    kind = getattr(errors, notice.kind, RemoteProtocolError)
+    if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
+        kind = RemoteProtocolError
+    return kind(f"server {server!r}: {notice.reason}", code=notice.code)

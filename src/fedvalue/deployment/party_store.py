@@ -1,0 +1,167 @@
+"""What a party remembers of its runs, in a folder that only it can read.
+
+The seed of a run is kept until the run has ended, because a role rebuilt after a crash must be the
+same role: with another seed it would mask other data under the same run id. For the same reason
+the digest of the input, and the fingerprint of every message, are on disk before the message
+leaves. When the run has ended, seed and messages are erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedvalue.crypto.audit import Receipt
+from fedvalue.deployment.database import Database
+from fedvalue.errors import ConfigError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run_id BLOB PRIMARY KEY, seed BLOB NOT NULL, input BLOB NOT NULL, state TEXT NOT NULL DEFAULT 'running',
+    code TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL DEFAULT '', result BLOB
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inbox (
+    run_id BLOB NOT NULL, k INTEGER NOT NULL, server TEXT NOT NULL, number INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (run_id, k), UNIQUE (run_id, server, number)
+);
+CREATE TABLE IF NOT EXISTS sent (
+    run_id BLOB NOT NULL, server TEXT NOT NULL, number INTEGER NOT NULL, fingerprint BLOB NOT NULL,
+    PRIMARY KEY (run_id, server, number)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS receipts (
+    run_id BLOB NOT NULL, server TEXT NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL,
+    PRIMARY KEY (run_id, server, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit (
+    run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartyRun:
+    """One run of a party, as it stands on disk."""
+
+    seed: bytes = field(repr=False)
+    input: bytes = field(repr=False)
+    state: str
+    code: str
+    reason: str
+    kind: str
+    result: bytes | None
+
+
+class PartyStore:
+    """The journal of one party."""
+
+    def __init__(self, folder: Path) -> None:
+        self._db = Database(folder / "party.sqlite", _SCHEMA)
+
+    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes) -> PartyRun:
+        """The run, new or known.
+
+        Raises:
+            ConfigError: E_CONFLICT: it was begun with other data.
+        """
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO runs (run_id, seed, input) VALUES (?, ?, ?)", (run_id, seed, digest)
+            )
+        row = self._db.one(
+            "SELECT seed, input, state, code, reason, kind, result FROM runs WHERE run_id = ?", run_id
+        )
+        assert row is not None
+        run = PartyRun(*row)
+        if run.state == "running" and run.input != digest:
+            raise ConfigError(
+                "the table has changed since this run began; a run never continues with other data "
+                "(restore the table, or agree on a new manifest)",
+                code="E_CONFLICT",
+            )
+        return run
+
+    def inbox(self, run_id: bytes) -> list[tuple[str, int, bytes]]:
+        """(server, number, body) of every received message, in the order of receipt."""
+        rows = self._db.rows("SELECT server, number, body FROM inbox WHERE run_id = ? ORDER BY k", run_id)
+        return [(str(server), int(number), bytes(body)) for server, number, body in rows]
+
+    def receive(
+        self, run_id: bytes, k: int, server: str, number: int, body: bytes, audit: Sequence[str]
+    ) -> None:
+        """Keep a message before the role sees it."""
+        with self._db.transaction() as db:
+            db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (run_id, k, server, number, body))
+            _log(db, run_id, audit)
+
+    def sent(self, run_id: bytes, server: str) -> list[bytes]:
+        """Fingerprints of everything that may have left for a server, in order."""
+        rows = self._db.rows(
+            "SELECT fingerprint FROM sent WHERE run_id = ? AND server = ? ORDER BY number", run_id, server
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def send(self, run_id: bytes, messages: Sequence[tuple[str, int, bytes]], audit: Sequence[str]) -> None:
+        """Keep (server, number, fingerprint) of messages before the first of them leaves."""
+        with self._db.transaction() as db:
+            db.executemany(
+                "INSERT INTO sent VALUES (?, ?, ?, ?)", [(run_id, *message) for message in messages]
+            )
+            _log(db, run_id, audit)
+
+    def keep_receipts(self, run_id: bytes, receipts: Sequence[Receipt]) -> None:
+        """Keep signed heads of the servers' logs."""
+        if not receipts:
+            return
+        with self._db.transaction() as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO receipts VALUES (?, ?, ?, ?)",
+                [(run_id, one.actor, one.seq, one.to_line()) for one in receipts],
+            )
+
+    def receipts(self, run_id: bytes) -> list[str]:
+        """All kept receipts."""
+        rows = self._db.rows("SELECT line FROM receipts WHERE run_id = ? ORDER BY server, seq", run_id)
+        return [str(row[0]) for row in rows]
+
+    def audit(self, run_id: bytes) -> list[str]:
+        """Our own audit log."""
+        return [
+            str(row[0])
+            for row in self._db.rows("SELECT line FROM audit WHERE run_id = ? ORDER BY seq", run_id)
+        ]
+
+    def finish(
+        self,
+        run_id: bytes,
+        *,
+        state: str,
+        result: bytes | None = None,
+        code: str = "",
+        reason: str = "",
+        kind: str = "",
+        audit: Sequence[str] = (),
+    ) -> None:
+        """The end: the result stays, the seed and all messages are erased."""
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE runs SET state = ?, code = ?, reason = ?, kind = ?, result = ?, seed = x''"
+                " WHERE run_id = ?",
+                (state, code, reason, kind, result, run_id),
+            )
+            db.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
+            _log(db, run_id, audit)
+        # The write-ahead log still holds the old pages with the seed: fold it in and cut it.
+        self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._db.close()
+
+
+def _log(db: object, run_id: bytes, lines: Sequence[str]) -> None:
+    for line in lines:
+        db.execute(  # type: ignore[attr-defined]
+            "INSERT INTO audit SELECT ?, count(*), ? FROM audit WHERE run_id = ?", (run_id, line, run_id)
+        )

@@ -1,0 +1,133 @@
+"""From accepted messages to a role and back: what a server does in one run, without I/O of its own.
+
+First every party says that it is ready; then the protocol's role exists and is fed. Deterministic
+like the role: the same messages in the same order give the same answers, so that a restart can
+replay a journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.run_settings import check_roster, settings_of
+from fedvalue.errors import FedValueError, RemoteProtocolError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.transitions import State
+
+if TYPE_CHECKING:
+    from fedvalue.deployment.spool import SpooledChunks
+    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.role import Role
+    from fedvalue.protocol.settings import Settings
+
+Output = tuple[str, bytes]
+"""(recipient, body)"""
+
+_AWAITED = {State.KEYING: "EphemeralKey", State.CONFIRMING: "Confirm", State.AGREEING: "Agree"}
+
+
+class RoleDriver:
+    """Gathers the Readies of all parties, then drives the role.
+
+    Args:
+        manifest: What was agreed.
+        chunks: Where the role finds its chunks.
+        make_role: Called once everybody is ready.
+    """
+
+    def __init__(
+        self, manifest: Manifest, chunks: SpooledChunks, make_role: Callable[[Settings], Role]
+    ) -> None:
+        self._manifest = manifest
+        self._chunks = chunks
+        self._make_role = make_role
+        self._role: Role | None = None
+        self._readies: dict[str, shell.Ready] = {}
+        self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._declared: dict[str, int] = {}
+
+    @property
+    def stage(self) -> str:
+        """open, keying, uploading, agreeing or done."""
+        if self._role is None:
+            return "open"
+        named = {State.UPLOADING: "uploading", State.AGREEING: "agreeing", State.DONE: "done"}
+        return named.get(self._role.state, "keying")
+
+    def feed(self, sender: str, number: int, body: bytes) -> list[Output]:
+        """Handle message `number` of `sender` and return what to send.
+
+        Raises:
+            FedValueError: The run has failed; `fail` gives the notices.
+        """
+        if shell.is_shell(body):
+            return self._ready(sender, body)
+        envelope = codec.decode(body)
+        if self._role is None:
+            raise RemoteProtocolError(f"{sender!r} began before everybody was ready", code="E_STATE")
+        self._chunks.arriving(sender, number)
+        replies = self._role.receive(envelope)
+        self._kinds[sender][type(envelope.message).__name__] += 1
+        if isinstance(envelope.message, m.Declaration):
+            self._declared[sender] = envelope.message.n_chunks
+        return _posted(replies)
+
+    def fail(self, error: FedValueError, missing: Sequence[str] = ()) -> list[Output]:
+        """What to send when the run has failed: a reason to every party, the role's own notices."""
+        notice = shell.encode(
+            shell.Notice(safe_code(error), str(error)[:2000], type(error).__name__, tuple(missing))
+        )
+        notices: list[Output] = [(name, notice) for name in self._parties]
+        return notices + (_posted(self._role.fail(error)) if self._role is not None else [])
+
+    def missing(self) -> tuple[str, ...]:
+        """The participants whose message is awaited now."""
+        if self._role is None:
+            return tuple(name for name in self._parties if name not in self._readies)
+        state = self._role.state
+        if state is State.WRAPPING:
+            return (self._manifest.task.name,)
+        if state in _AWAITED:
+            return tuple(name for name in self._parties if not self._kinds[name][_AWAITED[state]])
+        if self._declared:
+            return tuple(
+                name
+                for name in self._parties
+                if name not in self._declared or self._kinds[name]["Chunk"] < self._declared[name]
+            )
+        # Token uploads have no declared number: who has sent least is behind.
+        sent = {name: self._kinds[name].total() for name in self._parties}
+        return tuple(name for name in sent if sent[name] < max(sent.values()) or not sent[name])
+
+    def _ready(self, sender: str, body: bytes) -> list[Output]:
+        message = shell.decode(body)
+        if not isinstance(message, shell.Ready) or self._role is not None:
+            raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
+        participant = self._manifest.participant(sender)
+        shell.check_ready(message, self._manifest.run_id, sign_key=participant.sign_key, name=sender)
+        if sender in self._readies:
+            raise RemoteProtocolError(f"{sender!r} is ready twice", code="E_CONFLICT")
+        self._readies[sender] = message
+        if len(self._readies) < len(self._parties):
+            return []
+        check_roster(self._manifest, self._readies)
+        self._role = self._make_role(settings_of(self._manifest, self._readies))
+        roster = shell.encode(shell.ReadyRoster(tuple(self._readies[name] for name in self._parties)))
+        return [(name, roster) for name in self._parties] + _posted(self._role.start())
+
+    @property
+    def _parties(self) -> tuple[str, ...]:
+        return (self._manifest.task.name, *(party.name for party in self._manifest.data))
+
+
+def safe_code(error: FedValueError) -> str:
+    """The error's code, in the form that messages allow."""
+    return error.code if error.code.startswith("E_") else "E_PROTOCOL"
+
+
+def _posted(envelopes: Sequence[m.Envelope]) -> list[Output]:
+    return [(envelope.recipient, codec.encode(envelope)) for envelope in envelopes]

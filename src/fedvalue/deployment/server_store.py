@@ -1,0 +1,271 @@
+"""What a server remembers: runs for ever, messages and mail until a run is purged.
+
+The inbox is the truth: every accepted message, in the order of acceptance. What the role answered
+is kept verbatim beside it, so that a result is sent again and never computed twice for two
+readers. Large messages lie as files in the spool, small ones in the database.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedvalue.deployment.database import Database, storage_errors, write_whole
+from fedvalue.errors import InputError
+
+SPOOL_FROM = 64 << 10
+"""Messages of this size and more become files: a chunk is 4 MiB, everything else is small."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run_id BLOB PRIMARY KEY, manifest BLOB NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL DEFAULT '',
+    reason TEXT NOT NULL DEFAULT '', processed INTEGER NOT NULL DEFAULT 0, stage TEXT NOT NULL,
+    stage_since REAL NOT NULL, ended REAL, purged INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inbox (
+    run_id BLOB NOT NULL, k INTEGER NOT NULL, sender TEXT NOT NULL, number INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL, body BLOB, PRIMARY KEY (run_id, k), UNIQUE (run_id, sender, number)
+);
+CREATE TABLE IF NOT EXISTS outbox (
+    run_id BLOB NOT NULL, recipient TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (run_id, recipient, number)
+);
+CREATE TABLE IF NOT EXISTS audit (
+    run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as it stands on disk."""
+
+    run_id: bytes
+    manifest: bytes
+    state: str
+    code: str
+    reason: str
+    processed: int
+    stage: str
+    stage_since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One accepted message: number `k` of the run, number `number` of its sender."""
+
+    k: int
+    sender: str
+    number: int
+    body: bytes
+
+
+class ServerStore:
+    """The state of one server, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._spool = folder / "spool"
+        self._db = Database(folder / "server.sqlite", _SCHEMA)
+
+    def add_run(self, run_id: bytes, manifest: bytes, *, now: float, audit: Sequence[str]) -> None:
+        """A new run. The row stays for ever, so that a run id is never used twice."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO runs (run_id, manifest, state, stage, stage_since)"
+                " VALUES (?, ?, 'open', 'open', ?)",
+                (run_id, manifest, now),
+            )
+            self._log(db, run_id, audit)
+
+    def runs(self, *states: str) -> list[RunRow]:
+        """The runs in these states; all when none is named."""
+        marks = ",".join("?" * len(states))
+        where = f"WHERE state IN ({marks})" if states else ""
+        return [RunRow(*row) for row in self._db.rows(f"{_RUN} {where}", *states)]
+
+    def run(self, run_id: bytes) -> RunRow | None:
+        """One run."""
+        row = self._db.one(f"{_RUN} WHERE run_id = ?", run_id)
+        return None if row is None else RunRow(*row)
+
+    def fingerprint(self, run_id: bytes, sender: str, number: int) -> bytes | None:
+        """Of a message that was accepted before; None for a new one."""
+        row = self._db.one(
+            "SELECT fingerprint FROM inbox WHERE run_id = ? AND sender = ? AND number = ?",
+            run_id, sender, number,
+        )  # fmt: skip
+        return None if row is None else bytes(row[0])
+
+    def accepted(self, run_id: bytes, sender: str) -> int:
+        """How many messages of `sender` are stored."""
+        row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ? AND sender = ?", run_id, sender)
+        return int(row[0]) if row else 0
+
+    def spool(self, run_id: bytes, sender: str, number: int, body: bytes) -> bool:
+        """Write a large message to its file, before it is accepted. Small ones need none."""
+        if len(body) < SPOOL_FROM:
+            return False
+        write_whole(self._path(run_id, sender, number), body)
+        return True
+
+    def accept(
+        self,
+        run_id: bytes,
+        k: int,
+        sender: str,
+        number: int,
+        fingerprint: bytes,
+        body: bytes | None,
+        audit: Sequence[str],
+    ) -> None:
+        """A message is ours from here on; `body` is None when it lies in the spool."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)", (run_id, k, sender, number, fingerprint, body)
+            )
+            self._log(db, run_id, audit)
+
+    def message(self, run_id: bytes, k: int) -> Stored | None:
+        """Accepted message number k of a run."""
+        row = self._db.one("SELECT sender, number, body FROM inbox WHERE run_id = ? AND k = ?", run_id, k)
+        if row is None:
+            return None
+        sender, number, body = row
+        return Stored(k, sender, number, self._body(run_id, sender, number) if body is None else bytes(body))
+
+    def stored(self, run_id: bytes, sender: str, number: int) -> bytes:
+        """Accepted message `number` of `sender`."""
+        row = self._db.one(
+            "SELECT body FROM inbox WHERE run_id = ? AND sender = ? AND number = ?", run_id, sender, number
+        )
+        assert row is not None
+        return self._body(run_id, sender, number) if row[0] is None else bytes(row[0])
+
+    def _body(self, run_id: bytes, sender: str, number: int) -> bytes:
+        path = self._path(run_id, sender, number)
+        with storage_errors(path):
+            return path.read_bytes()
+
+    def inbox_size(self, run_id: bytes) -> int:
+        """Number of accepted messages of a run."""
+        row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ?", run_id)
+        return int(row[0]) if row else 0
+
+    def step(
+        self,
+        run_id: bytes,
+        *,
+        processed: int,
+        outputs: Sequence[tuple[str, bytes]],
+        state: str,
+        stage: str,
+        stage_since: float,
+        code: str = "",
+        reason: str = "",
+        audit: Sequence[str] = (),
+    ) -> None:
+        """The role has taken message number `processed` - 1: its answers and its new state, at once."""
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE runs SET processed = ?, state = ?, stage = ?, stage_since = ?, code = ?, reason = ?,"
+                " ended = CASE WHEN ? IN ('done', 'failed') THEN ? ELSE NULL END WHERE run_id = ?",
+                (processed, state, stage, stage_since, code, reason, state, stage_since, run_id),
+            )
+            for recipient, body in outputs:
+                db.execute(
+                    "INSERT INTO outbox SELECT ?, ?, count(*), ? FROM outbox"
+                    " WHERE run_id = ? AND recipient = ?",
+                    (run_id, recipient, body, run_id, recipient),
+                )
+            self._log(db, run_id, audit)
+
+    def mail(self, run_id: bytes, recipient: str, after: int, limit: int) -> list[bytes]:
+        """Mail from number `after` on, up to about `limit` bytes, at least one if there is one."""
+        sizes = self._db.rows(
+            "SELECT number, length(body) FROM outbox WHERE run_id = ? AND recipient = ? AND number >= ?"
+            " ORDER BY number LIMIT 64",
+            run_id, recipient, after,
+        )  # fmt: skip
+        found: list[bytes] = []
+        total = 0
+        for number, size in sizes:
+            total += size
+            if found and total > limit:
+                break
+            row = self._db.one(
+                "SELECT body FROM outbox WHERE run_id = ? AND recipient = ? AND number = ?",
+                run_id, recipient, number,
+            )  # fmt: skip
+            assert row is not None
+            found.append(bytes(row[0]))
+        return found
+
+    def mail_size(self, run_id: bytes, recipient: str) -> int:
+        """Number of messages for `recipient` so far."""
+        row = self._db.one(
+            "SELECT count(*) FROM outbox WHERE run_id = ? AND recipient = ?", run_id, recipient
+        )
+        return int(row[0]) if row else 0
+
+    def audit(self, run_id: bytes) -> list[str]:
+        """The audit log of a run."""
+        return [
+            str(row[0])
+            for row in self._db.rows("SELECT line FROM audit WHERE run_id = ? ORDER BY seq", run_id)
+        ]
+
+    def purge(self, run_id: bytes) -> None:
+        """Delete what was uploaded. The run, its answers and its audit log stay."""
+        with self._db.transaction() as db:
+            db.execute("UPDATE inbox SET body = x'' WHERE run_id = ?", (run_id,))
+            db.execute("UPDATE runs SET purged = 1 WHERE run_id = ?", (run_id,))
+        shutil.rmtree(self._spool / run_id.hex(), ignore_errors=True)
+
+    def unpurged(self) -> list[bytes]:
+        """Ended runs whose uploads are still here, after a crash."""
+        rows = self._db.rows("SELECT run_id FROM runs WHERE state IN ('done', 'failed') AND purged = 0")
+        return [bytes(row[0]) for row in rows]
+
+    def forget_mail(self, before: float) -> int:
+        """Delete the mail of runs that ended before a moment; the number of runs."""
+        with self._db.transaction() as db:
+            done = "SELECT run_id FROM runs WHERE ended IS NOT NULL AND ended < ?"
+            cursor = db.execute(f"DELETE FROM outbox WHERE run_id IN ({done})", (before,))  # noqa: S608
+            return cursor.rowcount
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._db.close()
+
+    def _path(self, run_id: bytes, sender: str, number: int) -> Path:
+        # Sender names come from the verified manifest: lower-case letters, digits, hyphens.
+        return self._spool / run_id.hex() / sender / f"{number}.msg"
+
+    @staticmethod
+    def _log(db: object, run_id: bytes, lines: Sequence[str]) -> None:
+        for line in lines:
+            db.execute(  # type: ignore[attr-defined]
+                "INSERT INTO audit SELECT ?, count(*), ? FROM audit WHERE run_id = ?", (run_id, line, run_id)
+            )
+
+
+_RUN = "SELECT run_id, manifest, state, code, reason, processed, stage, stage_since FROM runs"
+
+
+def read_audit(folder: Path, run_id: bytes) -> list[str]:
+    """The audit log of a run, also while the server runs.
+
+    Raises:
+        InputError: No such server state or run.
+    """
+    if not (folder / "server.sqlite").is_file():
+        raise InputError(f"{folder} is not the state folder of a server")
+    store = ServerStore(folder)
+    try:
+        if store.run(run_id) is None:
+            raise InputError("no such run in this state folder", code="E_RUN")
+        return store.audit(run_id)
+    finally:
+        store.close()

@@ -1,0 +1,46 @@
+"""The chunks of a role, on disk: they lie in the journal's spool already, so nothing is stored twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+
+if TYPE_CHECKING:
+    from fedvalue.deployment.server_store import ServerStore
+
+
+class SpooledChunks:
+    """A `ChunkStore` over accepted messages.
+
+    The host says which message is being handled before the role puts its chunk; `get` reads that
+    message again. Chunks stay until the run is purged, because a restart needs them once more.
+    """
+
+    def __init__(self, store: ServerStore, run_id: bytes) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._current: tuple[str, int] = ("", 0)
+        self._number: dict[tuple[str, int], int] = {}
+
+    def arriving(self, sender: str, number: int) -> None:
+        """Message `number` of `sender` is handled next."""
+        self._current = (sender, number)
+
+    def put(self, party: str, index: int, data: bytes) -> None:
+        """Remember where chunk `index` lies; its bytes are there."""
+        sender, number = self._current
+        assert sender == party
+        self._number[party, index] = number
+
+    def get(self, party: str, index: int) -> bytes:
+        """The chunk, from disk."""
+        stored = self._store.stored(self._run_id, party, self._number[party, index])
+        message = codec.decode(stored).message
+        assert isinstance(message, m.Chunk)
+        return message.data
+
+    def discard(self, party: str, index: int) -> None:
+        """Counted: forget the place. The file goes when the run is purged."""
+        self._number.pop((party, index), None)
