@@ -48,6 +48,19 @@ def adversarial_hashes(key: bytes, n: int) -> aes.Blocks:
     return aes.encrypt(key, aes.counter_blocks(n))
 
 
+def multiset_hash(key: bytes, hashes: aes.Blocks) -> bytes:
+    """Σ AES_key(h_i), 16 bytes: the same for the same samples in any order.
+
+    Both 64-bit halves are summed modulo 2^64. Two different multisets that do not depend on the key
+    have the same sum with probability about 2^-128.
+    """
+    total = np.zeros(2, dtype=np.uint64)
+    cipher = aes.encryptor(key)
+    for slab in aes.slabs(len(hashes)):
+        _add_columns(aes.apply(cipher, hashes[slab]), total)
+    return total.tobytes()
+
+
 def cmac_subkeys(key: bytes) -> tuple[bytes, bytes]:
     """K1 (last block complete) and K2 (last block padded) of SP 800-38B, section 6.1."""
     zero = aes.encrypt(key, np.zeros((1, 2), dtype=np.uint64)).tobytes()
@@ -100,3 +113,10 @@ def _put(state: NDArray[np.uint64], rows: NDArray[np.int64], out: NDArray[np.uin
     for k in range(len(rows)):
         state[rows[k], 0] = out[k, 0]
         state[rows[k], 1] = out[k, 1]
+
+
+@njit(cache=True, nogil=True)
+def _add_columns(blocks: NDArray[np.uint64], total: NDArray[np.uint64]) -> None:
+    for k in range(len(blocks)):
+        total[0] += blocks[k, 0]
+        total[1] += blocks[k, 1]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
-from fedvalue.crypto.sorting import argsort_blocks
+from fedvalue.crypto.sorting import n_rises, sort_blocks
 from fedvalue.errors import InputError
 
 
@@ -16,7 +16,7 @@ def permutation(key: bytes, n: int) -> NDArray[np.int64]:
     All outputs differ, because AES is a permutation, so the order has no ties and every one of the
     n! permutations is equally likely up to AES's own distance from random.
     """
-    return argsort_blocks(aes.encrypt(key, aes.counter_blocks(n)))
+    return sort_blocks(aes.encrypt(key, aes.counter_blocks(n)))[1]
 
 
 def numbers(key: bytes, n: int, low: int, high: int) -> NDArray[np.int64]:
@@ -28,16 +28,17 @@ def numbers(key: bytes, n: int, low: int, high: int) -> NDArray[np.int64]:
     return (stream % np.uint64(high - low + 1)).astype(np.int64) + low
 
 
-def row_order(key: bytes, hashes: aes.Blocks) -> NDArray[np.int64]:
-    """The order of rows by AES_key(h_i): the same for every party with the same ids.
+def row_order(key: bytes, hashes: aes.Blocks) -> tuple[NDArray[np.int64], aes.Blocks]:
+    """The order of rows by AES_key(h_i), the same for every party with the same ids.
+
+    Returns:
+        The order, and the hashes in that order (sorted, then decrypted: cheaper than gathered).
 
     Raises:
         InputError: Two rows have the same id.
     """
-    keys = aes.encrypt(key, hashes)
-    order = argsort_blocks(keys)
-    ranked = keys[order]
-    same = (ranked[1:, 0] == ranked[:-1, 0]) & (ranked[1:, 1] == ranked[:-1, 1])
-    if same.any():
-        raise InputError(f"sample ids must be unique, {int(same.sum())} occur more than once")
-    return order
+    ranked, order = sort_blocks(aes.encrypt(key, hashes))
+    n_repeated = len(ranked) - 1 - n_rises(ranked)
+    if n_repeated > 0:
+        raise InputError(f"sample ids must be unique, {n_repeated} occur more than once")
+    return order, aes.decrypt(key, ranked)

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
-from fedvalue.crypto.sorting import argsort_blocks
+from fedvalue.crypto.sorting import sort_blocks
 
 GROUP_BYTES = 10
 _TAIL = np.uint64(0xFFFF)  # bytes 8 and 9 of a block: the end of g
@@ -74,7 +74,7 @@ def _by_group(blocks: aes.Blocks) -> aes.Blocks:
     """Blocks sorted by g, then k: the two bytes of g in the second word move to its front."""
     keys = blocks.copy()
     keys[:, 1] = (blocks[:, 1] << np.uint64(48)) | (blocks[:, 1] >> np.uint64(16))
-    return keys[argsort_blocks(keys)]
+    return sort_blocks(keys)[0]
 
 
 @njit(cache=True, nogil=True)

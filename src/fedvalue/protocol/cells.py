@@ -72,6 +72,19 @@ def collapse(
 
 
 @njit(cache=True, nogil=True)
+def add_digits(
+    words: NDArray[np.uint64],
+    lane: int,
+    digits: NDArray[np.uint64],
+    codes: NDArray[np.int64],
+    order: NDArray[np.int64],
+) -> None:
+    """words[i, lane] += digits[codes[order[i]]]."""
+    for i in range(len(order)):
+        words[i, lane] += digits[codes[order[i]]]
+
+
+@njit(cache=True, nogil=True)
 def in_range(words: NDArray[np.uint64], limits: NDArray[np.uint64]) -> bool:
     """Whether every word is below the limit of its lane."""
     n_bad = 0

@@ -163,8 +163,7 @@ class MirrorCounting:
 
     def _result(self) -> ValuesResult | CountsResult:
         assert self._layout is not None
-        assert self._counter is not None
-        words, counts = self._counter.cells()
+        words, counts = self._cells()
         n_samples = int(counts.sum())
         if self._settings.policy is Policy.COUNTS:
             return CountsResult(n_samples, words.tobytes(), counts.tobytes())
@@ -173,3 +172,7 @@ class MirrorCounting:
         assert self._valuer is not None
         answer = self._valuer(self._layout.joint_counts(words, counts))
         return sealed_values(answer, self._share_keys, n_samples)
+
+    def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        assert self._counter is not None
+        return self._counter.cells()

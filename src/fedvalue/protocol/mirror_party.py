@@ -17,7 +17,7 @@ from fedvalue.crypto.permute import row_order
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.cells import collapse
+from fedvalue.protocol.cells import add_digits, collapse
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.layout import Layout, chunk_rows
@@ -97,14 +97,14 @@ class MirrorWork(Work):
     def _masked(self, server: str) -> NDArray[np.uint64]:
         """w_p: the party's rows for one server, shape (n_rows, n_lanes)."""
         layout = self._layout
-        order = row_order(self._ring.row_order(server), self._hashes)
+        order, hashes = row_order(self._ring.row_order(server), self._hashes)
         words = np.zeros((len(order), layout.n_lanes), dtype=np.uint64)
         for column in self._columns:
             place = self._place(column.name)
             renamed = self._ring.label_map(server, column.name, column.n_codes).astype(np.uint64)
             digits = renamed * np.uint64(layout.stride[place])
-            words[:, layout.lane[place]] += digits[column.codes[order]]
-        add_masks(words, self._hashes[order], self._ring.masks(server, n_lane_pairs(layout.n_lanes)))
+            add_digits(words, layout.lane[place], digits, column.codes, order)
+        add_masks(words, hashes, self._ring.masks(server, n_lane_pairs(layout.n_lanes)))
         return words
 
     def _place(self, column: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.crypto import aes, keys
-from fedvalue.crypto.hashing import hash_ids
+from fedvalue.crypto.hashing import hash_ids, multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol import queries
@@ -100,8 +100,8 @@ class Party(Role):
         """Hash our ids under the run's key, and confirm key and population to the others."""
         ring = self._agreement.keyring(run_key)
         self._hashes = hash_ids(ring.ids(), self._ids)
-        total = aes.encrypt(ring.population_blocks(), self._hashes).sum(axis=0, dtype=np.uint64)
-        self._population = ring.population(len(self._ids), total.tobytes())
+        total = multiset_hash(ring.population_blocks(), self._hashes)
+        self._population = ring.population(len(self._ids), total)
         self._ring = ring
         self._become(State.CONFIRMING)
         return self._to(self.settings.compute, self._agreement.confirm(ring, self._population))

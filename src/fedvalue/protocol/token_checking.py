@@ -16,7 +16,7 @@ from fedvalue.protocol.work import Addressed
 
 
 @dataclass(slots=True)
-class _Query:
+class Checked:
     """The key from the task party and the intersection from the computation server, in either order."""
 
     key: m.QueryKey | None = None
@@ -26,6 +26,7 @@ class _Query:
 
     @property
     def ready(self) -> bool:
+        """Whether both are complete."""
         return self.key is not None and len(self.tokens) == self.total
 
 
@@ -37,7 +38,7 @@ class TokenChecking:
         self._settings = settings
         self._coalitions = set(queries.coalitions(settings))
         self._n_left = cost.n_queries
-        self._open: dict[bytes, _Query] = {}
+        self._open: dict[bytes, Checked] = {}
         self._log = AnswerLog(settings, settings.validate, signing_key)
 
     @property
@@ -63,17 +64,17 @@ class TokenChecking:
             self._add(query, message)
         return self._verdict(message.query, query) if query.ready else []
 
-    def _query(self, query_id: bytes) -> _Query:
+    def _query(self, query_id: bytes) -> Checked:
         if self._log.knows(query_id):
             raise RemoteProtocolError("a query that has its verdict already", code="E_QUERY")
         query = self._open.get(query_id)
         if query is None:
             if len(self._open) >= self._n_left:
                 raise RemoteProtocolError("more queries than the run has", code="E_QUERY")
-            query = self._open[query_id] = _Query()
+            query = self._open[query_id] = Checked()
         return query
 
-    def _add(self, query: _Query, chunk: m.IntersectionChunk) -> None:
+    def _add(self, query: Checked, chunk: m.IntersectionChunk) -> None:
         if query.total < 0:
             query.total = chunk.total
         if chunk.total != query.total or chunk.index != len(query.tokens) or chunk.total < 1:
@@ -87,14 +88,14 @@ class TokenChecking:
         if sum(map(len, query.tokens)) > most:
             raise RemoteProtocolError("an intersection larger than any set", code="E_SIZE")
 
-    def _verdict(self, query_id: bytes, query: _Query) -> list[Addressed]:
+    def _verdict(self, query_id: bytes, query: Checked) -> list[Addressed]:
         assert query.key is not None
         del self._open[query_id]
         self._n_left -= 1
         out = self._log.answer(query_id, query.key.coalition, self._check(query, query.key))
         return out + (self._log.seals() if self.complete else [])
 
-    def _check(self, query: _Query, key: m.QueryKey) -> int:
+    def _check(self, query: Checked, key: m.QueryKey) -> int:
         """Step 3: n_v, or -1 (groups), or -2 (authenticators)."""
         found = np.frombuffer(b"".join(query.tokens), dtype="<u8").reshape(-1, 2)
         sums = None

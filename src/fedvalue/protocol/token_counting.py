@@ -22,7 +22,7 @@ PENDING_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Set:
+class TokenSet:
     """One party's tokens for one query, as far as they have come."""
 
     total: int
@@ -31,16 +31,20 @@ class _Set:
     complete: bool = False
 
     def joined(self) -> tuple[Blocks, NDArray[np.uint64]]:
+        """All tokens and authenticators."""
         return np.concatenate(self.tokens), np.concatenate(self.sums)
 
 
 @dataclass(slots=True)
-class _Query:
+class Query:
+    """The sets of one query, as far as they have come."""
+
     coalition: tuple[str, ...]
-    sets: dict[str, _Set] = field(default_factory=dict)
+    sets: dict[str, TokenSet] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
+        """Whether every member's set is complete."""
         return len(self.sets) == len(self.coalition) and all(s.complete for s in self.sets.values())
 
 
@@ -54,7 +58,7 @@ class TokenCounting:
         self._h2 = queries.has_authenticators(settings)
         self._left = {table.coalition: table.n_cells for table in queries.tables(settings)}
         self._n_left = cost.n_queries
-        self._open: dict[bytes, _Query] = {}
+        self._open: dict[bytes, Query] = {}
         self._pending: dict[str, int] = dict.fromkeys(settings.everybody, 0)
         self._log = AnswerLog(settings, settings.compute, signing_key)
 
@@ -72,7 +76,7 @@ class TokenCounting:
                 tokens out of order (E_DECLARED).
         """
         query = self._query(party, chunk)
-        found = query.sets.setdefault(party, _Set(chunk.total))
+        found = query.sets.setdefault(party, TokenSet(chunk.total))
         if found.complete or chunk.total != found.total or chunk.index != len(found.tokens):
             raise RemoteProtocolError(f"{party!r} sent a token chunk out of order", code="E_DECLARED")
         tokens, sums = self._arrays(party, chunk)
@@ -86,13 +90,13 @@ class TokenCounting:
             raise RemoteProtocolError(f"{party!r} has too many tokens under way", code="E_SIZE")
         return self._answer(chunk.query, query) if query.ready else []
 
-    def _query(self, party: str, chunk: m.TokenChunk) -> _Query:
+    def _query(self, party: str, chunk: m.TokenChunk) -> Query:
         query = self._open.get(chunk.query)
         if query is None:
             if self._log.knows(chunk.query) or self._left.get(chunk.coalition, 0) == 0:
                 raise RemoteProtocolError(f"{party!r} sent a query that this run has not", code="E_QUERY")
             self._left[chunk.coalition] -= 1
-            query = self._open[chunk.query] = _Query(chunk.coalition)
+            query = self._open[chunk.query] = Query(chunk.coalition)
         if query.coalition != chunk.coalition or party not in query.coalition:
             raise RemoteProtocolError(f"{party!r} names another coalition than others", code="E_DECLARED")
         return query
@@ -110,7 +114,7 @@ class TokenCounting:
         one_set = 24 * queries.copies(self._settings) * (self._settings.n_samples + self._settings.n_r.amount)
         return max(PENDING_BYTES, 2 * one_set)
 
-    def _answer(self, query_id: bytes, query: _Query) -> list[Addressed]:
+    def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
         tokens, sums = self._intersection(query)
         for party, found in query.sets.items():
             self._pending[party] -= sum(t.nbytes for t in found.tokens) + sum(s.nbytes for s in found.sums)
@@ -120,7 +124,7 @@ class TokenCounting:
         out += self._log.answer(query_id, query.coalition, len(tokens))
         return out + (self._log.seals() if self.complete else [])
 
-    def _intersection(self, query: _Query) -> tuple[Blocks, NDArray[np.uint64]]:
+    def _intersection(self, query: Query) -> tuple[Blocks, NDArray[np.uint64]]:
         """Tokens sent by every member, and the sums of their authenticators."""
         by_size = sorted((found.joined() for found in query.sets.values()), key=lambda pair: len(pair[0]))
         tokens, sums = by_size[0]
@@ -166,14 +170,17 @@ class AnswerLog:
     def answer(self, query_id: bytes, coalition: tuple[str, ...], count: int) -> list[Addressed]:
         """Tell the members of the coalition."""
         self._answers[query_id] = (coalition, count)
-        return [(member, m.QueryCount(query_id, count)) for member in coalition]
+        return [(member, m.QueryCount(query_id, self._told(member, query_id))) for member in coalition]
+
+    def _told(self, party: str, query_id: bytes) -> int:
+        return self._answers[query_id][1]
 
     def seals(self) -> list[Addressed]:
         """The signature on all answers, per party."""
         out: list[Addressed] = []
         for party in self._settings.everybody:
-            seen = {q: count for q, (members, count) in self._answers.items() if party in members}
-            parts = queries.result_digest_parts(list(seen), list(seen.values()))
+            seen = [query for query, (members, _) in self._answers.items() if party in members]
+            parts = queries.result_digest_parts(seen, [self._told(party, query) for query in seen])
             seal = make_seal(self._signing_key, self._settings.run_id, self._server, keys.digest(*parts))
             out.append((party, seal))
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +14,7 @@ from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import InputError
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.outcome import Outcome
+from fedvalue.protocol.outcome import Outcome, Valuer
 from fedvalue.protocol.party import DataParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.settings import (
@@ -133,7 +133,9 @@ def federated_value(
         "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
         "statistics": statistics, "executor": executor, "progress": progress,
     }  # fmt: skip
-    cast = make_cast(settings, label=label, parties=parties, task=task, ids=packed, engine=engine)
+    cast = make_cast(
+        settings, label=label, parties=parties, task=task, ids=packed, valuer=make_valuer(**engine)
+    )
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
@@ -214,8 +216,10 @@ def make_cast(
     parties: Sequence[CodeColumn],
     task: CodeColumn | None,
     ids: PackedIds | dict[str, PackedIds],
-    engine: dict[str, Any],
+    valuer: Valuer,
     secret: bytes | None = None,
+    computation: Callable[..., Role] = ComputationServer,
+    validation: Callable[..., Role] = ValidationServer,
 ) -> Cast:
     """All roles of a run, with fresh keys.
 
@@ -225,8 +229,10 @@ def make_cast(
         parties: Codes of the data parties.
         task: Codes of X_t, or None.
         ids: Sample ids, common or by party name.
-        engine: Settings of the valuation, for the servers.
+        valuer: What the servers make of the counts under policy `valuation`.
         secret: Where all keys come from; drawn from the system when None (tests fix it).
+        computation: Makes the computation server; tests and the drill put one that cheats here.
+        validation: Makes the validation server.
     """
     root = secrets.token_bytes(32) if secret is None else secret
     names = (*settings.everybody, settings.compute, settings.validate)
@@ -239,13 +245,9 @@ def make_cast(
     def ids_of(name: str) -> PackedIds:
         return ids[name] if isinstance(ids, dict) else ids
 
-    valuer = make_valuer(**engine)
-    servers: list[Role] = [
-        ComputationServer(settings, credentials=credentials(settings.compute), valuer=valuer)
-    ]
+    servers = [computation(settings, credentials=credentials(settings.compute), valuer=valuer)]
     if settings.validate in settings.servers:
-        server = ValidationServer(settings, credentials=credentials(settings.validate), valuer=valuer)
-        servers.append(server)
+        servers.append(validation(settings, credentials=credentials(settings.validate), valuer=valuer))
     return Cast(
         task=TaskParty(
             settings,

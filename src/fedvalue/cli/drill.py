@@ -1,0 +1,150 @@
+"""`fedvalue drill`: servers that cheat, against each protocol."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedvalue.cli.terminal import say, write_text
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.drill import Advice, Row
+
+
+class Drilled(StrEnum):
+    """What can be drilled: `paper` as published and hardened, `mirror`, or both."""
+
+    PAPER = "paper"
+    MIRROR = "mirror"
+    ALL = "all"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("drill")(drill)
+
+
+def drill(
+    protocol: Annotated[Drilled, typer.Option(help="Which protocol to drill.")] = Drilled.ALL,
+    trials: Annotated[int, typer.Option(min=1, help="Runs per behaviour and protocol.")] = 50,
+    q: Annotated[int, typer.Option(min=1, max=255, help="Encryption ids per sample (paper).")] = 2,
+    n_r: Annotated[
+        int, typer.Option("--n-r", min=0, max=10_000, help="Adversarial samples per cell (paper).")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the cheats' dice.")] = 0,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the rows as JSON; - prints them alone.", metavar="FILE|-"),
+    ] = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Compare choices of q and n_r only: detection against bytes.")
+    ] = False,
+    cells: Annotated[int | None, typer.Option(min=2, help="With --advise: cells of the joint table.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="With --advise: number of samples.")] = 10_000,
+    parties: Annotated[int, typer.Option(min=1, help="With --advise: number of data parties.")] = 5,
+) -> None:
+    """A cheating server of each kind against each protocol: what is caught, how often, what was predicted."""
+    if not advise:
+        if cells is not None:
+            raise InputError("--cells is for --advise")
+        chosen = ("paper", "mirror") if protocol is Drilled.ALL else (protocol.value,)
+        _deliver_rows(_drill(chosen, trials=trials, q=q, n_r=n_r, seed=seed), trials, json_file)
+        return
+    if cells is None:
+        raise InputError("--advise needs --cells, the number of cells of the joint table")
+    from fedvalue.valuation.drill import advise as make_advice
+
+    title = f"{cells:,} cells, {samples:,} samples, {parties} data parties with equally many values"
+    _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)
+
+
+def _drill(protocols: tuple[str, ...], **settings: int) -> list[Row]:
+    from rich.console import Console
+
+    from fedvalue.valuation.drill import run_drill
+
+    rows = []
+    with Console(stderr=True).status("cheating") as status:
+        for row in run_drill(protocols=protocols, **settings):
+            status.update(f"{row.protocol}: {row.behaviour}")
+            rows.append(row)
+    return rows
+
+
+def _deliver_rows(rows: list[Row], trials: int, json_file: str | None) -> None:
+    from dataclasses import asdict
+
+    if _wrote_json([asdict(row) for row in rows], json_file):
+        return
+    columns = {
+        ("paper", False): "paper as published",
+        ("paper", True): "paper hardened",
+        ("mirror", True): "mirror",
+    }
+    present = [key for key in columns if any((row.protocol, row.hardened) == key for row in rows)]
+    found = {(row.behaviour, row.protocol, row.hardened): row for row in rows}
+    lines = []
+    for behaviour in dict.fromkeys(row.behaviour for row in rows):
+        line = [behaviour]
+        for key in present:
+            row = found.get((behaviour, *key))
+            line.append("-" if row is None else f"{row.detected / row.trials:.1%} ({row.predicted:.1%})")
+        lines.append(line)
+    title = f"Detected in {trials} runs each (predicted)"
+    _print_table(title, ["a server that would", *(columns[key] for key in present)], lines)
+    if any(row.surprising for row in rows):
+        say("Some rates are more than 4 standard deviations from the formulas: please report this.")
+    say("The published check is passed by a server that returns a whole upload or ignores a party.")
+    say("No protocol here detects two servers that share one lie.")
+
+
+def _deliver_advice(choices: list[Advice], title: str, json_file: str | None) -> None:
+    from dataclasses import asdict
+
+    if _wrote_json([asdict(choice) for choice in choices], json_file):
+        return
+    lines = []
+    for choice in choices:
+        name = choice.protocol
+        if name == "paper":
+            name += " hardened" if choice.hardened else " as published"
+        q, n_r = ("-" if x is None else str(x) for x in (choice.q, choice.n_r))
+        size = f"{choice.n_bytes / 1e6:,.1f} MB"
+        lines.append([name, q, n_r, f"{choice.detection:.4%}", f"{choice.whole_upload:.0%}", size])
+    _print_table(title, ["protocol", "q", "n_r", "drop one", "whole upload", "all uploads"], lines)
+    say("'drop one': probability that a sample dropped from a cell that holds one is detected.")
+    say("No q and n_r make the published check see a whole upload returned as the intersection.")
+
+
+def _print_table(title: str, headings: list[str], lines: list[list[str]]) -> None:
+    import sys
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if k else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def _wrote_json(rows: list[dict[str, Any]], target: str | None) -> bool:
+    """Write the rows if asked to; True when they are all that stdout shall hold."""
+    if target is None:
+        return False
+    import json
+
+    text = json.dumps(rows, indent=2) + "\n"
+    if target == "-":
+        typer.echo(text, nl=False)
+        return True
+    write_text(Path(target), text)
+    say(f"rows written to {target}")
+    return False
