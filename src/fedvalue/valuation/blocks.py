@@ -119,6 +119,16 @@ def refine(codes, items, starts, n_blocks, out_items, out_starts, size, seen):
     for block in range(n_blocks):
         lo = starts[block]
         hi = starts[block + 1]
+        if hi - lo == 2:  # deep in a walk most blocks are pairs
+            out_items[place] = items[lo]
+            out_items[place + 1] = items[lo + 1]
+            if codes[items[lo]] != codes[items[lo + 1]]:
+                out_blocks += 1
+                out_starts[out_blocks] = place + 1
+            place += 2
+            out_blocks += 1
+            out_starts[out_blocks] = place
+            continue
         n_seen = 0
         for j in range(lo, hi):
             code = codes[items[j]]

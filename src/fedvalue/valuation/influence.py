@@ -1,14 +1,14 @@
 """The error that comes from having n samples and no more (`se_data`).
 
-*Spread.* val(S) is the mean over samples of ln p(y|x_S, x_t) - ln p(y|x_t), so a Shapley-CMI value is a mean too:
-phi_d = mean_i psi_d(i). psi_d is also the influence function of phi_d (the derivatives of the estimated
-probabilities cancel, because each conditional distribution sums to 1), hence the standard deviation
-sd(psi_d) / sqrt(n).
+*Spread.* val(S) is the mean over samples of ln p(y|x_S, x_t) - ln p(y|x_t), so a Shapley-CMI value is a
+mean too: phi_d = mean_i psi_d(i). psi_d is also the influence function of phi_d (the derivatives of the
+estimated probabilities cancel, because each conditional distribution sums to 1), hence the standard
+deviation sd(psi_d) / sqrt(n).
 
-*Bias.* The plug-in estimate is too large, to first order by (degrees of freedom) / 2n with one degree for each
-label seen beyond the first in each block (Miller, "Note on the bias of information estimates", 1955).
-The bias of phi_d is the Shapley value of that count. It is part of the error, not taken off the value,
-which stays the paper's number: se_data is the root mean square error, sqrt(spread^2 + bias^2).
+*Bias.* The plug-in estimate is too large, to first order by (degrees of freedom) / 2n with one degree
+for each label seen beyond the first in each block (Miller, "Note on the bias of information estimates",
+1955). The bias of phi_d is the Shapley value of that count. It is part of the error, not taken off the
+value, which stays the paper's number: se_data is the root mean square error, sqrt(spread^2 + bias^2).
 Without it, intervals cover too rarely at 20 samples per cell (docs/statistics.md).
 
 Nothing is resampled: the number is deterministic and does not depend on how codes are labelled.
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.blocks import Items
 
-EXACT_BUDGET = 150_000_000
+EXACT_BUDGET = 60_000_000
 """Item visits that the exact walk may take: a few seconds on one core."""
 
-SAMPLED_BUDGET = 150_000_000
+SAMPLED_BUDGET = 60_000_000
 """Item visits that the sampled walk may take at most."""
 
 MAX_PARTIES_EXACT = 24

@@ -53,7 +53,7 @@ def pointwise(label, count, items, starts, n_blocks, gain):
 
 
 @njit(cache=True, nogil=True)
-def exact_influence(codes, label, count, start, width, weight, budget):
+def exact_influence(codes, label, count, start, width, weight, budget):  # noqa: PLR0915 - one walk
     """Pointwise Shapley values over the whole coalition lattice.
 
     A node is a coalition; its children add a party of smaller index. The sum over a subtree is

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.blocks import Items
 
-EXACT_BUDGET = 150_000_000
+EXACT_BUDGET = 60_000_000
 """Item visits that the walk over all coalitions may take: a second or two on one core."""
 
-SAMPLED_BUDGET = 150_000_000
+SAMPLED_BUDGET = 60_000_000
 """Item visits that the sampled walk may take at most."""
 
 MAX_PARTIES_EXACT = 20

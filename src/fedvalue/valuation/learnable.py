@@ -17,7 +17,7 @@ For a coalition S, with N(.) a number of samples:
 3. *Monotone envelope.* More data never hurts someone who may ignore it:
    v*(S) = max over d in S of v*(S - d), unless S is a record, that is loo(S) exceeds loo of every proper part
    (and 0) by a gain g > 0. Then v*(S) = min(mid(S), that maximum + cap g) if this is larger: the
-   correction may at most double (cap = 2) what leave-one-out has shown.
+   correction may stretch what leave-one-out has shown by half (cap = 1.5), and no further.
 
 v* is a game like any other (0 for nobody, monotone), so its Shapley value keeps additivity, missingness
 and consistency. It is a function of the counts alone: deterministic and invariant under relabelling.
@@ -27,6 +27,7 @@ The choice of back-off, alpha and cap is in docs/decisions/0006-learnable-back-o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,16 +36,13 @@ import numpy as np
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats
-    from fedvalue.valuation.blocks import Items
 
-ALPHA = 4.0
+ALPHA = 1.0
 """Strength of the back-off, in samples."""
 
-CAP = 2.0
+CAP = 1.5
 """How far the bias correction may stretch a leave-one-out gain."""
 
 MAX_PARTIES_DENSE = 20
@@ -53,14 +51,8 @@ MAX_PARTIES_DENSE = 20
 MAX_PARTIES_TABLES = 12
 """Up to here a result may carry the value of every coalition: 2 x 4,096 numbers."""
 
-BUDGET = 400_000_000
+BUDGET = 150_000_000
 """Item visits of the walk over coalitions: several seconds on one core."""
-
-LOG_TABLE_SIZE = 200_000
-"""Logarithms kept in a table, few enough for the processor's cache."""
-
-MAX_ENTRIES = 6_000_000
-"""Largest table of coalitions, about 50 MB per column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +74,6 @@ class Learnable:
     total: float
     se: Floats = field(repr=False)
     method: str
-    order: int
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tables:
-    """Sums over samples per coalition of at most `order` parties, and whether larger ones matter."""
-
-    loo: Floats
-    plug: Floats
     order: int
     complete: bool
 
@@ -121,34 +103,25 @@ def learnable_values(
     Raises:
         InputError: alpha not positive, or cap below 1.
     """
-    from fedvalue.valuation.blocks import items_of
-    from fedvalue.valuation.learnable_kernels import by_mask, envelope, marginals_along, members_of_records
+    from fedvalue.valuation import learnable_kernels as kernels
+    from fedvalue.valuation.learnable_search import search
 
     _check(alpha, cap)
-    items = _rising_entropy(items_of(counts))
-    n, p = items.n_samples, items.n_parties
-    binomial = _pascal(p)
-    tables = _search(items, alpha, binomial, budget)
-    value, record = envelope(tables.loo, tables.plug, p, tables.order, binomial, cap)
-    order = p if tables.complete else tables.order
+    found = search(counts, alpha, budget)
+    n, p = counts.n_samples, counts.n_parties
+    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap)
     if p <= MAX_PARTIES_DENSE:
-        game = by_mask(value, p, tables.order, binomial) / n
-        values, se, total = shapley(game), np.zeros(p), float(game[-1])
-        method = "exact"
+        game = kernels.by_mask(value, p, found.order, found.binomial) / n
+        values, se, total, method = shapley(game), np.zeros(p), float(game[-1]), "exact"
     else:
-        members, tops = members_of_records(record, value, p, tables.order, binomial)
-        rng = np.random.default_rng(seed)
-        forward = np.array([rng.permutation(p) for _ in range(max(2, n_permutations // 2))])
-        orders = np.concatenate([forward, forward[:, ::-1]])
-        along = marginals_along(orders, members, tops) / n
-        # The two orders of an antithetic pair count as one observation.
-        pairs = 0.5 * (along[: len(forward)] + along[len(forward) :])
-        values = pairs.mean(axis=0)
-        se = pairs.std(axis=0, ddof=1) / math.sqrt(len(pairs))
-        total = float(tops.max() / n) if len(tops) else 0.0
-        method = "sampled"
-    back = np.argsort(_entropy_order(items_of(counts)), kind="stable")
-    return Learnable(values[back], total, se[back], method, order, tables.complete)
+        members, tops = kernels.members_of_records(record, value, p, found.order, found.binomial)
+        values, se = _sampled_shapley(members, tops / n, p, n_permutations, seed)
+        total, method = float(tops.max(initial=0.0) / n), "sampled"
+    # The search numbers the parties in its own order.
+    back = np.argsort(found.party)
+    return Learnable(
+        values[back], total, se[back], method, p if found.complete else found.order, found.complete
+    )
 
 
 def coalition_tables(
@@ -171,18 +144,44 @@ def coalition_games(counts: JointCounts, *, alpha: float = ALPHA, cap: float = C
     Raises:
         InputError: More than 20 parties, alpha not positive, or cap below 1.
     """
-    from fedvalue.valuation.blocks import items_of
-    from fedvalue.valuation.learnable_kernels import by_mask, envelope
+    from fedvalue.valuation import learnable_kernels as kernels
+    from fedvalue.valuation.learnable_search import every_coalition
 
     _check(alpha, cap)
-    items = items_of(counts)
-    n, p = items.n_samples, items.n_parties
+    n, p = counts.n_samples, counts.n_parties
     if p > MAX_PARTIES_DENSE:
         raise InputError(f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {p}")
-    binomial = _pascal(p)
-    tables = _walk(items, alpha, binomial, order=p, prune=False, budget=2**62)[0]
-    value, _ = envelope(tables.loo, tables.plug, p, p, binomial, cap)
-    return by_mask(tables.plug, p, p, binomial) / n, by_mask(value, p, p, binomial) / n
+    found = every_coalition(counts, alpha)
+    value, _ = kernels.envelope(found.loo, found.plug, p, p, found.binomial, cap)
+    plug = kernels.by_mask(found.plug, p, p, found.binomial)
+    return plug / n, kernels.by_mask(value, p, p, found.binomial) / n
+
+
+def learnable_game(
+    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, budget: int = BUDGET
+) -> Callable[[int], float]:
+    """v* as a function of a coalition's bit mask, for any number of parties.
+
+    v*(S) is the largest value of a record inside S, so a list of records is enough.
+    """
+    from fedvalue.valuation import learnable_kernels as kernels
+    from fedvalue.valuation.learnable_search import search
+
+    _check(alpha, cap)
+    found = search(counts, alpha, budget)
+    n, p = counts.n_samples, counts.n_parties
+    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap)
+    members, tops = kernels.members_of_records(record, value, p, found.order, found.binomial)
+    needs = np.zeros((len(tops), p), dtype=bool)
+    rows, places = np.nonzero(members >= 0)
+    needs[rows, found.party[members[rows, places]]] = True
+
+    def game(mask: int) -> float:
+        absent = np.array([not mask >> k & 1 for k in range(p)])
+        inside = ~(needs[:, absent].any(axis=1))
+        return float(tops[inside].max(initial=0.0) / n)
+
+    return game
 
 
 def shapley(game: Floats) -> Floats:
@@ -200,104 +199,22 @@ def shapley(game: Floats) -> Floats:
     return values
 
 
+def _sampled_shapley(
+    members: Floats, tops: Floats, p: int, n_permutations: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Mean and standard error of the marginal contributions over antithetic pairs of permutations."""
+    from fedvalue.valuation.learnable_kernels import marginals_along
+
+    rng = np.random.default_rng(seed)
+    forward = np.array([rng.permutation(p) for _ in range(max(2, n_permutations // 2))])
+    along = marginals_along(np.concatenate([forward, forward[:, ::-1]]), members, tops)
+    # The two orders of a pair count as one observation.
+    pairs = 0.5 * (along[: len(forward)] + along[len(forward) :])
+    return pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / math.sqrt(len(pairs))
+
+
 def _check(alpha: float, cap: float) -> None:
     if not alpha > 0:
         raise InputError(f"alpha must be positive, got {alpha}")
     if not cap >= 1:
         raise InputError(f"cap must be at least 1, got {cap}")
-
-
-def _search(items: Items, alpha: float, binomial: NDArray[np.int64], budget: int) -> _Tables:
-    """Deepen the search until no coalition is left that could be a record, or the budget is spent."""
-    p = items.n_parties
-    best: _Tables | None = None
-    for order in range(1, p + 1):
-        if best is not None and sum(math.comb(p, s) for s in range(order + 1)) > MAX_ENTRIES:
-            break
-        tables, work = _walk(items, alpha, binomial, order=order, prune=True, budget=budget)
-        if work > budget and best is not None:
-            break
-        best = tables
-        budget -= work
-        if tables.complete:
-            break
-    assert best is not None
-    return best
-
-
-def _walk(
-    items: Items, alpha: float, binomial: NDArray[np.int64], *, order: int, prune: bool, budget: int
-) -> tuple[_Tables, int]:
-    from fedvalue.valuation.learnable_kernels import walk
-
-    task_total, prior = _prior(items, alpha)
-    row, logs = _log_tables(items, prior, alpha)
-    # Single parties are always computed, whatever they cost.
-    allowed = 2**62 if order == 1 else budget
-    loo, entropy, work, n_open = walk(
-        items.codes,
-        items.label,
-        items.count,
-        items.start,
-        items.width,
-        task_total,
-        prior,
-        np.log(prior),
-        row,
-        logs,
-        alpha,
-        order,
-        binomial,
-        prune,
-        allowed,
-    )
-    return _Tables(loo, entropy[0] - entropy, order, n_open == 0), int(work)
-
-
-def _prior(items: Items, alpha: float) -> tuple[NDArray[np.int64], Floats]:
-    """N(x_t), and the leave-one-out p(y | x_t), of each item."""
-    block = np.repeat(np.arange(len(items.start) - 1), np.diff(items.start))
-    total = np.bincount(block, weights=items.count)[block]
-    pair = block * items.n_labels + items.label
-    same = np.bincount(pair, weights=items.count)[pair]
-    prior = (same - 1 + alpha / items.n_labels) / (total - 1 + alpha)
-    return total.astype(np.int64), np.asarray(prior)
-
-
-def _log_tables(items: Items, prior: Floats, alpha: float) -> tuple[NDArray[np.int64], Floats]:
-    """Logarithms of small numbers of samples (see `learnable_kernels.score`), and each item's row."""
-    distinct, row = np.unique(prior, return_inverse=True)
-    rows = len(distinct) + 2
-    k = np.arange(1, min(items.n_samples + 1, max(2, LOG_TABLE_SIZE // rows)))
-    logs = np.zeros((rows, len(k) + 1))
-    logs[0, 1:] = np.log(k)
-    logs[1, 1:] = np.log(k - 1 + alpha)
-    logs[2:, 1:] = np.log(k - 1 + alpha * distinct[:, None])
-    return row.astype(np.int64) + 2, logs
-
-
-def _entropy_order(items: Items) -> NDArray[np.int64]:
-    """Parties by rising entropy of their codes, so that the largest subtrees are pruned first.
-
-    Entropies are rounded before they are compared: two servers that count the same table in another
-    order must agree.
-    """
-    share = items.count / items.n_samples
-    entropy = np.empty(items.n_parties)
-    for k, codes in enumerate(items.codes):
-        q = np.sort(np.bincount(codes, weights=share))
-        q = q[q > 0]
-        entropy[k] = -float(np.sum(q * np.log(q)))
-    return np.argsort(np.round(entropy, 9), kind="stable").astype(np.int64)
-
-
-def _rising_entropy(items: Items) -> Items:
-    from dataclasses import replace
-
-    return replace(items, codes=np.ascontiguousarray(items.codes[_entropy_order(items)]))
-
-
-def _pascal(p: int) -> NDArray[np.int64]:
-    """Binomial coefficients C(n, k) for n, k <= p + 1 (clipped where they pass 64 bits)."""
-    table = [[min(math.comb(n, k), 2**62) for k in range(p + 2)] for n in range(p + 2)]
-    return np.array(table, dtype=np.int64)

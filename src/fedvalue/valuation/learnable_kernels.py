@@ -20,10 +20,12 @@ NOT_A_RECORD = -1e300
 
 
 @njit(cache=True, nogil=True)
-def score(label, count, task_total, prior, log_prior, row, logs, alpha, items, starts, n_blocks, settled):
+def score(
+    label, count, task_total, single, prior, log_prior, row, logs, alpha, items, starts, n_blocks, settled
+):
     """Sums over the samples of the given blocks; blocks of one item are then dropped, in place.
 
-    A block of one item is the same in every refinement, so its sum is carried in `settled`.
+    A block of one item is the same in every refinement, so its sum, single[item], is carried in `settled`.
 
     Logarithms of small numbers of samples come from `logs`: row 0 holds ln k, row 1 ln(k - 1 + alpha), and
     row[i] is the row of item i, ln(k - 1 + alpha p(y|x_t)).
@@ -40,6 +42,10 @@ def score(label, count, task_total, prior, log_prior, row, logs, alpha, items, s
     entropy = 0.0
     for block in range(n_blocks):
         hi = starts[block + 1]
+        if hi - lo == 1:
+            settled += single[items[lo]]
+            lo = hi
+            continue
         total = 0
         for j in range(lo, hi):
             total += count[items[j]]
@@ -56,24 +62,20 @@ def score(label, count, task_total, prior, log_prior, row, logs, alpha, items, s
                 end += 1
             log_share = logs[row[item], run] if small else np.log(run - 1 + alpha * prior[item])
             block_sum += run * (log_share - log_total - log_prior[item])
-            if hi - lo > 1:
-                # Other labels can only take probability away: refinements do best without them.
-                log_run = logs[1, run] if small else np.log(run - 1 + alpha)
-                bound += run * (log_share - log_run - log_prior[item])
-                if run < total:
-                    entropy += run * (logs[0, total] - logs[0, run] if small else np.log(total / run))
+            # Other labels can only take probability away: refinements do best without them.
+            log_run = logs[1, run] if small else np.log(run - 1 + alpha)
+            bound += run * (log_share - log_run - log_prior[item])
+            if run < total:
+                entropy += run * (logs[0, total] - logs[0, run] if small else np.log(total / run))
             j = end
         if total == task_total[items[lo]]:
             block_sum = 0.0  # the coalition does not split this block: it adds nothing to X_t here
-        if hi - lo == 1:
-            settled += block_sum
-        else:
-            live += block_sum
-            for j in range(lo, hi):
-                items[place] = items[j]
-                place += 1
-            kept += 1
-            starts[kept] = place
+        live += block_sum
+        for j in range(lo, hi):
+            items[place] = items[j]
+            place += 1
+        kept += 1
+        starts[kept] = place
         lo = hi
     return kept, settled + live, entropy, settled + bound, settled
 
@@ -111,6 +113,7 @@ def walk(
     start,
     width,
     task_total,
+    single,
     prior,
     log_prior,
     row,
@@ -150,7 +153,7 @@ def walk(
         items[0, j] = j
     starts[0, : len(start)] = start
     blocks[0], loo[0], entropy[0], bound, settled[0] = score(
-        label, count, task_total, prior, log_prior, row, logs, alpha,
+        label, count, task_total, single, prior, log_prior, row, logs, alpha,
         items[0], starts[0], len(start) - 1, 0.0,
     )  # fmt: skip
     member[0] = p
@@ -171,7 +174,7 @@ def walk(
             codes[d], items[depth], starts[depth], blocks[depth], items[child], starts[child], size, seen
         )
         blocks[child], total, h, bound, settled[child] = score(
-            label, count, task_total, prior, log_prior, row, logs, alpha,
+            label, count, task_total, single, prior, log_prior, row, logs, alpha,
             items[child], starts[child], blocks[child], settled[depth],
         )  # fmt: skip
         member[child] = d
