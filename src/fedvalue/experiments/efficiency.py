@@ -25,6 +25,7 @@ def measure(
     """Time one valuation through the `paper` protocol, all orders of the parties included.
 
     The adversarial samples are spread over the queries: each of the cells gets its equal share of them.
+    The protocol runs hardened, as it does for users: with marginal checks and authenticators.
 
     Args:
         n_real: Real samples.
@@ -39,7 +40,6 @@ def measure(
 
     dataset, split = synthetic(n_samples=n_real, n_parties=n_parties, features_per_party=features, seed=seed)
     cells = 4 * (2**features) ** n_parties
-    n_r = max(1, round(n_adversarial / cells))
     arguments: dict[str, Any] = {
         "label": dataset.y,
         "task": dataset.columns(split.task),
@@ -48,13 +48,14 @@ def measure(
         "statistics": False,
     }
     start = time.process_time()
-    federated = fedvalue.value(**arguments, protocol="paper", q=q, n_r=n_r)
+    federated = fedvalue.value(
+        **arguments, protocol="paper", q=q, n_r=n_adversarial / (n_adversarial + n_real)
+    )
     seconds = time.process_time() - start
     central = fedvalue.value(**arguments, coalitions=False)
     found: Numbers = {
         "seconds": seconds,
         "cells": cells,
-        "n_r": n_r,
         "largest_difference": max(
             abs(federated.values[name] - value) for name, value in central.values.items()
         ),

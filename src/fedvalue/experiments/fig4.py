@@ -24,7 +24,7 @@ N_PARTIES = (2, 3, 4, 5, 6)
 # they get two bins, and Credit is cut to some rows.
 _BINS = {"mirror": 5, "paper": 2, "single": 2}
 _ROWS: dict[str, dict[str, int | None]] = {
-    "quick": {"mirror": None, "paper": 1000, "single": 1000},
+    "quick": {"mirror": None, "paper": 2000, "single": 2000},
     "paper": {"mirror": None, "paper": 10_000, "single": 10_000},
 }
 _OPTIONS: dict[str, dict[str, Any]] = {"mirror": {}, "paper": {"q": 3, "n_r": 5}, "single": {}}
@@ -167,7 +167,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     notes=(
         "The real protocols with all their roles in one process: mirror with every row and five bins; paper "
-        "and single, which ask one query per cell, with two bins and at most 1,000 rows (10,000 in the "
+        "and single, which ask one query per cell, with two bins and at most 2,000 rows (10,000 in the "
         "paper profile).",
     ),
     data=NAMES,
