@@ -116,7 +116,11 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--label", "label", "--party", "a=bill", "--party", "a=calls"], 3, "given twice"),
         (["--label", "label", "--party", "bill"], 3, "NAME=COL"),
         (["--label", "label"], 3, "at least one data party"),
-        (["--label", "label", "--party", "a=bill", "--bins", "1"], 3, "bins must be a whole number of at least 2, got 1"),
+        (
+            ["--label", "label", "--party", "a=bill", "--bins", "1"],
+            3,
+            "bins must be a whole number of at least 2, got 1",
+        ),
         (["--label", "label", "--party", "a=bill", "--binning", "odd"], 3, "odd"),
         (["--label", "label", "--party", "a=bill", "--method", "best"], 3, "auto, exact, sampled"),
         (["--label", "label", "--party", "a=bill", "--permutations", "0"], 3, "at least 2, got 0"),
@@ -202,3 +206,51 @@ def test_version() -> None:
     from fedvalue import __version__
 
     assert fedvalue("--version").out == f"fedvalue {__version__}\n"
+
+
+def test_a_folder_of_parquet_files_is_streamed_to_the_same_values(
+    loans: Path, columns: dict[str, list[int]], tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(columns)
+    folder = tmp_path / "loans"
+    folder.mkdir()
+    pq.write_table(table.slice(0, 15), folder / "a.parquet")
+    pq.write_table(table.slice(15), folder / "b.parquet")
+    whole, parts = (fedvalue("value", source, *GOOD, "--json", "-") for source in (loans, folder))
+    assert parts.code == 0, parts.err
+    values = [[party["value"] for party in json.loads(ran.out)["parties"]] for ran in (whole, parts)]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+
+
+def test_a_state_adds_rows_once_and_tells_what_changed(loans: Path, tmp_path: Path) -> None:
+    header, *rows = loans.read_text().splitlines()
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("\n".join([header, *rows[:25]]) + "\n")
+    second.write_text("\n".join([header, *rows[25:]]) + "\n")
+    state = tmp_path / "counts.state"
+    assert fedvalue("value", first, *GOOD, "--state", state).code == 0
+    ran = fedvalue("value", second, *GOOD, "--state", state)
+    assert ran.code == 0, ran.err
+    assert f"{N} samples" in ran.out
+    assert "since" in ran.out
+    again = fedvalue("value", second, *GOOD, "--state", state)
+    assert f"{N} samples" in again.out
+    ran = fedvalue("value", second, *GOOD, "--state", state, "--bins", "4")
+    assert ran.code == 3
+    assert "bins" in ran.err
+    assert fedvalue("value", second, *GOOD, "--state", state, "--protocol", "mirror").code == 3
+
+
+@pytest.mark.parametrize("protocol", ["single", "paper", "mirror"])
+def test_a_protocol_gives_the_plain_values(loans: Path, protocol: str) -> None:
+    plain, federated = (
+        json.loads(fedvalue("value", loans, *GOOD, *extra, "--json", "-").out)
+        for extra in ((), ("--protocol", protocol))
+    )
+    assert federated["protocol"] == protocol
+    for a, b in zip(plain["parties"], federated["parties"], strict=True):
+        for key in ("value", "learnable", "se_data", "alone", "last"):
+            assert b[key] == pytest.approx(a[key], abs=1e-9)

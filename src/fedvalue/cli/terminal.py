@@ -6,10 +6,10 @@ Results go to stdout, progress and messages to stderr, so that `--json -` can be
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
 
@@ -74,8 +74,25 @@ def _summary(valuation: Valuation) -> str:
     ]
     if valuation.learnable_total is not None:
         lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
+    lines += _since_last_time(valuation.details)
     lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
     return "\n".join(lines)
+
+
+def _since_last_time(details: Mapping[str, Any]) -> list[str]:
+    """What a state says about its earlier rows and values."""
+    if "state" not in details:
+        return []
+    state = details["state"]
+    lines = [f"{state['n_added']:,} samples added to {state['n_before']:,} in the state"]
+    lines += [f"skipped, counted before: {name}" for name in state["skipped_files"]]
+    for change in details.get("changes", []):
+        verdict = {True: "more than its error", False: "within its error", None: "error unknown"}
+        lines.append(
+            f"since last time {change['name']}: {change['before']:.4f} -> {change['after']:.4f}, "
+            f"{verdict[change.get('beyond_error')]}"
+        )
+    return lines
 
 
 @contextmanager

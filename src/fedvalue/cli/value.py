@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedvalue.cli.columns import Columns
+from fedvalue.cli.terminal import progress_bar, say, show_valuation, write_text
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,10 +57,11 @@ def value(
     ] = None,
     q: Annotated[int | None, typer.Option(help="Encryption IDs per sample (protocol paper).")] = None,
     n_r: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             "--n-r",
-            help="Adversarial samples (protocol paper): a number per cell, or a share such as 0.9 of all.",
+            help="Adversarial samples (protocol paper): per cell (2), as a share of all samples (90%), or "
+            "random per cell (random:8).",
         ),
     ] = None,
     harden: Annotated[
@@ -71,6 +73,12 @@ def value(
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="tcp://HOST:8786")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Add DATA's rows to the counts kept in this file and value them all.", metavar="FILE"
+        ),
     ] = None,
     statistics: Annotated[
         bool, typer.Option("--statistics/--no-statistics", help="Error bars and learnable values.")
@@ -88,24 +96,20 @@ def value(
     Example: fedvalue value loans.csv --label default --task income,age --party telco=bill,calls --party
     shop=spend,visits
     """
-    from fedvalue.cli.terminal import progress_bar
-
     options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
+    columns = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
     with _executor(cluster) as executor, progress_bar("valuing") as progress:
-        columns = _Columns.of(data, label=label, task=task, party=party or [], each=each, id_column=id_column)
-        result = columns.value(
+        result = _value(
+            data, columns, state=state, protocol=protocol,
+            options={key: item for key, item in options.items() if item is not None},
             bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
-            precision=precision, seed=seed, statistics=statistics, protocol=protocol,
-            executor=executor, progress=progress,
-            **{key: item for key, item in options.items() if item is not None},
+            precision=precision, seed=seed, statistics=statistics, executor=executor, progress=progress,
         )  # fmt: skip
     deliver(result, json_file, html)
 
 
 def deliver(result: Valuation, json_file: str | None, html: Path | None) -> None:
     """Print the table, or the JSON alone, and write the files that were asked for."""
-    from fedvalue.cli.terminal import say, show_valuation, write_text
-
     if json_file == "-":
         typer.echo(result.to_json(), nl=False)
     else:
@@ -118,95 +122,48 @@ def deliver(result: Valuation, json_file: str | None, html: Path | None) -> None
         say(f"report written to {html}")
 
 
-class _Columns:
-    """Which column belongs to whom, read from one source."""
+def _value(
+    data: str,
+    columns: Columns,
+    *,
+    state: Path | None,
+    protocol: str | None,
+    options: dict[str, Any],
+    **settings: Any,
+) -> Valuation:
+    """Value in memory, streamed, or on top of a state, as the source and the options ask for."""
+    from fedvalue.valuation.streaming import stream_by_default, value_files
 
-    def __init__(
-        self, table: Any, label: str, task: list[str], parties: dict[str, list[str]], ids: Any
-    ) -> None:
-        self.table, self.label, self.task, self.parties, self.ids = table, label, task, parties, ids
+    named: dict[str, Any] = {"label": columns.label, "task": columns.task, "parties": columns.parties}
+    if state is not None or (protocol is None and stream_by_default(data)):
+        if protocol is not None:
+            raise InputError("--state keeps plain counts: it cannot be used with --protocol")
+        if options:
+            raise InputError(f"{', '.join(sorted(options))}: only with --protocol")
+        if state is not None:
+            from fedvalue.valuation.incremental import value_with_state
 
-    @classmethod
-    def of(
-        cls, data: str, *, label: str, task: str, party: list[str], each: bool, id_column: str | None
-    ) -> _Columns:
-        """Read the named columns; refuse a column that is given twice."""
-        from fedvalue.tables.files import column_names, read_table
-        from fedvalue.tables.party_table import check_ids
+            return value_with_state(state, data, **named, **settings)
+        if columns.ids:
+            say("the source is streamed: its ids are not checked for duplicates")
+        return value_files(data, **named, **settings)
+    from fedvalue.tables.files import read_table
+    from fedvalue.tables.party_table import check_ids
+    from fedvalue.valuation.local import value as value_tables
 
-        own = split_names(task)
-        parties = parse_parties(party)
-        used = [label, *own, *([id_column] if id_column else [])]
-        if each:
-            taken = {*used, *(column for columns in parties.values() for column in columns)}
-            parties |= {column: [column] for column in column_names(data) if column not in taken}
-        if not parties:
-            raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")
-        refuse_shared({"the label": [label], "the task party": own, **_quoted(parties)}, id_column)
-        wanted = [*used, *(column for columns in parties.values() for column in columns)]
-        table = read_table(data, columns=wanted, text_columns=[id_column] if id_column else [])
-        ids = None
-        if id_column:
-            ids = table.column(id_column)
-            check_ids(ids)
-        return cls(table, label, own, parties, ids)
-
-    def value(self, **settings: Any) -> Valuation:
-        """Value the parties."""
-        from fedvalue.valuation.local import value as value_tables
-
-        return value_tables(
-            label=self.table.column(self.label),
-            task=self.table.select(self.task) if self.task else None,
-            parties={name: self.table.select(columns) for name, columns in self.parties.items()},
-            ids=self.ids,
-            **settings,
-        )
-
-
-def parse_parties(arguments: list[str]) -> dict[str, list[str]]:
-    """`NAME=COL,COL` arguments -> columns by party.
-
-    Raises:
-        InputError: No `=`, no name, no column, or a party named twice.
-    """
-    parties: dict[str, list[str]] = {}
-    for argument in arguments:
-        name, equals, columns = argument.partition("=")
-        name = name.strip()
-        if not equals or not name or not split_names(columns):
-            raise InputError(f"--party must read NAME=COL,COL,…, got {argument!r}")
-        if name in parties:
-            raise InputError(f"party {name!r} is given twice; list all its columns in one --party")
-        parties[name] = split_names(columns)
-    return parties
-
-
-def split_names(text: str) -> list[str]:
-    """Column names separated by commas; a name that holds a comma stands in double quotes."""
-    if not text.strip():
-        return []
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip()]
-
-
-def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
-    """Refuse a column that has two owners, or one that is also the id.
-
-    Raises:
-        InputError: Naming the column and both owners.
-    """
-    seen: dict[str, str] = {} if id_column is None else {id_column: "the id"}
-    for owner, columns in owners.items():
-        for column in columns:
-            if column in seen:
-                raise InputError(
-                    f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner"
-                )
-            seen[column] = owner
-
-
-def _quoted(parties: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {f"party {name!r}": columns for name, columns in parties.items()}
+    table = read_table(data, columns=columns.all, text_columns=[columns.ids] if columns.ids else [])
+    ids = table.column(columns.ids) if columns.ids else None
+    if ids is not None:
+        check_ids(ids)
+    return value_tables(
+        label=table.column(columns.label),
+        task=table.select(list(columns.task)) if columns.task else None,
+        parties={name: table.select(own) for name, own in columns.parties.items()},
+        ids=ids,
+        protocol=protocol,
+        **settings,
+        **options,
+    )
 
 
 def _executor(cluster: str | None) -> Any:
