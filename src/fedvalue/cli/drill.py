@@ -62,7 +62,7 @@ def drill(
     _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)
 
 
-def _drill(protocols: tuple[str, ...], **settings: int) -> list[Row]:
+def _drill(protocols: tuple[str, ...], **settings: Any) -> list[Row]:
     from rich.console import Console
 
     from fedvalue.valuation.drill import run_drill

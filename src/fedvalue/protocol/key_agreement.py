@@ -1,10 +1,12 @@
 """Keys between the parties, through a server that may not learn or change them.
 
-1. Every party signs a fresh X25519 key with its long-term Ed25519 key, over (run, party, key).
+1. Every party signs a fresh X25519 key with its long-term Ed25519 key, over (run, party, key). The key
+   comes from the party's seed and from its data: a party that is rebuilt from changed data has
+   another key, hence other masks, and never masks two tables in the same way.
 2. The computation server relays all of them; each party checks every signature against its pins.
    A key that was swapped on the way ends the run here, before any upload (E_SIGNATURE).
 3. Two parties' common key: HKDF of their X25519 secret, bound to run, both names and the transcript
-   (the hash of all signed keys).
+   (the hash of the settings and all signed keys).
 4. The task party derives K_run from its seed and sends it to each data party, sealed.
 5. Every party proves by a MAC under K_run that it has the key, the same transcript and the same
    population of sample ids; all must match before anything is uploaded (E_CONFIRM, E_POPULATION).
@@ -29,13 +31,20 @@ T = TypeVar("T")
 
 
 class KeyAgreement:
-    """One party's side of the key agreement."""
+    """One party's side of the key agreement.
 
-    def __init__(self, settings: Settings, name: str, credentials: Credentials) -> None:
+    Args:
+        settings: What was agreed; bound into the transcript.
+        name: The party.
+        credentials: Its keys.
+        data: Digest of its ids and codes.
+    """
+
+    def __init__(self, settings: Settings, name: str, credentials: Credentials, data: bytes) -> None:
         self._settings = settings
         self._name = name
         self._credentials = credentials
-        self._private = keys.subkey(credentials.seed, settings.run_id, "ephemeral", name)
+        self._private = keys.subkey(credentials.seed, settings.run_id, "ephemeral", name, data)
         self._pairs: dict[str, bytes] = {}
         self._transcript = b""
 
@@ -63,7 +72,8 @@ class KeyAgreement:
                 raise VerificationError(f"no pinned key for party {name!r}", code="E_SIGNATURE")
             keys.check_signature(pin, key.signature, "ephemeral", settings.run_id, name, key.public_key)
         self._transcript = keys.digest(
-            *(part for name in settings.everybody for part in (name.encode(), by_name[name].public_key))
+            settings.digest(),
+            *(part for name in settings.everybody for part in (name.encode(), by_name[name].public_key)),
         )
         for name, key in by_name.items():
             if name != self._name:

@@ -31,9 +31,9 @@ from typing import Annotated, ClassVar, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from fedvalue.protocol.settings import CHUNK_BYTES, MAX_PARTIES
+from fedvalue.protocol.settings import CHUNK_BYTES, MAX_NAME, MAX_PARTIES
 
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key32: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Key16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]

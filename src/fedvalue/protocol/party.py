@@ -6,6 +6,7 @@ task party and a data party is who draws the run's key. Everything else is here,
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,7 @@ class Party(Role):
         self._ids = ids
         self._columns = columns
         self._credentials = credentials
-        self._agreement = KeyAgreement(settings, name, credentials)
+        self._agreement = KeyAgreement(settings, name, credentials, _data_digest(ids, columns))
         self._ring: Keyring | None = None
         self._hashes: aes.Blocks | None = None
         self._population = b""
@@ -194,6 +195,16 @@ class DataParty(Party):
     def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKey)
         return [self._confirm(self._agreement.open_run_key(message.wrapped))]
+
+
+def _data_digest(ids: PackedIds, columns: list[Column]) -> bytes:
+    """Digest of all that this party brings; codes in the smallest type that holds them."""
+    state = blake2b(len(ids).to_bytes(8, "big"), digest_size=32)
+    state.update(np.diff(ids.offsets).astype(np.uint16).data)
+    state.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
+    for column in columns:
+        state.update(np.asarray(column.codes).astype(np.min_scalar_type(column.n_codes)).data)
+    return state.digest()
 
 
 def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:

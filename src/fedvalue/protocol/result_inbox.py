@@ -38,8 +38,9 @@ class ResultInbox:
             or chunk.index >= total
         ):
             raise RemoteProtocolError(f"{server!r} sent a result chunk out of order", code="E_DECLARED")
-        if sum(map(len, chunks)) + len(chunk.data) > self._limit:
-            raise RemoteProtocolError(f"the result of {server!r} is too large", code="E_SIZE")
+        too_large = sum(map(len, chunks)) + len(chunk.data) > self._limit
+        if too_large or not chunk.data:
+            raise RemoteProtocolError(f"the result of {server!r} is too large, or empty", code="E_SIZE")
         chunks.append(chunk.data)
         self._chunk_digests[server].append(chunk.digest)
 

@@ -84,7 +84,8 @@ class Role:
                 self._failed(error)
             raise
         except BaseException:
-            self._failed(LocalProtocolError("an error inside FedValue", code="E_LOCAL"))
+            if self._state is not State.DONE:
+                self._failed(LocalProtocolError("an error inside FedValue", code="E_LOCAL"))
             raise
 
     def fail(self, error: FedValueError) -> list[m.Envelope]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from hashlib import sha256
 
 import msgspec
 
@@ -25,6 +26,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_PARTIES = 256
+MAX_NAME = 200
 MAX_CODES = 2**24
 """Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
@@ -159,8 +161,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.run_id) != RUN_ID_BYTES:
             raise InputError(f"run_id must have {RUN_ID_BYTES} bytes, got {len(self.run_id)}")
         everyone = (self.compute, self.validate, *self.everybody)
-        if len(set(everyone)) != len(everyone) or not all(everyone):
-            raise InputError("participants must have different, non-empty names")
+        if len(set(everyone)) != len(everyone):
+            raise InputError("participants must have different names")
+        for name in everyone:
+            if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+                raise InputError(f"a name must be 1 to {MAX_NAME} printable characters, got {name!r}")
         if not 1 <= len(self.parties) <= MAX_PARTIES:
             raise InputError(f"1 to {MAX_PARTIES} data parties are possible, got {len(self.parties)}")
         if len(self.n_codes) != len(self.parties):
@@ -174,6 +179,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"q must be 1 to 255, got {self.q}")
         if not 1024 <= self.chunk_bytes <= CHUNK_BYTES:
             raise InputError(f"chunk_bytes must be 1024 to {CHUNK_BYTES}, got {self.chunk_bytes}")
+
+    def digest(self) -> bytes:
+        """SHA-256 of all settings: parties that agree on a transcript agree on these."""
+        return sha256(msgspec.msgpack.encode(self)).digest()
 
     @property
     def everybody(self) -> tuple[str, ...]:

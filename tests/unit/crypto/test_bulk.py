@@ -1,0 +1,193 @@
+"""Bulk kernels against plain loops: AES-CMAC of the library, sorting of NumPy, masks that cancel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import algorithms
+from cryptography.hazmat.primitives.cmac import CMAC
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedvalue.crypto import aes
+from fedvalue.crypto.hashing import hash_ids
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.crypto.masks import add_masks, masks_of
+from fedvalue.crypto.permute import permutation, row_order
+from fedvalue.crypto.sorting import intersect, rising, sort_blocks, sort_tokens
+from fedvalue.crypto.tokens import FORGED, INCOMPLETE, TokenKeys, check_tokens, token_blocks, tokens
+from fedvalue.errors import InputError
+
+KEY = bytes(range(16))
+OTHER = bytes(range(16, 32))
+RNG = np.random.default_rng(7)
+
+
+def random_blocks(n: int) -> aes.Blocks:
+    return RNG.integers(0, 2**64, size=(n, 2), dtype=np.uint64)
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=70), min_size=1, max_size=40), st.binary(min_size=16, max_size=16)
+)
+def test_hashes_are_aes_cmac(ids: list[bytes], key: bytes) -> None:
+    """Equal to the library's CMAC for ids of every length around the block size."""
+    found = hash_ids(key, canonical_ids(ids))
+    for sample, row in zip(ids, found, strict=True):
+        state = CMAC(algorithms.AES(key))
+        state.update(sample)
+        assert row.tobytes() == state.finalize()
+
+
+def test_hashes_of_more_ids_than_a_slab_have() -> None:
+    """Slab borders do not show: the hash of an id does not depend on its place."""
+    ids = [f"{k:0{1 + k % 40}d}" for k in range(aes.SLAB + 5)]
+    whole = hash_ids(KEY, canonical_ids(ids))
+    for k in (0, 39, aes.SLAB - 1, aes.SLAB, aes.SLAB + 4):
+        assert np.array_equal(whole[k], hash_ids(KEY, canonical_ids([ids[k]]))[0])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 17, 1000, 1024, 1025, 30_000])
+def test_sort_equals_numpys(n: int) -> None:
+    keys = random_blocks(n)
+    ranked, order = sort_blocks(keys)
+    expected = np.lexsort((keys[:, 1], keys[:, 0]))
+    assert np.array_equal(keys[expected], ranked)
+    assert np.array_equal(keys[order], ranked)
+    assert sorted(order.tolist()) == list(range(n))
+
+
+def test_sort_of_keys_that_are_not_uniform() -> None:
+    """Equal keys, keys with a common beginning: no quadratic time, the right order."""
+    for keys in (
+        np.zeros((50_000, 2), dtype=np.uint64),
+        np.column_stack([np.zeros(50_000, dtype=np.uint64), RNG.integers(0, 9, 50_000).astype(np.uint64)]),
+        np.column_stack([RNG.integers(0, 50, 20_000).astype(np.uint64), random_blocks(20_000)[:, 0]]),
+    ):
+        ranked, order = sort_blocks(keys)
+        assert np.array_equal(ranked, keys[np.lexsort((keys[:, 1], keys[:, 0]))])
+        assert np.array_equal(ranked, keys[order])
+
+
+def test_rising_means_strictly() -> None:
+    keys, _ = sort_blocks(random_blocks(100))
+    assert rising(keys)
+    assert not rising(keys[::-1].copy())
+    assert not rising(np.repeat(keys, 2, axis=0))
+    assert rising(keys[:0])
+    assert rising(keys[:1])
+
+
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)), st.booleans())
+def test_intersection_equals_pythons(left: set[int], right: set[int], with_sums: bool) -> None:
+    def as_tokens(members: set[int]) -> aes.Blocks:
+        # Half of the order is decided by the second word.
+        rows = [(k // 2, k % 2) for k in sorted(members)]
+        return np.array(rows, dtype=np.uint64).reshape(-1, 2)
+
+    def sums(members: set[int], shift: int) -> np.ndarray:
+        return np.array([k + shift for k in sorted(members)] if with_sums else [], dtype=np.uint64)
+
+    found, total = intersect(as_tokens(left), sums(left, 0), as_tokens(right), sums(right, 2**63))
+    expected = sorted(left & right)
+    assert [int(a) * 2 + int(b) for a, b in found] == expected
+    assert total.tolist() == ([2 * k + 2**63 for k in expected] if with_sums and left else [])
+
+
+def test_permutation_holds_every_number_once() -> None:
+    for n in (1, 2, 9, 1000):
+        assert sorted(permutation(KEY, n).tolist()) == list(range(n))
+    assert permutation(KEY, 20).tolist() != permutation(OTHER, 20).tolist()
+
+
+def test_row_order_depends_on_ids_and_key_only() -> None:
+    hashes = random_blocks(500)
+    shuffle = RNG.permutation(500)
+    order, ranked = row_order(KEY, hashes)
+    other, again = row_order(KEY, hashes[shuffle])
+    assert np.array_equal(ranked, hashes[order])
+    assert np.array_equal(ranked, again)
+    assert np.array_equal(hashes[shuffle][other], ranked)
+    assert not np.array_equal(row_order(OTHER, hashes)[1], ranked)
+
+
+def test_row_order_refuses_a_repeated_id() -> None:
+    hashes = random_blocks(500)
+    hashes[17] = hashes[400]
+    with pytest.raises(InputError, match="unique, 1 occur"):
+        row_order(KEY, hashes)
+
+
+@pytest.mark.parametrize("n_lanes", [1, 2, 3, 5])
+def test_masks_of_all_parties_cancel(n_lanes: int) -> None:
+    """Over all parties the masks add up to 0; over all but one they do not."""
+    n_parties, hashes = 4, random_blocks(aes.SLAB + 3)
+    keys = {(a, b): [bytes([a, b, k] + [0] * 13) for k in range(3)] for a in range(4) for b in range(a)}
+    total = np.zeros((len(hashes), n_lanes), dtype=np.uint64)
+    for party in range(n_parties):
+        peers = [
+            (1 if peer > party else -1, keys[max(party, peer), min(party, peer)][: (n_lanes + 1) // 2])
+            for peer in range(n_parties)
+            if peer != party
+        ]
+        if party == n_parties - 1:
+            assert len(np.unique(total)) == total.size  # random words so far, no two alike
+        add_masks(total, hashes, peers)
+    assert not total.any()
+
+
+def test_mask_depends_on_the_row_not_its_place() -> None:
+    hashes = random_blocks(100)
+    words = masks_of(hashes, [(1, KEY), (-1, OTHER)])
+    assert np.array_equal(masks_of(hashes[::-1], [(1, KEY), (-1, OTHER)]), words[::-1])
+
+
+class TestCheckTokens:
+    KEYS = TokenKeys(KEY, OTHER)
+    Q = 3
+
+    def made(self, n: int) -> tuple[aes.Blocks, np.ndarray]:
+        blocks = token_blocks(self.KEYS, random_blocks(n), self.Q)
+        ranked, sums = sort_tokens(tokens(self.KEYS, blocks), aes.encrypt(b"v" * 16, blocks)[:, 0])
+        return ranked, sums
+
+    def verdict(self, found: aes.Blocks, sums: np.ndarray | None = None) -> int:
+        return check_tokens(OTHER, found, self.Q, sums, b"v" * 16)
+
+    def test_complete_groups_pass(self) -> None:
+        for n in (0, 1, 50):
+            found, sums = self.made(n)
+            assert self.verdict(found) == 3 * n
+            assert self.verdict(found, sums) == 3 * n
+
+    def test_incomplete_groups_do_not(self) -> None:
+        found, _ = self.made(20)
+        assert self.verdict(found[1:]) == INCOMPLETE
+        assert self.verdict(found[3:]) == INCOMPLETE  # three tokens of (almost surely) three samples
+        assert self.verdict(np.concatenate([found[:-1], found[:1]])) == INCOMPLETE
+        assert self.verdict(np.concatenate([found, found[:3]])) == INCOMPLETE
+        assert self.verdict(np.concatenate([found, random_blocks(3)])) == INCOMPLETE
+
+    def test_same_group_twice_does_not(self) -> None:
+        found, _ = self.made(1)
+        assert self.verdict(np.concatenate([found, found])) == INCOMPLETE
+
+    def test_tokens_under_another_key_do_not(self) -> None:
+        found, _ = self.made(20)
+        assert check_tokens(KEY, found, self.Q, None, KEY) == INCOMPLETE
+
+    def test_a_wrong_authenticator_does_not(self) -> None:
+        found, sums = self.made(20)
+        wrong = sums.copy()
+        wrong[7] += np.uint64(1)
+        assert self.verdict(found, wrong) == FORGED
+        assert self.verdict(found, sums[::-1].copy()) == FORGED
+        assert self.verdict(found, sums[:-1]) == FORGED
+
+    def test_groups_that_differ_in_their_last_two_bytes_are_told_apart(self) -> None:
+        """g has ten bytes; the last two stand in the second word of a block."""
+        blocks = np.array([[5, tail | (copy << 16)] for tail in (1, 2) for copy in range(3)], dtype=np.uint64)
+        assert self.verdict(aes.encrypt(OTHER, blocks)) == 6
+        assert self.verdict(aes.encrypt(OTHER, blocks[1:])) == INCOMPLETE
+        mixed = blocks[[0, 4, 2]]
+        assert self.verdict(aes.encrypt(OTHER, mixed)) == INCOMPLETE
