@@ -57,13 +57,21 @@ def csv_header(path: str) -> tuple[tuple[str, ...], str]:
     return names, delimiter
 
 
-def csv_types(path: str, columns: Collection[str], text_columns: Collection[str] = ()) -> dict[str, Any]:
+MISFIT = "E_CSV_TYPE"
+"""Code of the error when a value does not fit the type that its column's first block suggested."""
+
+
+def csv_types(
+    path: str, columns: Collection[str], text_columns: Collection[str] = (), *, sure: bool = True
+) -> dict[str, Any]:
     """The Arrow type of each column, fitting every value of the file.
 
     Args:
         path: The file; its header has been checked.
         columns: The columns that matter.
         text_columns: Columns to be read as text, such as ids with leading zeros.
+        sure: Whether to read the file through; otherwise its first block decides, and if that
+            guess is wrong reading raises an InputError of code `MISFIT`.
 
     Raises:
         InputError: The file cannot be parsed.
@@ -77,7 +85,7 @@ def csv_types(path: str, columns: Collection[str], text_columns: Collection[str]
             reader = _open(path, columns, types)
             for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
                 types.setdefault(name, kind)
-            for _ in reader if open_columns else ():
+            for _ in reader if open_columns and sure else ():
                 pass
         except pa.ArrowInvalid as error:
             misfit = _MISFIT.search(str(error))
@@ -107,7 +115,8 @@ def csv_batches(path: str, columns: Collection[str], types: Mapping[str, Any]) -
     try:
         yield from _open(path, columns, types)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path}: expected a CSV file, got {_reason(error)}") from None
+        code = MISFIT if _MISFIT.search(str(error)) else None
+        raise InputError(f"{path}: expected a CSV file, got {_reason(error)}", code=code) from None
 
 
 def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:

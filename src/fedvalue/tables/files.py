@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from fedvalue.errors import InputError
-from fedvalue.tables.parts import BATCH_ROWS, Source, find, names_of, open_parts, shown
+from fedvalue.tables.parts import BATCH_ROWS, Part, names_of, open_parts, with_types
+from fedvalue.tables.sources import Source, find, shown
 
 
 def read_table(
@@ -31,9 +32,12 @@ def read_table(
     Raises:
         InputError: Unreadable, empty, of an unknown kind, or without a wanted column.
     """
-    parts = open_parts(source, columns, text_columns=text_columns)
-    schema = parts[0].schema
-    table = pa.Table.from_batches([batch for part in parts for batch in part.batches()], schema)
+
+    def read(parts: list[Part]) -> Any:
+        batches = [batch for part in parts for batch in part.batches()]
+        return pa.Table.from_batches(batches, parts[0].schema)
+
+    table = with_types(lambda sure: open_parts(source, columns, text_columns=text_columns, sure=sure), read)
     if table.num_rows == 0:
         raise InputError(f"{shown(source)}: expected at least one row, got none")
     return table

@@ -7,30 +7,22 @@ is decided before a row is counted. A `Part` can be sent to another process.
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedvalue.errors import InputError
 from fedvalue.tables import csv_files, database
+from fedvalue.tables.sources import Format, Location, Source, find, shown
 
-Source: TypeAlias = str | os.PathLike[str]
-Format = Literal["csv", "parquet", "arrow", "database"]
+T = TypeVar("T")
 
 BATCH_ROWS = 1 << 17
 """Rows per batch: a megabyte per column, so that a batch fits the cache of a core."""
-
-_FORMATS: dict[str, Format] = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
-    ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
-_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +54,16 @@ class Part:
 
 
 def open_parts(
-    source: Source, columns: Sequence[str] | None = None, *, text_columns: Collection[str] = ()
+    source: Source,
+    columns: Sequence[str] | None = None,
+    *,
+    text_columns: Collection[str] = (),
+    sure: bool = True,
 ) -> list[Part]:
-    """The files of a source, looked at but not read (a CSV is, to learn its types).
+    """The files of a source, looked at but not read.
+
+    A CSV has to be read through to learn its types; with `sure=False` they are guessed from its
+    first block (see `with_types`).
 
     Raises:
         InputError: As in `read_table`; a file of a folder that lacks a column is named.
@@ -74,66 +73,28 @@ def open_parts(
     _check_distinct(wanted, "the wanted columns")
     for part in found:
         _check_columns(wanted, names_of(part), shown(part.path))
-    schema = _common_schema(found, wanted, text_columns)
+    schema = _common_schema(found, wanted, text_columns, sure)
     return [Part(part.path, part.format, schema, part.constants) for part in found]
 
 
-def find(source: Source) -> list[Part]:
-    """The files behind a source, in the order of their paths, without a schema yet."""
-    if database.is_database(source):
-        return [Part(str(source), "database", None)]
-    path = Path(source)
-    if path.is_dir():
-        return _find_in(path)
-    if not path.exists():
-        raise InputError(f"{path}: expected a file, a folder or a database URI, got nothing there")
-    return [Part(str(path), _format(path), None)]
+def with_types(open_files: Callable[[bool], list[Part]], work: Callable[[list[Part]], T]) -> T:
+    """Work on files whose CSV types are guessed, and once more on sure ones if a guess was wrong.
 
+    The guess is nearly always right, and then a CSV is read once less.
 
-def _find_in(folder: Path) -> list[Part]:
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and not any(name.startswith((".", "_")) for name in path.relative_to(folder).parts)
-        and _suffix(path) in _FORMATS
-    )
-    formats = sorted({_format(path) for path in files})
-    if len(formats) != 1:
-        got = " and ".join(formats) if formats else "none"
-        raise InputError(
-            f"{folder}: expected a folder with files of one kind (Parquet, CSV or Arrow), got {got}"
-        )
-    return [Part(str(path), formats[0], None, _partition(path, folder)) for path in files]
-
-
-def _partition(path: Path, folder: Path) -> tuple[tuple[str, str], ...]:
-    steps = path.relative_to(folder).parts[:-1]
-    return tuple((key, value) for key, mark, value in (step.partition("=") for step in steps) if mark)
-
-
-def _suffix(path: Path) -> str:
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix in _COMPRESSED else suffix
-
-
-def _format(path: Path) -> Format:
-    known = _FORMATS.get(_suffix(path))
-    if known is not None:
-        return known
+    Args:
+        open_files: Opens the files; its argument is the `sure` of `open_parts`.
+        work: Reads them through, so that a wrong guess shows.
+    """
     try:
-        with path.open("rb") as file:
-            magic = file.read(6)
-    except OSError as error:
-        raise InputError(f"{path}: expected a readable file, got {error.strerror}") from error
-    if magic.startswith(b"PAR1"):
-        return "parquet"
-    if magic == b"ARROW1":
-        return "arrow"
-    raise InputError(f"{path}: expected a file named .csv, .parquet, .arrow or .feather, got {path.name!r}")
+        return work(open_files(False))
+    except InputError as error:
+        if error.code != csv_files.MISFIT:
+            raise
+    return work(open_files(True))
 
 
-def names_of(part: Part) -> tuple[str, ...]:
+def names_of(part: Location) -> tuple[str, ...]:
     """The columns of one file or query, those of its folder's name included."""
     if part.format == "csv":
         names, _ = csv_files.csv_header(part.path)
@@ -144,7 +105,7 @@ def names_of(part: Part) -> tuple[str, ...]:
     return names
 
 
-def _file_schema(part: Part) -> Any:
+def _file_schema(part: Location) -> Any:
     try:
         if part.format == "parquet":
             return pq.read_schema(part.path)
@@ -156,14 +117,16 @@ def _file_schema(part: Part) -> Any:
         raise _unreadable(part, error) from error
 
 
-def _common_schema(parts: list[Part], wanted: tuple[str, ...], text_columns: Collection[str]) -> Any:
+def _common_schema(
+    parts: list[Location], wanted: tuple[str, ...], text_columns: Collection[str], sure: bool
+) -> Any:
     """One type per wanted column that fits all parts."""
     schemas = []
     if parts[0].format == "csv":
         inside = [[name for name in wanted if name not in dict(part.constants)] for part in parts]
         types = csv_files.common_types(
             [
-                csv_files.csv_types(part.path, names, text_columns)
+                csv_files.csv_types(part.path, names, text_columns, sure=sure)
                 for part, names in zip(parts, inside, strict=True)
             ]
         )
@@ -187,7 +150,7 @@ def _merged(a: Any, b: Any) -> Any:
     return a if a.equals(b) else pa.unify_schemas([a, b], promote_options="permissive")
 
 
-def _constant_type(parts: list[Part], key: str) -> Any:
+def _constant_type(parts: list[Location], key: str) -> Any:
     values = [value for part in parts for name, value in part.constants if name == key]
     return pa.int64() if all(value.lstrip("-").isdigit() for value in values) else pa.string()
 
@@ -265,16 +228,7 @@ def _check_distinct(names: Sequence[str], where: str) -> None:
         raise InputError(f"{where}: expected distinct column names, got {repeated} more than once")
 
 
-def shown(source: Source) -> str:
-    """The source as messages may show it: no password."""
-    return (
-        database.public_name(source)
-        if isinstance(source, str) and database.is_database(source)
-        else str(source)
-    )
-
-
-def _unreadable(part: Part, error: Exception) -> InputError:
+def _unreadable(part: Part | Location, error: Exception) -> InputError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0]
     kind = {"csv": "a CSV file", "parquet": "a Parquet file", "arrow": "an Arrow file"}.get(
         part.format, "rows"

@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
 from fedvalue.tables.coding import ColumnCoding
-from fedvalue.tables.parts import Part, Source
+from fedvalue.tables.parts import Part, with_types
+from fedvalue.tables.sources import Source
 from fedvalue.tables.summary import Summary
-from fedvalue.valuation.cells import CellCounter, Packing
+from fedvalue.valuation.cells import CellCounter
 from fedvalue.valuation.changes import changes
 from fedvalue.valuation.layout import CellTable, Layout
+from fedvalue.valuation.passes import Passes, packing_of
 from fedvalue.valuation.state import CountedFile, State, fingerprint, load_state, save_state
-from fedvalue.valuation.streaming import (
-    count_parts,
-    parts_of,
-    refuse_whole_columns,
-    summarise_later,
-    tabulate_parts,
-)
+from fedvalue.valuation.streaming import refuse_whole_columns
 
 if TYPE_CHECKING:
     from fedvalue.typing import Progress
@@ -75,7 +71,7 @@ def value_with_state(
     layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
     with _locked(state_file):
         old = load_state(state_file) if os.path.lexists(state_file) else None
-        update = update_state(old, sources, layout, executor=executor, progress=progress)
+        update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
         new = update.state
         result = value_counts(new.table.joint_counts(), executor=executor, progress=progress, **settings)
         before = 0 if old is None else old.table.n_samples
@@ -109,14 +105,7 @@ class Update:
     notes: tuple[str, ...] = ()
 
 
-def update_state(
-    state: State | None,
-    sources: Source | Sequence[Source],
-    layout: Layout,
-    *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> Update:
+def update_state(state: State | None, sources: Source | Sequence[Source], passes: Passes) -> Update:
     """The state with the sources' rows added.
 
     Numbers outside the earlier range fall into the outer bins, new categories get new codes.
@@ -125,34 +114,75 @@ def update_state(
         InputError: Another layout, a file that begins with rows of the state, or wrong rows.
     """
     if state is None:
-        fresh, files, _ = _new_parts(parts_of(sources, layout), ())
-        table = tabulate_parts(fresh, layout, executor=executor, progress=progress)
-        return Update(State(table, files))
-    state.check_layout(layout)
+        new = with_types(
+            lambda sure: passes.open(sources, sure=sure), lambda parts: _New.of(parts, (), passes, None)
+        )
+        codings, notes = passes.fit(new.summaries)
+        codes, counts = passes.count(new.parts, codings)
+        return Update(State(CellTable(passes.layout, codings, codes, counts, notes), new.files))
+    state.check_layout(passes.layout)
+    table = state.table
     # A CSV chunk of a text column may look like numbers; an empty column has shown no type yet.
-    texts = [c.name for c in state.table.codings if c.kind == "text" and set(c.categories) - {None}]
-    parts = parts_of(sources, layout, text_columns=texts)
-    fresh, files, skipped = _new_parts(parts, state.files)
-    if not fresh:
-        return Update(state, skipped)
-    table, notes = _added(state.table, fresh, executor, progress)
-    return Update(State(table, (*state.files, *files), state.valuation), skipped, notes)
-
-
-def _added(
-    table: CellTable, parts: list[Part], executor: Executor | None, progress: Progress | None
-) -> tuple[CellTable, tuple[str, ...]]:
-    summaries = summarise_later(parts, table.layout, table.codings, executor=executor)
-    codings = tuple(
-        coding.extended(summary) for coding, summary in zip(table.codings, summaries, strict=True)
+    texts = [c.name for c in table.codings if c.kind == "text" and set(c.categories) - {None}]
+    new = with_types(
+        lambda sure: passes.open(sources, text_columns=texts, sure=sure),
+        lambda parts: _New.of(parts, state.files, passes, table.codings),
     )
-    packing = Packing(tuple(max(coding.n_codes, 1) for coding in codings))
+    if not new.parts:
+        return Update(state, new.skipped)
+    table, notes = _added(table, new, passes)
+    return Update(State(table, (*state.files, *new.files), state.valuation), new.skipped, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """The files that are not in the state yet, what is in them, and the names of the others."""
+
+    parts: list[Part]
+    files: tuple[CountedFile, ...]
+    skipped: tuple[str, ...]
+    summaries: list[Summary]
+
+    @classmethod
+    def of(
+        cls,
+        parts: list[Part],
+        known: tuple[CountedFile, ...],
+        passes: Passes,
+        codings: tuple[ColumnCoding, ...] | None,
+    ) -> _New:
+        # Files of one call are not compared with each other: two alike are two.
+        seen = {file.sha256 for file in known}
+        fresh: list[Part] = []
+        files: list[CountedFile] = []
+        skipped: list[str] = []
+        for part in parts:
+            if part.format == "database":
+                fresh.append(part)
+                continue
+            name = Path(part.path).name
+            file = CountedFile(name, os.path.getsize(part.path), fingerprint(part.path))
+            if file.sha256 in seen:
+                skipped.append(name)
+                continue
+            _refuse_grown(part, file, known)
+            fresh.append(part)
+            files.append(file)
+        summaries = passes.summarise(fresh, codings) if fresh else []
+        return cls(fresh, tuple(files), tuple(skipped), summaries)
+
+
+def _added(table: CellTable, new: _New, passes: Passes) -> tuple[CellTable, tuple[str, ...]]:
+    codings = tuple(
+        coding.extended(summary) for coding, summary in zip(table.codings, new.summaries, strict=True)
+    )
+    packing = packing_of(codings)
     counter = CellCounter(len(packing.words))
     counter.add(packing.pack(table.codes), table.counts)
-    codes, counts = count_parts(parts, codings, executor=executor, progress=progress)
+    codes, counts = passes.count(new.parts, codings)
     counter.add(packing.pack(codes), counts)
     keys, totals = counter.cells()
-    notes = [_news(*news) for news in zip(table.codings, codings, summaries, strict=True)]
+    notes = [_news(*news) for news in zip(table.codings, codings, new.summaries, strict=True)]
     table = replace(table, codings=codings, codes=tuple(packing.unpack(keys)), counts=totals)
     return table, tuple(note for note in notes if note)
 
@@ -167,30 +197,6 @@ def _news(before: ColumnCoding, after: ColumnCoding, later: Summary) -> str:
     if after.n_codes > before.n_codes:
         return f"column {before.name!r}: {after.n_codes - before.n_codes} new categories"
     return ""
-
-
-def _new_parts(
-    parts: list[Part], known: tuple[CountedFile, ...]
-) -> tuple[list[Part], tuple[CountedFile, ...], tuple[str, ...]]:
-    """The parts that are not in the state yet, their fingerprints, and the names of the others."""
-    # Files of one call are not compared with each other: two alike are two.
-    seen = {file.sha256 for file in known}
-    fresh: list[Part] = []
-    files: list[CountedFile] = []
-    skipped: list[str] = []
-    for part in parts:
-        if part.format == "database":
-            fresh.append(part)
-            continue
-        name = Path(part.path).name
-        file = CountedFile(name, os.path.getsize(part.path), fingerprint(part.path))
-        if file.sha256 in seen:
-            skipped.append(name)
-            continue
-        _refuse_grown(part, file, known)
-        fresh.append(part)
-        files.append(file)
-    return fresh, tuple(files), tuple(skipped)
 
 
 def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...]) -> None:

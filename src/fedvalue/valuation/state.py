@@ -33,7 +33,7 @@ from fedvalue.valuation.layout import CellTable, Layout
 from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
-    from fedvalue.tables.parts import Source
+    from fedvalue.tables.sources import Source
 
 SCHEMA = "fedvalue.state/1"
 

@@ -66,37 +66,37 @@ class BlockSet:
         self.rank = np.empty(room, dtype=np.int16)
         # At most 0.6 full. Key and mass of a slot lie side by side: one cache line per look-up.
         slots = 1 << int(room * 5 // 3).bit_length()
-        self.slot_key = np.zeros((slots, 2), dtype=np.uint64)
-        self.slot_mass = self.slot_key.view(np.float64)
+        self.slots = np.zeros(2 * slots, dtype=np.uint64)
+        self.masses = self.slots.view(np.float64)
 
     def make_room(self, more: int) -> None:
         """Make room for `more` further blocks."""
         if self.count + more <= len(self.slot_of):
             return
         old = (self.slot_of, self.generator, self.witness, self.size, self.rank)
-        old_key, old_mass, n = self.slot_key, self.slot_mass, self.count
+        old_slots, old_masses, n = self.slots, self.masses, self.count
         self._allocate(max(2 * len(self.slot_of), n + more), self.generator.shape[1])
         new = (self.slot_of, self.generator, self.witness, self.size, self.rank)
         for target, source in zip(new, old, strict=True):
             target[:n] = source[:n]
-        kernel.rehash(old_key, old_mass, self.slot_of, n, self.slot_key, self.slot_mass)
+        kernel.rehash(old_slots, old_masses, self.slot_of, n, self.slots, self.masses)
 
     def add(self, blocks: Blocks) -> None:
         """Add blocks; the mass of one that is there already grows."""
         self.make_room(len(blocks))
         self.count = kernel.merge_blocks(
             blocks.key, blocks.mass, blocks.generator, blocks.witness, blocks.size, blocks.rank,
-            self.slot_key, self.slot_mass, self.slot_of, self.generator, self.witness, self.size, self.rank,
+            self.slots, self.masses, self.slot_of, self.generator, self.witness, self.size, self.rank,
             self.count,
         )  # fmt: skip
 
     def blocks(self) -> Blocks:
         """All blocks, in the order in which they came."""
         n = self.count
-        slot = self.slot_of[:n]
+        slot = 2 * self.slot_of[:n].astype(np.int64)
         return Blocks(
-            self.slot_key[slot, 0],
-            self.slot_mass[slot, 1],
+            self.slots[slot],
+            self.masses[slot + 1],
             self.generator[:n],
             self.witness[:n],
             self.size[:n],
@@ -131,14 +131,17 @@ def split(table: BlockTable, blocks: Blocks) -> SplitResult:
     counters = np.zeros(kernel.N_COUNTERS, dtype=np.int64)
     parts_at_most = min(n_cells, table.n_columns * (int(blocks.size.max()) // 2))
     found = BlockSet(blocks.generator.shape[1], room=2 * parts_at_most + 2 * len(blocks))
+    stride = 1 + _words_needed(table, n_labels)
     scratch = (
         np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32),
-        np.zeros(table.n_columns, dtype=table.cells.dtype),
+        np.zeros(table.rows.shape[1], dtype=np.uint64),
         np.zeros(table.n_columns, dtype=np.uint32),
         np.zeros(n_labels, dtype=np.int64),
-        # Hash and packed counts of each cell, and of the whole block in the last row.
-        np.zeros((n_cells + 1, _words_needed(table, n_labels) + 1), dtype=np.uint64),
+        # Hash and packed counts: of each cell, of the whole block, and of the modal cell.
+        np.zeros(n_cells * stride, dtype=np.uint64),
+        np.zeros(stride, dtype=np.uint64),
+        np.zeros(stride, dtype=np.uint64),
         np.zeros(parts_at_most, dtype=np.uint64),
         np.zeros(parts_at_most),
         np.zeros(parts_at_most, dtype=np.int32),
@@ -148,11 +151,11 @@ def split(table: BlockTable, blocks: Blocks) -> SplitResult:
     position = 0
     while True:
         position = kernel.split_blocks(
-            table.cells, table.first_cell, table.label, table.weight, table.weighted, table.listed, table.listed_start,
+            table.cells, table.rows, table.lane_bits, table.first_cell, table.label, table.weight, table.weighted, table.listed, table.listed_start,
             table.modal, table.members, table.members_start, table.bitset_row, table.bitsets, table.hashes, table.xi,
             table.multiplicity,
             blocks.mass, blocks.generator, blocks.witness, position,
-            found.slot_key, found.slot_mass, found.slot_of, found.generator, found.witness, found.size, found.rank,
+            found.slots, found.masses, found.slot_of, found.generator, found.witness, found.size, found.rank,
             counters, gains, carry, *scratch,
         )  # fmt: skip
         found.count = int(counters[kernel.COUNT])

@@ -107,20 +107,26 @@ def _bit_index(low):
 
 
 @njit(cache=True, nogil=True)
-def find_free(cells, items, m, multiplicity, differs, free):
-    """Write R_B, the columns on which the block is not constant; return how many, and how many parties."""
-    n_parties = len(multiplicity)
+def find_free(rows, lane_bits, items, m, multiplicity, differs, free):
+    """Write R_B, the columns on which the block is not constant; return how many, and how many parties.
+
+    `rows` holds the codes of an item side by side in lanes of 64-bit words, so that one XOR compares
+    several columns.
+    """
     first = items[0]
-    for column in range(n_parties):
-        differs[column] = 0
+    for w in range(len(differs)):
+        differs[w] = 0
     for i in range(1, m):
         item = items[i]
-        for column in range(n_parties):
-            differs[column] |= cells[item, column] ^ cells[first, column]
+        for w in range(len(differs)):
+            differs[w] |= rows[item, w] ^ rows[first, w]
+    per_word = 64 // lane_bits
+    lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
     n_free = 0
     players = np.int64(0)
-    for column in range(n_parties):
-        if differs[column] != 0:
+    for column in range(len(multiplicity)):
+        w = column // per_word
+        if (differs[w] >> np.uint64((column - w * per_word) * lane_bits)) & lane != 0:
             free[n_free] = column
             n_free += 1
             players += multiplicity[column]
@@ -152,97 +158,156 @@ def label_runs(label, weight, items, m, xi, label_field):
 
 @njit(cache=True, nogil=True)
 def count_cells(
-    listed, listed_start, label, weight, weighted, hashes, items, m, label_field, n_fields, bits, n_words, counted
+    listed, listed_start, label, weight, weighted, hashes, items, m, label_field, n_fields, bits, n_words, counted, whole
 ):
-    """Add every item to the cells it is listed in: its hash, and one in the field of its label.
+    """Add every item to the cells it is listed in: its hash, and its weight in the field of its label.
 
-    `counted` holds per cell the hash and then the words of packed fields. Returns nothing; the sums
-    of the whole block are in the last row, from which the most frequent cells follow by subtraction.
+    `counted` has n_words + 1 numbers per cell: the hash and the words of packed fields. `whole` gets
+    the sums of the whole block, from which the modal cells follow by subtraction.
     """
     per_word = 64 // bits
-    whole = counted.shape[0] - 1
+    stride = np.uint64(n_words + 1)
     for w in range(n_words + 1):
-        counted[whole, w] = 0
+        whole[w] = 0
     for i in range(m):
         item = items[i]
         field = label_field[label[item]]
-        h = hashes[item]
         word = field // per_word
+        h = hashes[item]
         add = np.uint64(weight[item]) << np.uint64((field - word * per_word) * bits)
+        start = listed_start[item]
+        stop = listed_start[item + 1]
         if n_words == 1:
             if weighted:
                 add += np.uint64(1) << np.uint64(n_fields * bits)
-            for k in range(listed_start[item], listed_start[item + 1]):
-                cell = listed[k]
-                counted[cell, 0] += h
-                counted[cell, 1] += add
-            counted[whole, 0] += h
-            counted[whole, 1] += add
-        else:
-            for k in range(listed_start[item], listed_start[item + 1]):
-                cell = listed[k]
-                counted[cell, 0] += h
-                counted[cell, word + 1] += add
-            counted[whole, 0] += h
-            counted[whole, word + 1] += add
-            if weighted:
-                word = n_fields // per_word
-                add = np.uint64(1) << np.uint64((n_fields - word * per_word) * bits)
-                for k in range(listed_start[item], listed_start[item + 1]):
-                    counted[listed[k], word + 1] += add
-                counted[whole, word + 1] += add
+            for k in range(start, stop):
+                at = np.uint64(listed[k]) << np.uint64(1)
+                counted[at] += h
+                counted[at | np.uint64(1)] += add
+            whole[0] += h
+            whole[1] += add
+            continue
+        for k in range(start, stop):
+            at = np.uint64(listed[k]) * stride
+            counted[at] += h
+            counted[at + np.uint64(word + 1)] += add
+        whole[0] += h
+        whole[word + 1] += add
+        if weighted:
+            word = n_fields // per_word
+            add = np.uint64(1) << np.uint64((n_fields - word * per_word) * bits)
+            for k in range(start, stop):
+                counted[np.uint64(listed[k]) * stride + np.uint64(word + 1)] += add
+            whole[word + 1] += add
 
 
 @njit(cache=True, nogil=True)
-def split_columns(
-    cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits, n_words,
-    xi, counted, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+def split_narrow(
+    cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits, xi,
+    counted, whole, gains, carry, part_key, part_share, part_size, part_cell, part_column,
 ):  # fmt: skip
-    """Credit every free column with what it explains of the block; list the impure parts; clear the cells."""
-    ones = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    per_word = 64 // bits
-    whole = counted.shape[0] - 1
+    """Credit every free column with what it explains of the block, list the impure parts, clear the cells.
+
+    For blocks whose label counts fit into one word, which is nearly all of them.
+    """
+    shift = np.uint64(bits)
+    ones = (np.uint64(1) << shift) - np.uint64(1)
+    item_shift = np.uint64(n_fields * bits)
+    label_mask = (np.uint64(1) << item_shift) - np.uint64(1) if weighted else ~np.uint64(0)
     n_parts = 0
     for k in range(n_free):
         column = free[k]
         start = first_cell[column]
-        stop = first_cell[column + 1]
-        by_item = stop - start > m
-        n_scan = m if by_item else stop - start
-        top = modal[column]
-        for w in range(n_words + 1):
-            counted[top, w] = counted[whole, w]
-        if by_item:
-            # A cell may come up for several items: subtract it once, at the first item that has it.
-            for j in range(m):
-                cell = np.int64(cells[items[j], column])
-                if cell != top and counted[cell, 0] != 0 and _first_time(cells, items, column, j):
-                    for w in range(n_words + 1):
-                        counted[top, w] -= counted[cell, w]
-        else:
-            for cell in range(start, stop):
-                if cell != top:
-                    for w in range(n_words + 1):
-                        counted[top, w] -= counted[cell, w]
+        n_cells = first_cell[column + 1] - start
+        by_item = n_cells > m
+        n_scan = m if by_item else n_cells
+        rest_hash = whole[0]
+        rest = whole[1]
         remains = 0.0
         given = share * multiplicity[column]
-        for j in range(n_scan):
-            cell = np.int64(cells[items[j], column]) if by_item else start + j
-            h = counted[cell, 0]
-            if h == 0:
-                continue
-            counted[cell, 0] = 0
+        # One round more than there are cells: the last one is for the modal cell, by subtraction.
+        for j in range(n_scan + 1):
+            if j == n_scan:
+                h = rest_hash
+                packed = rest
+                cell = np.uint64(modal[column])
+            else:
+                cell = np.uint64(cells[items[j], column]) if by_item else np.uint64(start + j)
+                at = cell << np.uint64(1)
+                h = counted[at]
+                packed = counted[at | np.uint64(1)]
+                if h == 0:
+                    continue
+                counted[at] = 0
+                counted[at | np.uint64(1)] = 0
+                rest_hash -= h
+                rest -= packed
+            counts = packed & label_mask
+            number = counts & ones
+            counts >>= shift
+            while number == 0 and counts != 0:
+                number = counts & ones
+                counts >>= shift
+            if counts == 0:
+                continue  # pure, or empty
+            part = np.int64(number)
+            part_xi = xi_of(part, xi)
+            while counts != 0:
+                number = counts & ones
+                counts >>= shift
+                part += np.int64(number)
+                part_xi += xi_of(np.int64(number), xi)
+            remains += xi_of(part, xi) - part_xi
+            part_key[n_parts] = h
+            part_share[n_parts] = given
+            part_size[n_parts] = np.int64(packed >> item_shift) if weighted else part
+            part_cell[n_parts] = cell
+            part_column[n_parts] = column
+            n_parts += 1
+        _credit(gains, carry, column, share * (cost - remains))
+    return n_parts
+
+
+@njit(cache=True, nogil=True)
+def split_wide(
+    cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits, n_words, xi,
+    counted, whole, rest, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+):  # fmt: skip
+    """The same for label counts that take several words."""
+    shift = np.uint64(bits)
+    ones = (np.uint64(1) << shift) - np.uint64(1)
+    per_word = 64 // bits
+    stride = np.int64(n_words + 1)
+    n_parts = 0
+    for k in range(n_free):
+        column = free[k]
+        start = first_cell[column]
+        n_cells = first_cell[column + 1] - start
+        by_item = n_cells > m
+        n_scan = m if by_item else n_cells
+        for w in range(stride):
+            rest[w] = whole[w]
+        remains = 0.0
+        given = share * multiplicity[column]
+        for j in range(n_scan + 1):
+            cell = modal[column]
+            if j < n_scan:
+                cell = np.int64(cells[items[j], column]) if by_item else start + j
+                if counted[cell * stride] == 0:
+                    continue
+                for w in range(stride):
+                    rest[w] -= counted[cell * stride + w]
             part = np.int64(0)
             part_xi = 0.0
             n_present = 0
             n_items = np.int64(0)
-            for w in range(n_words):
-                packed = counted[cell, w + 1]
-                counted[cell, w + 1] = 0
-                field = w * per_word
+            h = rest[0] if j == n_scan else counted[cell * stride]
+            for w in range(1, stride):
+                packed = rest[w] if j == n_scan else counted[cell * stride + w]
+                field = (w - 1) * per_word
                 while packed != 0:
                     number = np.int64(packed & ones)
-                    packed >>= np.uint64(bits)
+                    packed >>= shift
                     if field == n_fields:
                         n_items = number
                     elif number > 0:
@@ -250,6 +315,9 @@ def split_columns(
                         part_xi += xi_of(number, xi)
                         n_present += 1
                     field += 1
+            if j < n_scan:
+                for w in range(stride):
+                    counted[cell * stride + w] = 0
             if n_present > 1:
                 remains += xi_of(part, xi) - part_xi
                 part_key[n_parts] = h
@@ -258,57 +326,58 @@ def split_columns(
                 part_cell[n_parts] = cell
                 part_column[n_parts] = column
                 n_parts += 1
-        # Compensated: many small terms go into one sum.
-        term = share * (cost - remains) - carry[column]
-        bigger = gains[column] + term
-        carry[column] = (bigger - gains[column]) - term
-        gains[column] = bigger
+        _credit(gains, carry, column, share * (cost - remains))
     return n_parts
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _first_time(cells, items, column, j):
-    for i in range(j):
-        if cells[items[i], column] == cells[items[j], column]:
-            return False
-    return True
+def _credit(gains, carry, column, term):
+    """Compensated sum (Kahan): many small terms go into one number."""
+    term -= carry[column]
+    bigger = gains[column] + term
+    carry[column] = (bigger - gains[column]) - term
+    gains[column] = bigger
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _slot(slot_key, h):
-    """The slot that holds the key, or the empty one where it belongs (linear probing)."""
-    mask = np.uint64(len(slot_key) - 1)
+def _slot(slots, h):
+    """Where the key is, or the empty place where it belongs (linear probing)."""
+    mask = np.uint64(len(slots) - 2)
     slot = (h * HASH_MULTIPLIER >> HASH_SHIFT) & mask
-    while slot_key[slot, 0] != h and slot_key[slot, 0] != 0:
-        slot = (slot + np.uint64(1)) & mask
+    while slots[slot] != h and slots[slot] != 0:
+        slot = (slot + np.uint64(2)) & mask
     return slot
 
 
 @njit(cache=True, nogil=True)
-def _n_constant(cells, items, m, column, cell, free, n_free, n_parties, differs):
-    """The witness of a part of the block, and on how many columns the part is constant."""
+def _describe(cells, rows, lane_bits, items, m, column, cell, n_columns, differs):
+    """The first item of a part, and on how many columns the part is constant."""
     at = 0
     while cells[items[at], column] != cell:
         at += 1
     first = items[at]
-    for column_2 in range(n_parties):
-        differs[column_2] = 0
+    for w in range(len(differs)):
+        differs[w] = 0
     for i in range(at + 1, m):
         item = items[i]
         if cells[item, column] == cell:
-            for column_2 in range(n_parties):
-                differs[column_2] |= cells[item, column_2] ^ cells[first, column_2]
-    rank = 0
-    for column_2 in range(n_parties):
-        if differs[column_2] == 0:
-            rank += 1
-    return first, rank
+            for w in range(len(differs)):
+                differs[w] |= rows[item, w] ^ rows[first, w]
+    per_word = 64 // lane_bits
+    lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
+    varying = 0
+    for w in range(len(differs)):
+        word = differs[w]
+        while word != 0:
+            varying += (word & lane) != 0
+            word >>= np.uint64(lane_bits)
+    return first, n_columns - varying
 
 
 @njit(cache=True, nogil=True)
 def pass_on(
-    cells, items, m, free, n_free, differs, parent, n_parts, part_key, part_share, part_size, part_cell, part_column,
-    n_parties, slot_key, slot_mass, slot_of, generator, witness, size, rank, count,
+    cells, rows, lane_bits, items, m, differs, parent, n_parts, part_key, part_share, part_size, part_cell,
+    part_column, n_columns, slots, masses, slot_of, generator, witness, size, rank, count,
 ):  # fmt: skip
     """Add the shares of the parts to the blocks found so far, enter the new ones; return the new count.
 
@@ -318,9 +387,9 @@ def pass_on(
     n_new = 0
     for k in range(n_parts):
         h = part_key[k]
-        slot = _slot(slot_key, h)
-        if slot_key[slot, 0] == h:
-            slot_mass[slot, 1] += part_share[k]
+        slot = _slot(slots, h)
+        if slots[slot] == h:
+            masses[slot + np.uint64(1)] += part_share[k]
         else:
             part_key[n_new] = h
             part_share[n_new] = part_share[k]
@@ -330,17 +399,17 @@ def pass_on(
             n_new += 1
     for k in range(n_new):
         h = part_key[k]
-        slot = _slot(slot_key, h)
-        if slot_key[slot, 0] == h:
-            slot_mass[slot, 1] += part_share[k]
+        slot = _slot(slots, h)
+        if slots[slot] == h:
+            masses[slot + np.uint64(1)] += part_share[k]
             continue
         column = part_column[k]
-        first, constant = _n_constant(cells, items, m, column, part_cell[k], free, n_free, n_parties, differs)
-        if constant == n_parties:
+        first, constant = _describe(cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs)
+        if constant == n_columns:
             continue
-        slot_key[slot, 0] = h
-        slot_mass[slot, 1] = part_share[k]
-        slot_of[count] = slot
+        slots[slot] = h
+        masses[slot + np.uint64(1)] = part_share[k]
+        slot_of[count] = slot >> np.uint64(1)
         for w in range(generator.shape[1]):
             generator[count, w] = parent[w]
         generator[count, column >> np.uint32(6)] |= np.uint64(1) << np.uint64(column & np.uint32(63))
@@ -353,11 +422,11 @@ def pass_on(
 
 @njit(cache=True, nogil=True)
 def split_blocks(
-    cells, first_cell, label, weight, weighted, listed, listed_start, modal, members, members_start, bitset_row,
-    bitsets, hashes, xi, multiplicity,
+    cells, rows, lane_bits, first_cell, label, weight, weighted, listed, listed_start, modal, members, members_start,
+    bitset_row, bitsets, hashes, xi, multiplicity,
     in_mass, in_generator, in_witness, position,
-    slot_key, slot_mass, slot_of, generator, witness, size, rank,
-    state, gains, carry, words, items, differs, free, label_field, counted,
+    slots, masses, slot_of, generator, witness, size, rank,
+    state, gains, carry, words, items, differs, free, label_field, counted, whole, rest,
     part_key, part_share, part_size, part_cell, part_column,
 ):  # fmt: skip
     """Split the blocks from `position` on; collect their parts, each once, with the mass they receive.
@@ -366,18 +435,17 @@ def split_blocks(
         The next position: the number of blocks when all are done, less when the parts of the next block
         might not fit, and the caller has to make room.
     """
-    n_parties = len(multiplicity)
-    limit = min(len(slot_key) * 3 // 5, len(slot_of))
+    n_columns = len(multiplicity)
+    limit = min(len(slots) * 3 // 10, len(slot_of))
     count = state[COUNT]
     while position < len(in_mass):
-        # At most this many parts of two items or more.
         if count + len(part_key) > limit:
             break
         m = block_items(
             cells, members, members_start, bitset_row, bitsets, in_generator[position], in_witness[position], words,
             items,
         )  # fmt: skip
-        n_free, players = find_free(cells, items, m, multiplicity, differs, free)
+        n_free, players = find_free(rows, lane_bits, items, m, multiplicity, differs, free)
         state[WORK] += m * n_free
         n_fields, total, cost = label_runs(label, weight, items, m, xi, label_field)
         bits = np.int64(0)
@@ -386,21 +454,34 @@ def split_blocks(
         n_words = (n_fields + (1 if weighted else 0) + 64 // bits - 1) // (64 // bits)
         count_cells(
             listed, listed_start, label, weight, weighted, hashes, items, m, label_field, n_fields, bits, n_words,
-            counted,
+            counted, whole,
         )  # fmt: skip
         # Constant columns were counted too: clear what they left.
-        for column in range(n_parties):
-            if differs[column] == 0:
+        k = 0
+        for column in range(n_columns):
+            if k < n_free and free[k] == column:
+                k += 1
+            else:
+                at = np.int64(cells[items[0], column]) * (n_words + 1)
                 for w in range(n_words + 1):
-                    counted[cells[items[0], column], w] = 0
-        n_parts = split_columns(
-            cells, first_cell, modal, multiplicity, items, m, free, n_free, in_mass[position] / players, cost, n_fields,
-            weighted, bits, n_words, xi, counted, gains, carry, part_key, part_share, part_size, part_cell, part_column,
-        )  # fmt: skip
+                    counted[at + w] = 0
+        share = in_mass[position] / players
+        if n_words == 1:
+            n_parts = split_narrow(
+                cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits,
+                xi, counted, whole, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+            )  # fmt: skip
+        else:
+            n_parts = split_wide(
+                cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits,
+                n_words, xi, counted, whole, rest, gains, carry, part_key, part_share, part_size, part_cell,
+                part_column,
+            )  # fmt: skip
         state[N_EDGES] += n_parts
         count = pass_on(
-            cells, items, m, free, n_free, differs, in_generator[position], n_parts, part_key, part_share, part_size,
-            part_cell, part_column, n_parties, slot_key, slot_mass, slot_of, generator, witness, size, rank, count,
+            cells, rows, lane_bits, items, m, differs, in_generator[position], n_parts, part_key, part_share,
+            part_size, part_cell, part_column, n_columns, slots, masses, slot_of, generator, witness, size, rank,
+            count,
         )  # fmt: skip
         position += 1
     state[COUNT] = count
@@ -409,18 +490,18 @@ def split_blocks(
 
 @njit(cache=True, nogil=True)
 def merge_blocks(
-    key, mass, in_generator, in_witness, in_size, in_rank, slot_key, slot_mass, slot_of, generator, witness, size,
-    rank, count,
+    key, mass, in_generator, in_witness, in_size, in_rank, slots, masses, slot_of, generator, witness, size, rank, count
 ):  # fmt: skip
     """Add blocks to a set that has room for them; return the new count."""
     for k in range(len(key)):
-        slot = _slot(slot_key, key[k])
-        if slot_key[slot, 0] == key[k]:
-            slot_mass[slot, 1] += mass[k]
+        h = key[k]
+        slot = _slot(slots, h)
+        if slots[slot] == h:
+            masses[slot + np.uint64(1)] += mass[k]
             continue
-        slot_key[slot, 0] = key[k]
-        slot_mass[slot, 1] = mass[k]
-        slot_of[count] = slot
+        slots[slot] = h
+        masses[slot + np.uint64(1)] = mass[k]
+        slot_of[count] = slot >> np.uint64(1)
         for w in range(generator.shape[1]):
             generator[count, w] = in_generator[k, w]
         witness[count] = in_witness[k]
@@ -431,11 +512,11 @@ def merge_blocks(
 
 
 @njit(cache=True, nogil=True)
-def rehash(old_key, old_mass, slot_of, count, slot_key, slot_mass):
+def rehash(old_slots, old_masses, slot_of, count, slots, masses):
     """Move keys and masses into a larger table."""
     for entry in range(count):
-        old = slot_of[entry]
-        slot = _slot(slot_key, old_key[old, 0])
-        slot_key[slot, 0] = old_key[old, 0]
-        slot_mass[slot, 1] = old_mass[old, 1]
-        slot_of[entry] = slot
+        old = np.uint64(slot_of[entry]) << np.uint64(1)
+        slot = _slot(slots, old_slots[old])
+        slots[slot] = old_slots[old]
+        masses[slot + np.uint64(1)] = old_masses[old + np.uint64(1)]
+        slot_of[entry] = slot >> np.uint64(1)

@@ -36,6 +36,8 @@ class BlockTable:
 
     Args:
         cells: Cell of each item in each column, shape (n_items, n_columns + 1); task column last.
+        rows: The same codes, without the task column, side by side in lanes of 64-bit words.
+        lane_bits: Width of a lane: 8, 16 or 32 bits, as the largest number of codes needs.
         first_cell: First cell of each column, and the number of cells at the end.
         label: Label per item, ascending.
         weight: Samples per item.
@@ -53,6 +55,8 @@ class BlockTable:
     """
 
     cells: NDArray[np.uint16] | NDArray[np.uint32]
+    rows: NDArray[np.uint64]
+    lane_bits: int
     first_cell: NDArray[np.int64]
     label: NDArray[np.int64]
     weight: NDArray[np.int64]
@@ -113,9 +117,12 @@ def block_table(
         [lo + np.argmax(np.bincount(column)) for column, lo in zip(columns[:-1], first_cell[:-2], strict=True)],
         dtype=np.int64,
     )
+    lane_bits = next(bits for bits in (8, 16, 32) if widths[:-1].max() <= 1 << bits)
     rare = cells[:, :-1] != modal
     k = np.arange(min(int(weight.sum()) + 1, XI_TABLE), dtype=np.float64)
     return BlockTable(
+        rows=_lanes(columns[:-1], lane_bits),
+        lane_bits=lane_bits,
         cells=np.ascontiguousarray(cells, dtype=narrow),
         first_cell=first_cell,
         label=label,
@@ -180,3 +187,12 @@ def _bitsets(
     packed = np.packbits(bits, axis=1, bitorder="little")
     return row, np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
 
+
+
+def _lanes(columns: list[NDArray[np.int64]], bits: int) -> NDArray[np.uint64]:
+    per_word = 64 // bits
+    n_words = -(-len(columns) // per_word)
+    lanes = np.zeros((len(columns[0]), n_words * per_word), dtype=f"<u{bits // 8}")
+    for k, column in enumerate(columns):
+        lanes[:, k] = column
+    return lanes.view("<u8").astype(np.uint64)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import fedvalue
 from fedvalue.errors import InputError
+from fedvalue.tables.files import read_table
 from fedvalue.tables.party_table import label_table, party_table, task_table
 from fedvalue.valuation.local import joint_counts
 from fedvalue.valuation.streaming import STREAM_BYTES, count_files, stream_by_default, value_files
@@ -105,6 +106,25 @@ def test_a_csv_streams_as_it_reads(tmp_path):
     pq.write_table(table.slice(2_000), tmp_path / "c.parquet")
     sources = [tmp_path / name for name in ("a.csv", "b.csv", "c.parquet")]
     assert_same(count_files(sources, **OWNERS, batch_rows=100), in_memory(table))
+
+
+def test_a_csv_whose_first_block_misleads_streams_as_it_reads(tmp_path):
+    """Whole numbers for megabytes, then a fraction and a word: the guess of the types is made again."""
+    n = 700_000
+    path = tmp_path / "t.csv"
+    lines = [f"{k % 2},{k % 7},{k % 3}\n" for k in range(n)]
+    path.write_text("y,a,b\n" + "".join(lines) + "1,2.5,x\n")
+    assert path.stat().st_size > 4 << 20
+    got = count_files(path, label="y", parties={"a": ["a"], "b": ["b"]})
+    table = read_table(path)
+    assert [str(kind) for kind in table.schema.types] == ["int64", "double", "string"]
+    expected = joint_counts(
+        label_table(table["y"]),
+        task_table(None, n + 1),
+        {name: party_table(name, table.select([name])) for name in "ab"},
+    )
+    assert_same(got, expected)
+    assert got.n_codes == (5, 4)
 
 
 def test_streamed_valuation_is_the_plain_one(tmp_path):

@@ -1,0 +1,195 @@
+"""The two passes over files: what the codings need, then the counts.
+
+Each pass maps over the files, in this process or through an executor, and puts the results together
+in the files' order. What is put together (summaries, cells) does not depend on that order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.tables.coding import ColumnCoding
+from fedvalue.tables.columns import Column, columns_of
+from fedvalue.tables.discretise import fit_summary
+from fedvalue.tables.parts import BATCH_ROWS, Part, open_parts
+from fedvalue.tables.party_table import fit_label, label_summary
+from fedvalue.tables.sources import Source
+from fedvalue.tables.summary import Summary
+from fedvalue.valuation.cells import CellCounter, Packing
+from fedvalue.valuation.layout import Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Counts, Progress
+
+T = TypeVar("T")
+FIRST, SECOND = "looking at values", "counting"
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How the passes are made.
+
+    Args:
+        layout: Which column belongs to whom.
+        batch_rows: Rows in memory at a time, per worker.
+        executor: Where files are worked on; this process when None.
+        progress: Told how far the work has come.
+    """
+
+    layout: Layout
+    batch_rows: int = BATCH_ROWS
+    executor: Executor | None = None
+    progress: Progress | None = None
+
+    def open(
+        self,
+        sources: Source | Sequence[Source],
+        *,
+        text_columns: Collection[str] = (),
+        sure: bool = True,
+    ) -> list[Part]:
+        """All files of the sources, each of which has all columns (see `open_parts`)."""
+        several = [sources] if isinstance(sources, str | os.PathLike) else sources
+        if not several:
+            raise InputError("expected at least one source, got none")
+        wanted = self.layout.columns
+        return [
+            part
+            for source in several
+            for part in open_parts(source, wanted, text_columns=text_columns, sure=sure)
+        ]
+
+    def summarise(
+        self, parts: Sequence[Part], codings: tuple[ColumnCoding, ...] | None = None
+    ) -> list[Summary]:
+        """Pass 1: one summary per column; for rows that come after `codings` were fitted, if given.
+
+        Raises:
+            InputError: No rows, a missing label, or columns of two types.
+        """
+        found = self._map(_summarise, FIRST, parts, self.layout, codings)
+        summaries = next(found)
+        for others in found:
+            for mine, theirs in zip(summaries, others, strict=True):
+                mine.merge(theirs)
+        label = summaries[0]
+        if label.n_samples == 0:
+            raise InputError("expected at least one row, got none")
+        if label.n_missing:
+            raise InputError(
+                f"label {label.name!r}: expected a label for every sample, got {label.n_missing} missing"
+            )
+        return summaries
+
+    def fit(self, summaries: Sequence[Summary]) -> tuple[tuple[ColumnCoding, ...], tuple[str, ...]]:
+        """The codings of all columns, and what a person should know about them."""
+        label, *features = summaries
+        bins = self.layout.bins
+        label_coding, notes = fit_label(label, bins=bins)
+        codings = [fit_summary(summary, bins=bins) for summary in features]
+        missing = [
+            f"column {summary.name!r} has {summary.n_missing} missing values, a category of their own"
+            for summary in features
+            if summary.n_missing
+        ]
+        constant = [f"column {coding.name!r} is constant" for coding in codings if coding.n_codes == 1]
+        return (label_coding, *codings), (*notes, *missing, *constant)
+
+    def count(
+        self, parts: Sequence[Part], codings: tuple[ColumnCoding, ...]
+    ) -> tuple[tuple[Codes, ...], Counts]:
+        """Pass 2: the distinct rows of feature codes, in lexicographic order, and their counts."""
+        packing = packing_of(codings)
+        counter = CellCounter(len(packing.words))
+        for keys, counts in self._map(_count, SECOND, parts, codings, packing):
+            counter.add(keys, counts)
+        keys, counts = counter.cells()
+        return tuple(packing.unpack(keys)), counts
+
+    def _map(self, work: Callable[..., T], what: str, parts: Sequence[Part], *arguments: Any) -> Iterator[T]:
+        """The work's result for every file, in their order, wherever it is done."""
+        told = _Told(self.progress, what, len(parts))
+        if self.executor is None:
+            results: Iterator[T] = (work(part, self.batch_rows, told.rows, *arguments) for part in parts)
+        else:
+            futures = [self.executor.submit(work, part, self.batch_rows, None, *arguments) for part in parts]
+            results = (future.result() for future in futures)
+        for result in results:
+            told.file()
+            yield result
+
+
+class _Told:
+    """Tells how far a pass has come: by files, and by rows within one."""
+
+    def __init__(self, progress: Progress | None, what: str, n_files: int) -> None:
+        self._progress, self._what, self._n_files = progress, what, n_files
+        self._files_done = self._rows_done = 0
+
+    def rows(self, n: int) -> None:
+        self._rows_done += n
+        self._tell(f"{self._what}, {self._rows_done:,} rows")
+
+    def file(self) -> None:
+        self._files_done += 1
+        self._tell(self._what)
+
+    def _tell(self, note: str) -> None:
+        if self._progress is not None:
+            passes_done = (self._what == SECOND) + self._files_done / self._n_files
+            self._progress(passes_done / 2, 1.0, note)
+
+
+def packing_of(codings: Sequence[ColumnCoding]) -> Packing:
+    """How the codes of these columns are packed."""
+    return Packing(tuple(max(coding.n_codes, 1) for coding in codings))
+
+
+def _columns(part: Part, batch_rows: int, tell: Callable[[int], None] | None) -> Iterator[dict[str, Column]]:
+    for batch in part.batches(batch_rows):
+        yield columns_of(batch, name=part.path)
+        if tell is not None:
+            tell(batch.num_rows)
+
+
+def _summarise(
+    part: Part,
+    batch_rows: int,
+    tell: Callable[[int], None] | None,
+    layout: Layout,
+    codings: tuple[ColumnCoding, ...] | None,
+) -> list[Summary]:
+    """Pass 1 over one file."""
+    if codings is None:
+        label, *features = layout.columns
+        summaries = [label_summary(label, bins=layout.bins)]
+        summaries += [Summary(name, limit=layout.bins) for name in features]
+    else:
+        summaries = [coding.summary() for coding in codings]
+    for columns in _columns(part, batch_rows, tell):
+        for summary in summaries:
+            summary.add(columns[summary.name])
+    return summaries
+
+
+def _count(
+    part: Part,
+    batch_rows: int,
+    tell: Callable[[int], None] | None,
+    codings: tuple[ColumnCoding, ...],
+    packing: Packing,
+) -> tuple[NDArray[np.int64], Counts]:
+    """Pass 2 over one file."""
+    counter = CellCounter(len(packing.words))
+    for columns in _columns(part, batch_rows, tell):
+        counter.add(packing.pack([coding.codes(columns[coding.name]) for coding in codings]))
+    return counter.cells()
