@@ -25,7 +25,7 @@ install: $(READY)  ## Create .venv with everything that development needs
 
 .PHONY: run
 run: $(READY)  ## A whole federated valuation on this machine, every role its own process
-	$(BIN)/fedvalue demo --out out/demo
+	$(BIN)/fedvalue demo --output out/demo
 
 .PHONY: test
 test: $(READY)  ## The default test suite
