@@ -1,0 +1,91 @@
+"""Counting Parquet folders larger than memory: time per row, peak memory, and DuckDB beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import harness
+
+ROWS_PER_FILE = 1_000_000
+CHILD = """
+import json, resource, sys, time
+from fedvalue.valuation.streaming import count_files
+parties = {f"p{d}": [f"x{d}"] for d in range(5)} | {"shop": ["city"]}
+count_files(sys.argv[1], label="y", task=["t"], parties=parties)  # compiled code is loaded here
+start = time.perf_counter()
+counts = count_files(sys.argv[2], label="y", task=["t"], parties=parties)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"seconds": seconds, "peak": peak, "rows": counts.n_samples, "cells": counts.n_items}))
+"""
+
+
+def rows() -> Iterator[harness.Row]:
+    """10^6 and 10^7 rows of 8 columns, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        tiny, small, large = (Path(folder) / name for name in ("tiny", "small", "large"))
+        _write(tiny, 1, 10_000)
+        _write(small, 1, ROWS_PER_FILE)
+        _write(large, 10, ROWS_PER_FILE)
+        at_small, at_large = _measure(tiny, small), _measure(tiny, large)
+        note = (
+            f"{at_large['rows']:,} rows in {at_large['seconds']:.1f} s, {at_large['cells']:,} distinct; "
+            f"peak {at_large['peak']:.0f} MiB, at {at_small['rows']:,} rows {at_small['peak']:.0f} MiB"
+        )
+        per_row = at_large["seconds"] / at_large["rows"] / (at_small["seconds"] / at_small["rows"])
+        yield harness.at_most("stream 10^7 rows: time per row", "10^6 rows", per_row, 1.2, note)
+        yield harness.at_most(
+            "stream 10^7 rows: peak memory", "10^6 rows", at_large["peak"] / at_small["peak"], 1.2, note
+        )
+        duck = harness.seconds(lambda: _duckdb(large))
+        yield harness.Row(
+            "stream and count 10^7 rows",
+            "DuckDB: ranges, bins and GROUP BY of the same files",
+            duck / at_large["seconds"],
+            note=f"DuckDB {duck:.1f} s on all cores",
+        )
+
+
+def _write(folder: Path, n_files: int, n_rows: int) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    cities = np.array(["Bonn", "Ulm", "Mainz", None], dtype=object)
+    for k in range(n_files):
+        y = rng.integers(0, 2, n_rows)
+        columns = {f"x{d}": rng.normal(y * d / 4, 1.0) for d in range(5)}
+        city = pa.array(cities[rng.integers(0, 4, n_rows)])
+        table = pa.table({"y": y, "t": rng.normal(y, 1.0), **columns, "city": city})
+        pq.write_table(table, folder / f"{k:03}.parquet", row_group_size=200_000)
+
+
+def _measure(warm: Path, folder: Path) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(warm), str(folder)], check=True, capture_output=True, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _duckdb(folder: Path) -> int:
+    import duckdb
+
+    files = f"read_parquet('{folder}/*.parquet')"
+    names = ["t", *(f"x{d}" for d in range(5))]
+    ranges = ", ".join(f"min({name}) AS lo_{name}, max({name}) AS hi_{name}" for name in names)
+    bins = ", ".join(
+        f"least(4, floor(5 * ({name} - lo_{name}) / (hi_{name} - lo_{name})))::INT AS {name}"
+        for name in names
+    )
+    query = f"""SELECT count(*) FROM (SELECT y, city, {", ".join(names)}, count(*) FROM (
+        SELECT y, city, {bins} FROM {files}, (SELECT {ranges} FROM {files})) GROUP BY ALL)"""
+    ((cells,),) = duckdb.sql(query).fetchall()
+    return int(cells)
