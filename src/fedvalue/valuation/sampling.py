@@ -1,38 +1,55 @@
-"""Shapley-CMI by sampled permutations, with exact truncation."""
+"""Shapley-CMI by sampled permutations, with exact truncation.
+
+Each random order is walked forwards and backwards (an antithetic pair: a party that comes late in
+one comes early in the other), so the mean of a pair varies less than two independent orders do. The
+standard error comes from the variance of the pair means. Chunks of pairs have random streams of
+their own and are merged in order, so the result depends on the seed alone, not on where it ran.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
 
-from fedvalue.information.entropy import conditional_entropy
+from fedvalue import engines
+from fedvalue.errors import InputError
+from fedvalue.valuation import sampling_kernel as kernel
+from fedvalue.valuation import sampling_prefixes as prefixes
+from fedvalue.valuation.walk_table import BlockTable, block_table, split_entropy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Executor
 
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
 
+# Pairs in one chunk. The standard error is looked at after each chunk, so a stop rule overshoots by
+# at most one; and a chunk takes milliseconds, far more than handing it out.
+CHUNK_PAIRS = 512
+# A variance from fewer pairs than this is not trusted to stop.
+TRUSTED_PAIRS = 512
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationSums:
-    """Running mean and sum of squared deviations of antithetic pair means; merges with `+`."""
+    """Running mean and sum of squared deviations of pair means, per party, in nats.
+
+    Partial results merge with `+`, in any grouping (up to rounding).
+    """
 
     n_pairs: int
     mean: Floats
     m2: Floats
 
-    @classmethod
-    def of(cls, samples: Floats) -> PermutationSums:
-        """Sums of pair means, shape (n_pairs, n_parties)."""
-        mean = samples.mean(axis=0)
-        return cls(len(samples), mean, ((samples - mean) ** 2).sum(axis=0))
-
     def __add__(self, other: PermutationSums) -> PermutationSums:
-        """Both samples together (Chan's update)."""
+        """Both samples together (Chan, Golub and LeVeque's update)."""
         n = self.n_pairs + other.n_pairs
+        if n == 0:
+            return self
         delta = other.mean - self.mean
         return PermutationSums(
             n,
@@ -50,7 +67,15 @@ class PermutationSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationValues:
-    """Sampled values with their standard errors, in nats."""
+    """Sampled values, in nats.
+
+    Args:
+        values: Shapley-CMI of each party; they add up to `total` up to rounding.
+        se: Their standard errors from the sampling.
+        n_permutations: Orders walked.
+        total: val(all), exact.
+        label_entropy: H(Y | X_t), exact.
+    """
 
     values: Floats
     se: Floats
@@ -68,35 +93,64 @@ def sampled_values(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> PermutationValues:
-    """Shapley-CMI of every data party from random orders of the parties."""
-    del executor, precision
-    rng = np.random.default_rng(seed)
-    p = counts.n_parties
-    columns = list(counts.parties.T)
-    known: dict[frozenset[int], float] = {}
+    """Shapley-CMI of every data party from random orders of the parties.
 
-    def h(coalition: list[int]) -> float:
-        key = frozenset(coalition)
-        if key not in known:
-            known[key] = conditional_entropy(
-                counts.label, [counts.task, *(columns[d] for d in coalition)], counts.count
-            )
-        return known[key]
+    Args:
+        counts: The joint table.
+        n_permutations: Orders to walk, rounded up to pairs; with `precision` the most to walk.
+        seed: Of the orders.
+        precision: Stop when the largest standard error is at most this fraction of the total.
+        executor: Where the work runs; threads of this machine when None.
+        progress: Told how many orders are done.
 
+    Raises:
+        InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
+    """
+    _check(n_permutations, seed, precision)
+    table = block_table(counts, merge_duplicates=False)
+    n = table.n_samples
+    whole, rest = split_entropy(table)
+    total = (whole - rest) / n
     n_pairs = (n_permutations + 1) // 2
-    samples = np.zeros((n_pairs, p))
-    for i in range(n_pairs):
-        order = rng.permutation(p)
-        for one in (order, order[::-1]):
-            before = h([])
-            for k, d in enumerate(one):
-                if before == 0:
-                    break
-                after = h(list(one[: k + 1]))
-                samples[i, d] += (before - after) / 2
-                before = after
-        if progress is not None:
-            progress(float(i + 1), float(n_pairs))
-    sums = PermutationSums.of(samples)
-    total = h([]) - h(list(range(p)))
-    return PermutationValues(sums.mean, sums.se, 2 * n_pairs, total, h([]))
+    depth = prefixes.choose_depth(table.n_items, table.n_columns, n_permutations)
+    sums = PermutationSums(0, np.zeros(table.n_columns), np.zeros(table.n_columns))
+    with engines.using(executor) as pool:
+        shared = engines.share(pool, table)
+        for part in engines.map_in_order(pool, walk_chunk, _chunks(shared, depth, n_pairs, seed)):
+            sums += part
+            if progress is not None:
+                progress(2.0 * sums.n_pairs, 2.0 * n_pairs, "permutations")
+            if precision is not None and sums.n_pairs >= TRUSTED_PAIRS and sums.se.max() <= precision * total:
+                break
+    return PermutationValues(sums.mean, sums.se, 2 * sums.n_pairs, total, whole / n)
+
+
+def _check(n_permutations: int, seed: int, precision: float | None) -> None:
+    if n_permutations < 2:
+        raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
+    if seed < 0:
+        raise InputError(f"seed must not be negative, got {seed}")
+    if precision is not None and not 0 < precision < 1:
+        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision}")
+
+
+def _chunks(
+    table: BlockTable, depth: int, n_pairs: int, seed: int
+) -> Iterator[tuple[BlockTable, int, str, int, int]]:
+    token = uuid4().hex
+    for k, first in enumerate(range(0, n_pairs, CHUNK_PAIRS)):
+        stream = int(np.random.SeedSequence([seed, k]).generate_state(1, np.uint64)[0])
+        yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), stream
+
+
+def walk_chunk(table: BlockTable, depth: int, token: str, n_pairs: int, stream: int) -> PermutationSums:
+    """Walk some pairs; one unit of work for a worker."""
+    start = prefixes.cached(table, depth, token)
+    item, block, scratch, sums = prefixes.scratch_arrays(table)
+    mean, m2 = kernel.walk_pairs(
+        table.cells, table.first_cell, table.label, table.weight, table.xi, start.whole, depth, start.binomial,
+        start.costs, start.cost_start, start.item, start.block, start.start, start.n_blocks,
+        n_pairs, np.uint64(stream), item, block, scratch, sums,
+    )  # fmt: skip
+    n = table.n_samples
+    return PermutationSums(n_pairs, mean / n, m2 / n**2)

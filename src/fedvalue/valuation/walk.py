@@ -99,7 +99,7 @@ def exact_values(
             n_nodes += result.n_blocks
             work += result.work
             spread(levels, result.parts)
-    values = (gains / table.multiplicity)[table.column_of] / table.n_samples
+    values = gains[table.column_of] / table.n_samples
     return ExactValues(values, float(values.sum()), entropy / table.n_samples, n_nodes, work)
 
 

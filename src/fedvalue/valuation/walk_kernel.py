@@ -158,7 +158,20 @@ def label_runs(label, weight, items, m, xi, label_field):
 
 @njit(cache=True, nogil=True)
 def count_cells(
-    listed, listed_start, label, weight, weighted, hashes, items, m, label_field, n_fields, bits, n_words, counted, whole
+    listed,
+    listed_start,
+    label,
+    weight,
+    weighted,
+    hashes,
+    items,
+    m,
+    label_field,
+    n_fields,
+    bits,
+    n_words,
+    counted,
+    whole,
 ):
     """Add every item to the cells it is listed in: its hash, and its weight in the field of its label.
 
@@ -404,7 +417,9 @@ def pass_on(
             masses[slot + np.uint64(1)] += part_share[k]
             continue
         column = part_column[k]
-        first, constant = _describe(cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs)
+        first, constant = _describe(
+            cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs
+        )
         if constant == n_columns:
             continue
         slots[slot] = h

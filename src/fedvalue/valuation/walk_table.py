@@ -114,7 +114,10 @@ def block_table(
     # Narrow and unsigned: half the memory traffic, and no test for negative indices in the kernel.
     narrow = np.uint16 if first_cell[-1] < 1 << 16 else np.uint32
     modal = np.array(
-        [lo + np.argmax(np.bincount(column)) for column, lo in zip(columns[:-1], first_cell[:-2], strict=True)],
+        [
+            lo + np.argmax(np.bincount(column))
+            for column, lo in zip(columns[:-1], first_cell[:-2], strict=True)
+        ],
         dtype=np.int64,
     )
     lane_bits = next(bits for bits in (8, 16, 32) if widths[:-1].max() <= 1 << bits)
@@ -140,6 +143,22 @@ def block_table(
         multiplicity=multiplicity,
         column_of=column_of,
     )
+
+
+def split_entropy(table: BlockTable) -> tuple[float, float]:
+    """n·H(Y | X_t) and n·H(Y | X_t, X_all)."""
+    task = np.unique(table.cells[:, -1], return_inverse=True)[1]
+    everything = np.unique(table.cells, axis=0, return_inverse=True)[1].ravel()
+    return _cost(table, task), _cost(table, everything)
+
+
+def _cost(table: BlockTable, block: NDArray[np.int64]) -> float:
+    """Σ c(B) over the blocks."""
+    n_labels = int(table.label.max()) + 1
+    joint = np.unique(block * n_labels + table.label, return_inverse=True)[1]
+    per_block = np.bincount(block, weights=table.weight)
+    per_label = np.bincount(joint, weights=table.weight)
+    return float((per_block * np.log(per_block)).sum() - (per_label * np.log(per_label)).sum())
 
 
 def _by_first_seen(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -186,7 +205,6 @@ def _bitsets(
         bits[r, members[start[cell] : start[cell + 1]]] = 1
     packed = np.packbits(bits, axis=1, bitorder="little")
     return row, np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
-
 
 
 def _lanes(columns: list[NDArray[np.int64]], bits: int) -> NDArray[np.uint64]:

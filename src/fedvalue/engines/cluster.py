@@ -1,0 +1,80 @@
+"""A Dask cluster as an executor: `with connect("tcp://host:8786") as executor: ...`.
+
+The scheduler is Dask's; nothing here schedules. Before any work starts, the scheduler must answer
+and every worker must have the same versions as this process: another fedvalue or NumPy could give
+other values, and that would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module, metadata
+from typing import Any
+
+from fedvalue.errors import EngineError
+
+
+@contextmanager
+def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
+    """An executor over a running Dask cluster.
+
+    Args:
+        address: Of the scheduler, such as "tcp://host:8786".
+        timeout: Seconds to wait for it.
+
+    Raises:
+        EngineError: The extra is not installed, the scheduler cannot be reached, it has no
+            workers, or a worker has other versions.
+    """
+    try:
+        distributed = import_module("distributed")
+    except ImportError as error:
+        raise EngineError(
+            "a cluster needs Dask, which is not installed: pip install 'fedvalue[cluster]'"
+        ) from error
+    try:
+        client = distributed.Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise EngineError(f"cannot reach a Dask scheduler at {address} within {timeout:g} s") from error
+    try:
+        check_workers(client, address)
+        with client.get_executor(pure=False) as executor:
+            yield executor
+    finally:
+        client.close()
+
+
+def check_workers(client: Any, address: str = "the scheduler") -> None:
+    """Refuse a cluster without workers, or with a worker of other versions.
+
+    Raises:
+        EngineError: With the worker, what it has and what is expected.
+    """
+    here = versions()
+    # Module-level function by reference: a worker without fedvalue cannot load it, and says so.
+    found = client.run(versions, on_error="return")
+    if not found:
+        raise EngineError(f"the cluster at {address} has no workers")
+    for worker, there in sorted(found.items()):
+        if not isinstance(there, dict):
+            raise EngineError(f"worker {worker} cannot run fedvalue: {there}")
+        for name, expected in here.items():
+            if there.get(name) != expected:
+                raise EngineError(
+                    f"worker {worker} has {name} {there.get(name)}, expected {expected} as here"
+                )
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result depends on."""
+    import fedvalue
+
+    return {
+        "fedvalue": fedvalue.__version__,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "numpy": metadata.version("numpy"),
+        "numba": metadata.version("numba"),
+    }

@@ -1,0 +1,157 @@
+"""Map tasks over an executor: in order, a few at a time, stopping promptly."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from fedvalue.engines.local import n_cores, thread_engine
+from fedvalue.errors import EngineError, FedValueError
+
+Result = TypeVar("Result")
+
+# A lost worker's tasks are tried again this often; a task that kills its workers is then reported.
+RENEWALS = 3
+
+
+@contextmanager
+def using(executor: Executor | None) -> Iterator[Executor]:
+    """The given executor, or threads of this machine for the time being.
+
+    A given executor stays open: it is its owner's to close.
+    """
+    if executor is not None:
+        yield executor
+        return
+    pool = thread_engine()
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def n_workers(executor: Executor | None) -> int:
+    """How many tasks the executor runs at a time, as far as it says."""
+    if executor is None:
+        return n_cores()
+    client = _client(executor)
+    if client is not None:
+        return max(1, sum(client.ncores().values()))
+    for name in ("max_workers", "_max_workers"):
+        if isinstance(number := getattr(executor, name, None), int):
+            return max(1, number)
+    return 1
+
+
+def share(executor: Executor, data: Any) -> Any:
+    """A handle on data that many tasks of this executor need, to be passed as a task's argument.
+
+    A cluster gets the data once per worker instead of once per task; elsewhere it is the data.
+    """
+    client = _client(executor)
+    if client is None:
+        return data
+    try:
+        return client.scatter(data, broadcast=True, hash=False)
+    except (OSError, TimeoutError) as error:
+        raise EngineError(f"cannot send data to the cluster's workers: {error}") from error
+
+
+def map_in_order(
+    executor: Executor,
+    work: Callable[..., Result],
+    tasks: Iterable[tuple[Any, ...]],
+    *,
+    done: Callable[[int], None] | None = None,
+) -> Iterator[Result]:
+    """Results of `work(*task)` for every task, in the order of the tasks.
+
+    At most a few tasks per worker are under way, so that tasks may be made lazily and a
+    result is not kept longer than needed. When the caller stops early, by an error, an
+    interrupt or a `break`, tasks that have not started are cancelled.
+
+    Args:
+        executor: Where the tasks run.
+        work: A module-level function, so that it can travel.
+        tasks: Argument tuples.
+        done: Told the number of finished tasks after each.
+
+    Raises:
+        EngineError: Workers were lost more often than can be repaired.
+    """
+    window = 2 * n_workers(executor) + 1
+    waiting: deque[tuple[tuple[Any, ...], Future[Result]]] = deque()
+    todo = iter(tasks)
+    renewals = finished = 0
+    try:
+        while True:
+            while len(waiting) < window and (task := next(todo, None)) is not None:
+                renewals = _submit(executor, work, waiting, task, renewals)
+            if not waiting:
+                return
+            try:
+                result = waiting[0][1].result()
+            except FedValueError:
+                raise
+            except BrokenExecutor as error:
+                renewals = _renew(executor, work, waiting, renewals, error)
+                continue
+            except Exception as error:
+                if _is_lost_worker(error):
+                    raise EngineError(f"workers were lost while they computed: {error}") from error
+                raise
+            waiting.popleft()
+            finished += 1
+            if done is not None:
+                done(finished)
+            yield result
+    finally:
+        for _, future in waiting:
+            future.cancel()
+
+
+def _submit(
+    executor: Executor,
+    work: Callable[..., Result],
+    waiting: deque[tuple[tuple[Any, ...], Future[Result]]],
+    task: tuple[Any, ...],
+    renewals: int,
+) -> int:
+    try:
+        waiting.append((task, executor.submit(work, *task)))
+    except BrokenExecutor as error:
+        renewals = _renew(executor, work, waiting, renewals, error)
+        waiting.append((task, executor.submit(work, *task)))
+    return renewals
+
+
+def _renew(
+    executor: Executor,
+    work: Callable[..., Result],
+    waiting: deque[tuple[tuple[Any, ...], Future[Result]]],
+    renewals: int,
+    error: BrokenExecutor,
+) -> int:
+    """Replace a broken pool and submit again what it had not finished."""
+    renew = getattr(executor, "renew", None)
+    if renew is None or renewals == RENEWALS:
+        raise EngineError(f"a worker process died after {renewals} repair(s): {error}") from error
+    renew()
+    for k, (task, future) in enumerate(waiting):
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            waiting[k] = (task, executor.submit(work, *task))
+    return renewals + 1
+
+
+def _client(executor: Executor) -> Any:
+    """The Dask client behind an executor, or None."""
+    return getattr(executor, "_client", None)
+
+
+def _is_lost_worker(error: Exception) -> bool:
+    # By name: this module does not load distributed. KilledWorker: a task's workers died again and
+    # again; CommClosedError: the scheduler itself is gone.
+    return type(error).__name__ in {"KilledWorker", "CommClosedError", "FutureCancelledError"}

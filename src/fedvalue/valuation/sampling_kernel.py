@@ -1,0 +1,242 @@
+"""Compiled permutation walks: refine the blocks party by party, until every block is pure.
+
+The state of a walk is the list of *live* items (those in impure blocks) and their block numbers.
+One step joins block and code into a new block number, counts labels per new block and drops the
+items of pure blocks: all later marginals of a pure block are exactly 0, so stopping when no item is
+live has no error.
+
+Short coalitions come up again and again, so the states of all coalitions of one depth D, and the
+costs of all up to D, are made once (`prefix_states`); a walk starts from there. A coalition is found
+by its rank among all of its size, Σ_i C(e_i, i) for its members e_1 < e_2 < … (the combinatorial
+number system).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from fedvalue.valuation.walk_kernel import xi_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def refine(cells, first_cell, label, weight, xi, column, item, block, live, n_blocks, scratch, sums):
+    """Refine the live blocks by one column, in place.
+
+    Items are sorted by label and stay so: each label is one run, and the label counts of a block
+    are complete when the run ends, whatever the number of labels.
+
+    Args:
+        cells, first_cell, label, weight, xi: The table, see `BlockTable`.
+        column: The party that joins.
+        item: Live items; block: their block numbers. Both are overwritten.
+        live: Number of live items.
+        n_blocks: Number of live blocks.
+        scratch: Integers, shape (5, size): block numbers by key, keys, new block numbers, running
+            counts, totals. The first two rows are zero between calls.
+        sums: Σ ξ(N_y) per block, and the number of labels.
+
+    Returns:
+        Number of live items and blocks, and Σ c over the live blocks.
+    """
+    ids, keys, new, run, total = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    spent, kinds = sums[0], sums[1]
+    first = np.int64(first_cell[column])
+    width = np.int64(first_cell[column + 1]) - first
+    direct = n_blocks * width <= len(ids)
+    mask = np.int64(len(ids) - 1)
+    n_new = 0
+    start = 0
+    for i in range(live):
+        key = np.int64(block[i]) * width + np.int64(cells[item[i], column]) - first
+        at = key
+        if not direct:
+            at = np.int64((np.uint64(key) * _GOLDEN >> np.uint64(24))) & mask
+            while keys[at] != 0 and keys[at] != key + 1:
+                at = (at + 1) & mask
+            keys[at] = key + 1
+        b = ids[at]
+        if b == 0:
+            n_new += 1
+            ids[at] = n_new
+            b = n_new
+            run[b - 1] = 0
+            total[b - 1] = 0
+            spent[b - 1] = 0.0
+            kinds[b - 1] = 0.0
+        b -= 1
+        new[i] = b
+        run[b] += weight[item[i]]
+        if i + 1 == live or label[item[i + 1]] != label[item[i]]:
+            for j in range(start, i + 1):
+                b = new[j]
+                if run[b] > 0:
+                    total[b] += run[b]
+                    spent[b] += xi_of(run[b], xi)
+                    kinds[b] += 1.0
+                    run[b] = 0
+            start = i + 1
+    if direct:
+        for at in range(n_blocks * width):
+            ids[at] = 0
+    else:
+        for at in range(len(ids)):
+            ids[at] = 0
+            keys[at] = 0
+    cost = 0.0
+    n_kept = 0
+    for b in range(n_new):
+        if kinds[b] > 1.0:
+            cost += xi_of(total[b], xi) - spent[b]
+            run[b] = n_kept
+            n_kept += 1
+        else:
+            run[b] = -1
+    kept = 0
+    for i in range(live):
+        b = run[new[i]]
+        if b >= 0:
+            item[kept] = item[i]
+            block[kept] = b
+            kept += 1
+    return kept, n_kept, cost
+
+
+@njit(cache=True, nogil=True)
+def extend_states(
+    cells, first_cell, label, weight, xi, n_parties, depth, members, binomial,
+    old_item, old_block, old_start, old_blocks, item, block, start, blocks, costs, scratch, sums,
+):  # fmt: skip
+    """States of all coalitions of `depth` members, each from the one without its last member.
+
+    Coalitions come in rank order (colexicographic). `item` and `block` must have room for as many
+    items as all old states together times the parties; returns the room used.
+    """
+    rank = 0
+    used = 0
+    while True:
+        # members[0..depth) is the current coalition, rising.
+        parent = 0
+        for i in range(depth - 1):
+            parent += binomial[members[i], i + 1]
+        live = old_start[parent + 1] - old_start[parent]
+        for i in range(live):
+            item[used + i] = old_item[old_start[parent] + i]
+            block[used + i] = old_block[old_start[parent] + i]
+        live, n_blocks, cost = refine(
+            cells, first_cell, label, weight, xi, members[depth - 1], item[used:], block[used:], live,
+            old_blocks[parent], scratch, sums,
+        )  # fmt: skip
+        used += live
+        start[rank + 1] = used
+        blocks[rank] = n_blocks
+        costs[rank] = cost
+        rank += 1
+        # Next coalition in colexicographic order.
+        i = 0
+        while i < depth - 1 and members[i] + 1 == members[i + 1]:
+            members[i] = i
+            i += 1
+        members[i] += 1
+        if members[depth - 1] == n_parties:
+            return used
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _random(state):
+    """SplitMix64 (Steele, Lea, Flood 2014): the same numbers on every platform."""
+    state[0] += _GOLDEN
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def shuffle(order, state):
+    """A uniformly random order in place (Fisher and Yates; bias below n / 2^32 per draw)."""
+    for k in range(len(order) - 1, 0, -1):
+        j = np.int64(((_random(state) >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
+        order[k], order[j] = order[j], order[k]
+
+
+@njit(cache=True, nogil=True)
+def walk_order(
+    cells, first_cell, label, weight, xi, order, backwards, whole, depth, binomial, costs, cost_start,
+    state_item, state_block, state_start, state_blocks, item, block, members, scratch, sums, marginals, scale,
+):  # fmt: skip
+    """Add `scale` times the marginals of one order to `marginals`; backwards when asked."""
+    p = len(order)
+    before = whole
+    for k in range(depth):
+        d = order[p - 1 - k] if backwards else order[k]
+        i = k
+        while i > 0 and members[i - 1] > d:
+            members[i] = members[i - 1]
+            i -= 1
+        members[i] = d
+        rank = 0
+        for i in range(k + 1):
+            rank += binomial[members[i], i + 1]
+        after = costs[cost_start[k + 1] + rank]
+        marginals[d] += scale * (before - after)
+        before = after
+    # The last rank is that of the whole prefix.
+    live = state_start[rank + 1] - state_start[rank]
+    n_blocks = state_blocks[rank]
+    for i in range(live):
+        item[i] = state_item[state_start[rank] + i]
+        block[i] = state_block[state_start[rank] + i]
+    k = depth
+    while live > 0 and k < p:
+        d = order[p - 1 - k] if backwards else order[k]
+        live, n_blocks, after = refine(
+            cells, first_cell, label, weight, xi, d, item, block, live, n_blocks, scratch, sums
+        )
+        marginals[d] += scale * (before - after)
+        before = after
+        k += 1
+
+
+@njit(cache=True, nogil=True)
+def walk_pairs(
+    cells, first_cell, label, weight, xi, whole, depth, binomial, costs, cost_start,
+    state_item, state_block, state_start, state_blocks, n_pairs, seed, item, block, scratch, sums,
+):  # fmt: skip
+    """Marginals of `n_pairs` random orders and their reverses.
+
+    Returns:
+        Mean and sum of squared deviations of the pair means, per party.
+    """
+    p = len(first_cell) - 2
+    order = np.arange(p)
+    members = np.zeros(depth + 1, dtype=np.int64)
+    state = np.array([seed], dtype=np.uint64)
+    pair = np.zeros(p)
+    origin = np.zeros(p)
+    s1 = np.zeros(p)
+    s2 = np.zeros(p)
+    for k in range(n_pairs):
+        shuffle(order, state)
+        for d in range(p):
+            pair[d] = 0.0
+        for backwards in (False, True):
+            walk_order(
+                cells, first_cell, label, weight, xi, order, backwards, whole, depth, binomial, costs, cost_start,
+                state_item, state_block, state_start, state_blocks, item, block, members, scratch, sums, pair, 0.5,
+            )  # fmt: skip
+        # Deviations from the first pair rather than from 0, so that the variance does not cancel.
+        if k == 0:
+            origin[:] = pair
+        for d in range(p):
+            x = pair[d] - origin[d]
+            s1[d] += x
+            s2[d] += x * x
+    return origin + s1 / n_pairs, np.maximum(s2 - s1 * s1 / n_pairs, 0.0)
