@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.valuation.guard import MEMORISED, NEAR_UNIQUE
+
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.result import Valuation
@@ -25,6 +27,7 @@ INTERACTIONS = "Shapley interactions"
 WORTH_SAYING = 0.5
 """A sentence is said about a pair from this part on."""
 
+_ROUNDING = 1e-9
 _NOTHING = 0.01  # part of the total below which a party tells nothing that could be replaced
 
 
@@ -33,10 +36,9 @@ class Redundancy:
     """The redundancy map.
 
     Args:
-        names: The parties, in the order of the rows and columns.
-        matrix: r(row by column), at most 1; NaN on the diagonal and for rows of parties that tell nothing.
-        basis: What it was computed from.
-        sentences: The strongest relations in words, the strongest first.
+        names: The parties, in the order of the rows and columns. matrix: r(row by column), at most 1;
+        NaN on the diagonal, for rows of parties that tell nothing and where nothing is said. basis:
+        What it was computed from. sentences: The strongest relations in words, the strongest first.
     """
 
     names: tuple[str, ...]
@@ -61,11 +63,15 @@ def redundancy(result: Valuation) -> Redundancy | None:
         alone = np.array([party.alone for party in result.parties])
         together = np.array(result.interactions)
         total, basis = result.total, INTERACTIONS
+        # Row numbers "replace" everybody in the plug-in game; say nothing about who memorises.
+        memorised = np.array([bool({MEMORISED, NEAR_UNIQUE} & set(party.flags)) for party in result.parties])
+        together = np.where(memorised[:, None] | memorised[None, :], np.nan, together)
     else:
         return None
     matrix = np.full((p, p), np.nan)
     tells = alone > _NOTHING * total
     matrix[tells] = np.minimum(-together[tells] / alone[tells, None], 1.0)
+    matrix[np.abs(matrix) < _ROUNDING] = 0.0
     np.fill_diagonal(matrix, np.nan)
     return Redundancy(names, matrix, basis, _sentences(names, matrix, together, total))
 

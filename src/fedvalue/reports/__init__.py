@@ -1,1 +1,1 @@
-"""A result -> a view -> HTML and plots."""
+"""Result -> view -> HTML and plots. Nothing is computed about data here; decisions are asked for."""

@@ -1,0 +1,87 @@
+"""The report as one self-contained HTML file, and the short form for notebooks.
+
+The page has no script, loads nothing and forbids loading by its own content security policy.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedvalue.errors import InputError
+from fedvalue.reports import curve
+from fedvalue.reports.view import view
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from fedvalue.valuation.result import Valuation
+
+
+def render(
+    result: Valuation, *, prices: Mapping[str, object] | None = None, budget: object | None = None
+) -> str:
+    """The report as HTML text."""
+    template = _templates().get_template("report.html")
+    return template.render(
+        v=view(result, prices=prices, budget=budget),
+        width=curve.WIDTH, height=curve.HEIGHT, left=curve.LEFT, right=curve.RIGHT, top=curve.TOP,
+        bottom=curve.BOTTOM,
+    )  # fmt: skip
+
+
+def write(
+    result: Valuation,
+    path: str | Path,
+    *,
+    prices: Mapping[str, object] | None = None,
+    budget: object | None = None,
+) -> Path:
+    """Write the report and return its path. The file appears whole or not at all.
+
+    Raises:
+        InputError: The file cannot be written, or a price is missing or wrong.
+    """
+    target = Path(path)
+    text = render(result, prices=prices, budget=budget)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            # mkstemp makes files for the owner only; a report is read by others, as the umask allows.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}") from error
+    return target
+
+
+def notebook(result: Valuation) -> str:
+    """The result as a small card for a notebook: the answer and the bars."""
+    return _templates().get_template("notebook.html").render(v=view(result))
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # Autoescape everything: names of parties come from strangers.
+    templates = Environment(
+        loader=PackageLoader("fedvalue.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["zip"] = zip
+    return templates
