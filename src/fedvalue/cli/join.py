@@ -38,6 +38,9 @@ def join(
         return
     typer.echo(f"run      {result['run_id']}")
     typer.echo(f"party    {result['party']}")
+    if "value" not in result:
+        typer.echo("The run has ended well. Under policy 'counts' the task party alone sees the result.")
+        return
     typer.echo(f"value    {result['value']:.6f} nats of {result['total']:.6f}")
     if "learnable" in result:
         typer.echo(f"learnable {result['learnable']:.6f} nats")

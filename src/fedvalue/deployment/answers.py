@@ -39,13 +39,13 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
 
 
 def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any]:
-    """A data party's result: its own numbers and the total."""
+    """A data party's result: its own numbers and the total (nothing under mirror with policy counts)."""
     if outcome.counts is not None:
         full = task_valuation(manifest, outcome)
         own = {key: value for key, value in asdict(full[name]).items() if key != "name"}
         public = {"total": full.total, "n_samples": full.n_samples, "method": full.method}
     else:
-        own, public = dict(outcome.shares[name]), dict(outcome.public)
+        own, public = dict(outcome.shares.get(name, {})), dict(outcome.public)
     return {
         "schema": SHARE_SCHEMA,
         "unit": "nats",

@@ -1,0 +1,333 @@
+"""Damaged, oversized, conflicting and endless input: items 17 to 20 and 36 of the test list."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import socket
+import threading
+import time
+
+import grpc
+import msgspec
+import pytest
+
+from fedvalue.crypto.identity import pem_of, tls_name
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.transport import network_wire as wire
+from tests.support.town import TASK, Town
+
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    found = Town(tmp_path_factory.mktemp("limits")).start()
+    for server in ("compute", "validate"):
+        found.client(TASK, server).submit(found.consortium.signed.to_json().encode())
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    found = Town(tmp_path).start()
+    found.client(TASK).submit(found.consortium.signed.to_json().encode())
+    yield found
+    found.stop()
+
+
+def chunk(town: Town, data: bytes, *, index: int = 0, total: int = 1, server: str = "compute") -> m.Envelope:
+    digest = m.bulk_digest(index, total, data)
+    return m.Envelope(
+        town.run_id, "telco", server, m.Chunk(index=index, total=total, digest=digest, data=data)
+    )
+
+
+def refused(call) -> FedValueError:
+    with pytest.raises(FedValueError) as caught:
+        call()
+    return caught.value
+
+
+def replaced(envelope: m.Envelope, **change: object) -> bytes:
+    return codec.encode(
+        msgspec.structs.replace(envelope, message=msgspec.structs.replace(envelope.message, **change))
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"data": b"x" * 799}, {"data": b"x" * 799 + b"y"}, {"index": 1}, {"total": 2}],
+    ids=["truncated", "bit-flipped", "misnumbered", "overlapping"],
+)
+def test_a_damaged_chunk_is_refused_and_the_right_one_succeeds(fresh, change):
+    """Item 17: E_DIGEST, state unchanged, resend succeeds."""
+    client = fresh.client("telco")
+    whole = chunk(fresh, b"x" * 800)
+    assert refused(lambda: client.post(fresh.run_id, 0, replaced(whole, **change))).code == "E_DIGEST"
+    assert client.status(fresh.run_id).next == 0
+    assert client.status(fresh.run_id).state == "open"
+    assert client.post(fresh.run_id, 0, codec.encode(whole)).next == 1
+
+
+def test_messages_out_of_order_are_refused_without_harm(town):
+    client = town.client("shop")
+    body = codec.encode(
+        m.Envelope(town.run_id, "shop", "compute", m.EphemeralKey("shop", bytes(32), bytes(64)))
+    )
+    assert refused(lambda: client.post(town.run_id, 5, body)).code == "E_ORDER"
+    assert client.status(town.run_id).next == 0
+
+
+def test_more_rows_than_the_manifest_allows_are_refused_at_the_declaration(town):
+    """Item 18: declared rows against the manifest."""
+    declaration = m.Declaration(rows=121, lanes=1, n_chunks=1, digest=bytes(32), radices=(2, 2, 3, 3))
+    body = codec.encode(m.Envelope(town.run_id, "telco", "compute", declaration))
+    assert refused(lambda: town.client("telco").post(town.run_id, 0, body)).code == "E_SIZE"
+
+
+def test_a_party_with_another_number_of_rows_is_refused_before_any_upload(tmp_path):
+    """Items 15 and 18: the run ends with E_POPULATION, at the party itself, before a byte leaves."""
+    town = Town(tmp_path).start()
+    try:
+        table = town.member("telco").folder / "table.csv"
+        table.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+        end = town.join("telco")["telco"]
+        assert end.code == "E_POPULATION"
+        assert refused(lambda: town.client("telco").status(town.run_id)).code == "E_RUN"
+    finally:
+        town.stop()
+
+
+def test_a_message_of_nine_mebibytes_is_refused_by_grpc(town):
+    """Item 18: RESOURCE_EXHAUSTED while reading; the server's memory does not grow with it."""
+    client = town.client("telco")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    big = b"z" * (9 << 20)
+    for _ in range(5):
+        error = refused(lambda: client._once("Post", big, 10.0))
+        assert isinstance(error, TransportError)
+        assert error.code == "E_SIZE"
+    assert client.health().name == "compute"
+    # Client and server share this process: a few copies of one message, not five times nine more.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 120 * 1024
+
+
+def _tls_socket(town: Town, tmp_path) -> socket.socket:
+    import ssl
+
+    identity = town.member("telco").identity
+    pem = tmp_path / "both.pem"
+    pem.write_bytes(identity.tls_key + identity.card.pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(pem)
+    context.set_alpn_protocols(["h2"])
+    host, _, port = town.consortium.signed.manifest.compute.endpoint.rpartition(":")
+    return context.wrap_socket(socket.create_connection((host, int(port)), 5))
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def _opened(town: Town, tmp_path) -> socket.socket:
+    """A hand-written gRPC call whose body has not begun."""
+
+    def literal(name: bytes, value: bytes) -> bytes:
+        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    headers = b"".join(
+        literal(*pair)
+        for pair in (
+            (b":method", b"POST"), (b":scheme", b"https"), (b":path", f"/{wire.SERVICE}/Post".encode()),
+            (b":authority", b"x"), (b"content-type", b"application/grpc"), (b"te", b"trailers"),
+        )
+    )  # fmt: skip
+    tls = _tls_socket(town, tmp_path)
+    tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, b"") + _frame(1, 4, 1, headers))
+    return tls
+
+
+def test_an_endless_message_is_cut_off(town, tmp_path):
+    """Item 18: a length of 4 GiB is announced and data keeps coming; it is refused at once."""
+    with _opened(town, tmp_path) as tls:
+        tls.settimeout(5)
+        tls.sendall(_frame(0, 0, 1, b"\x00" + (0xFFFFFFF0).to_bytes(4, "big") + b"z" * 1000))
+        answer = b""
+        try:
+            while len(answer) < 1 << 20:
+                tls.sendall(_frame(0, 0, 1, b"z" * 16000))
+                part = tls.recv(65536)
+                if not part:
+                    break
+                answer += part
+                if b"larger than max" in answer:
+                    break
+        except (OSError, TimeoutError):
+            pass
+    assert b"larger than max" in answer
+    assert town.client("telco").health().name == "compute"
+
+
+def test_slow_senders_do_not_keep_others_out(town, tmp_path):
+    """Item 18: slow-loris. Forty connections that drip bytes; an honest caller is answered."""
+    sockets = [_opened(town, tmp_path) for _ in range(40)]
+    try:
+        for tls in sockets:
+            tls.sendall(_frame(0, 0, 1, b"\x00\x00\x00\x10\x00z"))
+        for _ in range(5):  # each call has its own deadline and would raise
+            assert town.client("shop").status(town.run_id).state == "open"
+        for tls in sockets:
+            tls.sendall(_frame(0, 0, 1, b"z"))
+    finally:
+        for tls in sockets:
+            tls.close()
+
+
+def test_a_connection_that_never_begins_tls_does_no_harm(town):
+    host, _, port = town.consortium.signed.manifest.compute.endpoint.rpartition(":")
+    sockets = [socket.create_connection((host, int(port)), 5) for _ in range(20)]
+    try:
+        assert town.client("shop").health().name == "compute"
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def test_more_than_eight_calls_at_once_of_one_peer_are_refused(town):
+    """Protocol.md 4.4: the ninth long poll of one party in one run is sent away; others are served."""
+    client = town.client("telco")
+    ends: list[object] = []
+
+    def wait() -> None:
+        try:
+            ends.append(
+                client._once("Poll", wire.encode(wire.Poll(wire.VERSION, town.run_id, 0, 3000)), 10.0)
+            )
+        except Exception as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=wait) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.0)
+    assert town.client("shop").status(town.run_id).state == "open"
+    for thread in threads:
+        thread.join()
+    busy = [end for end in ends if isinstance(end, Exception)]
+    assert len(busy) == 4
+    assert {end.cause.code for end in busy} == {"E_BUSY"}
+
+
+def test_unknown_runs_and_other_servers_messages_are_refused(town):
+    """Item 19: E_RUN, nothing stored."""
+    client = town.client("telco")
+    body = codec.encode(chunk(town, b"x" * 80))
+    assert refused(lambda: client.post(bytes(32), 0, body)).code == "E_RUN"
+    for_other = codec.encode(chunk(town, b"x" * 80, server="validate"))
+    assert refused(lambda: client.post(town.run_id, 0, for_other)).code == "E_RUN"
+    envelope = chunk(town, b"x" * 80)
+    other_run = codec.encode(msgspec.structs.replace(envelope, run_id=bytes(32)))
+    assert refused(lambda: client.post(town.run_id, 0, other_run)).code == "E_RUN"
+    assert client.status(town.run_id).next == 0
+
+
+def test_an_expired_run_takes_nothing_more(tmp_path):
+    """Item 19: expired run. Item 30: an hour of skew is nothing, two days are."""
+    now = [time.time()]
+    town = Town(tmp_path).start(clock=lambda: now[0])
+    try:
+        client = town.client("telco")
+        client.submit(town.consortium.signed.to_json().encode())
+        body = codec.encode(chunk(town, b"x" * 80))
+        for skew in (3500, -3500):
+            now[0] = time.time() + skew
+            assert client.status(town.run_id).state == "open"
+        now[0] = time.time() + 2 * 86400
+        assert refused(lambda: client.post(town.run_id, 0, body)).code in ("E_RUN", "E_DEADLINE")
+        now[0] = time.time()
+    finally:
+        town.stop()
+
+
+def test_the_same_upload_twice_is_harmless_and_another_one_ends_the_run(fresh):
+    """Item 20: idempotent OK, then E_CONFLICT and the run is over for everybody."""
+    client = fresh.client("telco")
+    ready = shell.encode(
+        shell.make_ready(
+            fresh.member("telco").identity, fresh.run_id, rows=120, sizes=(3,), commitment=bytes(32)
+        )
+    )
+    other = shell.encode(
+        shell.make_ready(
+            fresh.member("telco").identity, fresh.run_id, rows=120, sizes=(4,), commitment=bytes(32)
+        )
+    )
+    assert client.post(fresh.run_id, 0, ready).next == 1
+    assert client.post(fresh.run_id, 0, ready).next == 1
+    assert refused(lambda: client.post(fresh.run_id, 0, other)).code == "E_CONFLICT"
+    standing = fresh.client("shop").status(fresh.run_id)
+    assert (standing.state, standing.code) == ("failed", "E_CONFLICT")
+    ends = fresh.join("shop", TASK)
+    assert {end.code for end in ends.values()} == {"E_CONFLICT"}
+
+
+def test_random_bytes_in_every_call_end_in_a_typed_error(town):
+    """Item 36: frames, envelopes and shell messages from outside; the server goes on."""
+    rng = random.Random(1)
+    client = town.client("telco")
+    valid = [
+        wire.encode(wire.Status(wire.VERSION, town.run_id)),
+        wire.encode(wire.Poll(wire.VERSION, town.run_id, 0, 0)),
+        wire.encode(wire.Submit(wire.VERSION, town.consortium.signed.to_json().encode())),
+        wire.encode(wire.Post(wire.VERSION, town.run_id, 0, codec.encode(chunk(town, b"x" * 80)))),
+    ]
+    for round_ in range(300):
+        data = bytearray(rng.choice(valid)) if round_ % 3 else bytearray(rng.randbytes(rng.randrange(80)))
+        for _ in range(rng.randrange(1, 4)):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        method = rng.choice(["Submit", "Post", "Poll", "Status", "Health"])
+        with contextlib.suppress(FedValueError):
+            client._once(method, bytes(data), 10.0)
+    # An error of our own inside would have been answered, and logged, as E_ENGINE.
+    assert {line["code"] for line in town.log("compute") if "code" in line}.isdisjoint({"E_ENGINE"})
+    assert client.health().name == "compute"
+
+
+def test_decoders_stand_a_hundred_thousand_inputs():
+    """Item 36: shell messages and frames; a typed error or a message, nothing else."""
+    rng = random.Random(2)
+    ready = shell.encode(shell.Ready("telco", 120, (3,), bytes(32), bytes(64)))
+    notice = shell.encode(shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)))
+    post = wire.encode(wire.Post(wire.VERSION, bytes(32), 0, b"body"))
+    cases = ((ready, shell.decode), (notice, shell.decode), (post, lambda data: wire.decode(data, wire.Post)))
+    for _ in range(34_000):
+        for valid, decode in cases:
+            data = bytearray(valid)
+            for _ in range(rng.randrange(1, 6)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            with contextlib.suppress(RemoteProtocolError):
+                decode(bytes(data[: rng.randrange(1, len(data) + 1)]))
+
+
+def test_an_unknown_method_is_not_implemented(town):
+    participant = town.consortium.signed.manifest.compute
+    identity = town.member("telco").identity
+    credentials = grpc.ssl_channel_credentials(
+        pem_of(participant.certificate), identity.tls_key, identity.card.pem
+    )
+    name = tls_name("demo", "compute", "compute")
+    options = [("grpc.ssl_target_name_override", name)]
+    with (
+        grpc.secure_channel(participant.endpoint, credentials, options=options) as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        channel.unary_unary(f"/{wire.SERVICE}/Shutdown")(b"", timeout=5)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,0 +1,176 @@
+"""Whole runs over mutual TLS on loopback, servers and parties in threads of the test."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedvalue.deployment.participate import Finished
+from tests.support.town import TASK, Town, values_of
+
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One honest mirror run that several tests look at."""
+    town = Town(tmp_path_factory.mktemp("mirror"), parties=("telco", "shop", "insurer", "utility")).start()
+    ends = town.join()
+    yield town, ends
+    town.stop()
+
+
+def test_every_party_ends_well_and_the_values_are_the_centralised_ones(finished):
+    """Item 1 over the network: the naive twin's values to 1e-9, and they add up."""
+    town, ends = finished
+    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    found = values_of(town.result())
+    assert found == pytest.approx(town.values, abs=1e-9)
+    assert sum(found.values()) == pytest.approx(town.result()["total"], abs=1e-9)
+
+
+def test_a_data_party_learns_its_own_value_and_the_total_only(finished):
+    town, ends = finished
+    share = ends["telco"].result
+    assert share["value"] == pytest.approx(town.values["telco"], abs=1e-9)
+    assert share["total"] == pytest.approx(sum(town.values.values()), abs=1e-9)
+    others = {values for name, values in town.values.items() if name != "telco"}
+    numbers = {value for value in share.values() if isinstance(value, float)}
+    assert not any(abs(number - other) < 1e-12 for number in numbers for other in others)
+    assert "parties" not in share
+    assert "label_entropy" not in share
+
+
+def test_the_same_command_again_gives_the_same_bytes(finished):
+    """Item 26: never two results."""
+    town, ends = finished
+    again = town.join()
+    assert {name: end.bytes for name, end in again.items()} == {name: end.bytes for name, end in ends.items()}
+
+
+def test_secrets_and_uploads_are_gone_after_the_run(finished):
+    """PURGED: no seed at the parties, no chunk at the servers."""
+    import sqlite3
+
+    town, _ = finished
+    for name in (TASK, *town.parties):
+        with sqlite3.connect(town.member(name).folder / "state" / "party.sqlite") as db:
+            assert db.execute("SELECT seed FROM runs").fetchall() == [(b"",)]
+            assert db.execute("SELECT count(*) FROM inbox").fetchone() == (0,)
+    for name in ("compute", "validate"):
+        state = town.member(name).folder / "state"
+        assert not list((state / "spool").rglob("*.msg"))
+        with sqlite3.connect(state / "server.sqlite") as db:
+            assert db.execute("SELECT count(*) FROM inbox WHERE length(body) > 0").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"protocol": "mirror", "policy": "counts"},
+        {"protocol": "paper", "q": 2, "n_r": 1},
+        {"protocol": "single", "research": True},
+    ],
+    ids=lambda terms: "-".join(str(one) for one in terms.values()),
+)
+def test_other_protocols_and_policies_give_the_same_values(tmp_path, terms):
+    """Item 1 over the network, for the paper's two protocols and for policy counts."""
+    accept = 'protocols = ["mirror", "paper", "single"]\npolicies = ["valuation", "counts"]\nresearch = true'
+    town = Town(tmp_path, accept=accept, **terms).start()
+    try:
+        ends = town.join()
+        assert all(isinstance(end, Finished) for end in ends.values()), ends
+        assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
+    finally:
+        town.stop()
+
+
+def test_a_run_of_sampled_values_states_its_parameters(tmp_path):
+    town = Town(tmp_path, method="sampled", n_permutations=50, seed=7).start()
+    try:
+        town.join()
+        result = town.result()
+    finally:
+        town.stop()
+    assert (result["method"], result["n_permutations"], result["seed"]) == ("sampled", 50, 7)
+    assert result["total"] == pytest.approx(sum(town.values.values()), abs=1e-9)
+
+
+def test_certificate_and_logs_of_the_run_check_offline(finished):
+    from fedvalue.crypto.audit import Receipt, check_receipts, read_log
+    from fedvalue.deployment.certificate import check_certificate, read_certificate
+
+    town, _ = finished
+    manifest, said = check_certificate(read_certificate(town.member(TASK).folder / "certificate.json"))
+    assert manifest.run_id == town.run_id
+    assert "server 'compute' computed and signed these values" in said
+    assert "server 'validate' computed and signed these values" in said
+    short = town.run_id.hex()[:12]
+    for party in (TASK, *town.parties):
+        folder = town.member(party).folder / "state"
+        own = read_log(
+            (folder / f"audit-{short}.jsonl").read_text().splitlines(),
+            town.member(party).identity.card.sign_key,
+        )
+        assert own[-1].event == "done"
+        receipts = [
+            Receipt.from_line(line) for line in (folder / f"receipts-{short}.jsonl").read_text().splitlines()
+        ]
+        for server in ("compute", "validate"):
+            key = town.member(server).identity.card.sign_key
+            entries = read_log(town.servers[server][0].audit(town.run_id), key)
+            assert check_receipts(entries, receipts, key) > 0
+
+
+def _tampered(data, path, change):
+    data = json.loads(json.dumps(data))
+    where = data
+    for key in path[:-1]:
+        where = where[key]
+    where[path[-1]] = change(where[path[-1]])
+    return data
+
+
+def _flip(text):
+    return text[:-1] + ("0" if text[-1] != "0" else "1")
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        (("result", "parties", 0, "value"), lambda value: value + 1e-6),
+        (("result", "total"), lambda value: value * 2),
+        (("result", "run_id"), _flip),
+        (("manifest", "manifest", "purpose"), lambda text: text + "!"),
+        (("manifest", "signatures", "telco"), _flip),
+        (("servers", "compute", "signature"), _flip),
+        (("servers", "validate", "result", 0), _flip),
+        (("readies", 0, "commitment"), _flip),
+        (("signature",), _flip),
+        (("order",), lambda order: order[::-1]),
+    ],
+)
+def test_a_tampered_certificate_is_refused(finished, path, change):
+    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.errors import FedValueError
+
+    town, _ = finished
+    data = read_certificate(town.member(TASK).folder / "certificate.json")
+    with pytest.raises(FedValueError):
+        check_certificate(_tampered(data, path, change))
+
+
+def test_a_certificate_with_values_that_the_servers_did_not_sign_is_refused_even_when_signed_anew(finished):
+    """The task party itself cannot change a value: the servers' signed results contradict it."""
+    from fedvalue.deployment import certificate
+    from fedvalue.errors import VerificationError
+
+    town, _ = finished
+    data = certificate.read_certificate(town.member(TASK).folder / "certificate.json")
+    first, second = data["result"]["parties"][:2]
+    first["value"], second["value"] = first["value"] + 0.1, second["value"] - 0.1
+    content = {key: value for key, value in data.items() if key != "signature"}
+    data["signature"] = town.member(TASK).identity.sign("certificate", certificate._digest(content)).hex()
+    with pytest.raises(VerificationError, match="signed other values"):
+        certificate.check_certificate(data)

@@ -1,0 +1,169 @@
+"""A small consortium with real sockets: servers and parties in threads of the test, or as processes.
+
+The tables have one categorical feature per party and cell counts that are all different, so that
+a lost, repeated or swapped row shows in the values.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedvalue.deployment.config import read_party_config, read_server_config
+from fedvalue.deployment.local_consortium import LocalConsortium, Member, Source, build
+from fedvalue.deployment.logs import Log
+from fedvalue.deployment.participate import Finished, take_part
+from fedvalue.deployment.pins import Pins
+from fedvalue.deployment.server import RelayServer
+from fedvalue.deployment.server_roles import server_role
+from fedvalue.errors import FedValueError
+from fedvalue.transport.network_client import ServerClient
+from fedvalue.transport.network_server import NetworkServer
+from fedvalue.transport.retry import Backoff
+from tests.naive import shapley_cmi
+
+TASK = "bank"
+DATA = ("telco", "shop")
+
+
+def columns(n: int = 120, seed: int = 3, parties: Sequence[str] = DATA) -> dict[str, np.ndarray]:
+    """Codes of X_t, Y and every party; dependent, so that every value is well above 0."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, n)
+    found = {"task": rng.integers(0, 2, n), "label": label}
+    for k, party in enumerate(parties):
+        flip = rng.random(n) < 0.15 + 0.1 * k
+        found[party] = np.where(flip, rng.integers(0, 3, n), label + (found["task"] if k % 2 else 0))
+    return found
+
+
+def expected(codes: Mapping[str, np.ndarray], parties: Sequence[str] = DATA) -> dict[str, float]:
+    """The centralised values, by the naive twin."""
+    values = shapley_cmi(
+        [codes[party].tolist() for party in parties], codes["label"].tolist(), codes["task"].tolist()
+    )
+    return dict(zip(parties, values, strict=True))
+
+
+def write_tables(
+    root: Path, codes: Mapping[str, np.ndarray], parties: Sequence[str] = DATA
+) -> dict[str, Source]:
+    """One CSV per party, each in a row order of its own."""
+    n = len(codes["label"])
+    sources = {}
+    for k, party in enumerate((TASK, *parties)):
+        names = {"x": codes["task"], "y": codes["label"]} if party == TASK else {"x": codes[party]}
+        order = np.random.default_rng(100 + k).permutation(n)
+        folder = root / party
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "table.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["id", *names])
+            writer.writerows([f"P{i:05d}", *(f"v{column[i]}" for column in names.values())] for i in order)
+        sources[party] = Source("table.csv", "id", "y" if party == TASK else None)
+    return sources
+
+
+class Town:
+    """A consortium in a folder, with servers that can be started in this process."""
+
+    def __init__(
+        self, root: Path, *, n: int = 120, parties: Sequence[str] = DATA, accept: str = "", **terms: Any
+    ) -> None:
+        self.parties = tuple(parties)
+        self.codes = columns(n, parties=parties)
+        sources = write_tables(root, self.codes, parties)
+        terms = {"purpose": "a test", "n_samples": n} | terms
+        self.consortium: LocalConsortium = build(root, TASK, sources, accept=accept, **terms)
+        self.root = root
+        self.servers: dict[str, tuple[RelayServer, NetworkServer]] = {}
+        self.logs: dict[str, StringIO] = {}
+
+    @property
+    def run_id(self) -> bytes:
+        return self.consortium.signed.run_id
+
+    @property
+    def values(self) -> dict[str, float]:
+        return expected(self.codes, self.parties)
+
+    def member(self, name: str) -> Member:
+        return self.consortium.members[name]
+
+    def start(self, *names: str, make_role: Any = server_role, **options: Any) -> Town:
+        for name in names or ("compute", "validate"):
+            config = read_server_config(self.member(name).folder / "server.toml")
+            identity = self.member(name).identity
+            pins = Pins(config.peers, identity.card)
+            stream = self.logs.setdefault(name, StringIO())
+            relay = RelayServer(
+                identity,
+                pins,
+                config.state,
+                terms=config.terms,
+                log=Log(name, stream),
+                make_role=make_role,
+                **options,
+            )
+            network = NetworkServer(
+                relay,
+                tls_key=identity.tls_key,
+                certificate=identity.card.pem,
+                roots=pins.roots,
+                listen=config.listen,
+            )
+            network.start()
+            self.servers[name] = (relay, network)
+        return self
+
+    def stop(self, *names: str) -> None:
+        for name in names or tuple(self.servers):
+            relay, network = self.servers.pop(name)
+            relay.drain()
+            network.stop(1.0)
+            relay.stop()
+
+    def log(self, server: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.logs[server].getvalue().splitlines()]
+
+    def client(self, name: str, server: str = "compute", **options: Any) -> ServerClient:
+        """`name`'s connection to a server, without patience."""
+        manifest = self.consortium.signed.manifest
+        options = {"patience": 0.0, "backoff": Backoff()} | options
+        return ServerClient(self.member(name).identity, manifest.participant(server), manifest, **options)
+
+    def join(self, *names: str, seconds: float = 60.0) -> dict[str, Finished | FedValueError]:
+        """Let parties take part, each in a thread, and return what each ended with."""
+        ends: dict[str, Finished | FedValueError] = {}
+
+        def take(name: str) -> None:
+            try:
+                config = read_party_config(self.member(name).folder / "party.toml")
+                ends[name] = take_part(config, self.member(name).role, lambda stage, words: None)
+            except FedValueError as error:
+                ends[name] = error
+
+        threads = [
+            threading.Thread(target=take, args=(name,), daemon=True)
+            for name in names or (TASK, *self.parties)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(seconds)
+            assert not thread.is_alive(), f"still running after {seconds} s; ended: {ends}"
+        return ends
+
+    def result(self) -> dict[str, Any]:
+        return json.loads((self.member(TASK).folder / "result.json").read_bytes())
+
+
+def values_of(result: Mapping[str, Any]) -> dict[str, float]:
+    return {party["name"]: party["value"] for party in result["parties"]}
