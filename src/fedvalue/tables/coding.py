@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "values", "bins"]
 
+# Up to so many edges, comparing with each of them is faster than a binary search per value.
+_FEW_EDGES = 16
+
 
 @dataclass(frozen=True)
 class ColumnCoding:
@@ -170,7 +173,7 @@ class ColumnCoding:
 
     def _bin_codes(self, column: Column) -> Codes:
         if isinstance(column, NumberColumn):
-            codes = np.searchsorted(np.array(self.edges), column.values, side="left").astype(np.int64)
+            codes = _count_below(np.array(self.edges), column.values)
         else:
             codes = np.zeros(len(column), dtype=np.int64)  # all missing: the type was not known
         if column.missing.any():
@@ -178,6 +181,16 @@ class ColumnCoding:
                 raise InputError(f"column {self.name!r}: expected no missing values, got some")
             codes[column.missing] = len(self.edges) + 1
         return codes
+
+
+def _count_below(edges: NDArray[np.float64], values: NDArray[Any]) -> Codes:
+    """How many edges are smaller than each value."""
+    if len(edges) > _FEW_EDGES:
+        return np.searchsorted(edges, values, side="left").astype(np.int64)
+    codes = np.zeros(len(values), dtype=np.int64)
+    for edge in edges:
+        codes += values > edge
+    return codes
 
 
 def _distinct(column: Column) -> tuple[NDArray[np.int64], list[str | int | float | None]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ T = TypeVar("T")
 BATCH_ROWS = 1 << 17
 """Rows per batch: a megabyte per column, so that a batch fits the cache of a core."""
 
+PIECE_ROWS = 1 << 20
+"""Rows of a piece: half a second of work, so that workers are kept busy and starting one costs little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -34,12 +38,32 @@ class Part:
         format: How to read it.
         schema: The wanted columns and their types, the same for all parts of a source.
         constants: Values of columns that the folder's name gives (`key=value`).
+        row_groups: Which row groups of a Parquet file, from and up to; all when None.
     """
 
     path: str = field(repr=False)
     format: Format
     schema: Any
     constants: tuple[tuple[str, str], ...] = ()
+    row_groups: tuple[int, int] | None = None
+
+    def pieces(self, piece_rows: int = PIECE_ROWS) -> list[Part]:
+        """This file in pieces of about `piece_rows` rows, where its format allows: Parquet."""
+        if self.format != "parquet":
+            return [self]
+        try:
+            footer = pq.read_metadata(self.path)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self, error) from error
+        cuts, rows = [0], 0
+        for k in range(footer.num_row_groups):
+            rows += footer.row_group(k).num_rows
+            if rows >= piece_rows:
+                cuts.append(k + 1)
+                rows = 0
+        if rows or len(cuts) == 1:
+            cuts.append(footer.num_row_groups)
+        return [replace(self, row_groups=cut) for cut in pairwise(cuts)]
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
         """Record batches of at most `batch_rows` rows with the columns of `schema`.
@@ -172,7 +196,8 @@ def _raw_batches(part: Part, batch_rows: int) -> Iterator[Any]:
         elif part.format == "parquet":
             with pq.ParquetFile(part.path, pre_buffer=False) as file:
                 inside = [name for name in part.schema.names if name in file.schema_arrow.names]
-                yield from file.iter_batches(batch_size=batch_rows, columns=inside)
+                groups = None if part.row_groups is None else list(range(*part.row_groups))
+                yield from file.iter_batches(batch_size=batch_rows, columns=inside, row_groups=groups)
         else:
             with pa.memory_map(part.path) as file:
                 yield from _arrow_batches(file)

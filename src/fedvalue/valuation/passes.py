@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +42,7 @@ class Passes:
     Args:
         layout: Which column belongs to whom.
         batch_rows: Rows in memory at a time, per worker.
-        executor: Where files are worked on; this process when None.
+        executor: Where files are worked on; threads of this process when None.
         progress: Told how far the work has come.
     """
 
@@ -116,36 +117,47 @@ class Passes:
         return tuple(packing.unpack(keys)), counts
 
     def _map(self, work: Callable[..., T], what: str, parts: Sequence[Part], *arguments: Any) -> Iterator[T]:
-        """The work's result for every file, in their order, wherever it is done."""
-        told = _Told(self.progress, what, len(parts))
-        if self.executor is None:
-            results: Iterator[T] = (work(part, self.batch_rows, told.rows, *arguments) for part in parts)
-        else:
-            futures = [self.executor.submit(work, part, self.batch_rows, None, *arguments) for part in parts]
-            results = (future.result() for future in futures)
-        for result in results:
-            told.file()
-            yield result
+        """The work's result for every piece of a file, in their order, wherever it is done."""
+        pieces = [piece for part in parts for piece in part.pieces()]
+        told = _Told(self.progress, what, len(pieces))
+        if len(pieces) == 1 and self.executor is None:
+            yield work(pieces[0], self.batch_rows, told.rows, *arguments)
+            told.piece()
+            return
+        with _executor(self.executor) as executor:
+            futures = [executor.submit(work, piece, self.batch_rows, None, *arguments) for piece in pieces]
+            try:
+                for future in futures:
+                    yield future.result()
+                    told.piece()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+
+def _executor(given: Executor | None) -> AbstractContextManager[Executor]:
+    """Where pieces are worked on: reading, sorting and counting leave Python, so threads suffice."""
+    return ThreadPoolExecutor(os.cpu_count()) if given is None else nullcontext(given)
 
 
 class _Told:
-    """Tells how far a pass has come: by files, and by rows within one."""
+    """Tells how far a pass has come: by pieces of files, and by rows within a single one."""
 
-    def __init__(self, progress: Progress | None, what: str, n_files: int) -> None:
-        self._progress, self._what, self._n_files = progress, what, n_files
-        self._files_done = self._rows_done = 0
+    def __init__(self, progress: Progress | None, what: str, n_pieces: int) -> None:
+        self._progress, self._what, self._n_pieces = progress, what, n_pieces
+        self._done = self._rows_done = 0
 
     def rows(self, n: int) -> None:
         self._rows_done += n
         self._tell(f"{self._what}, {self._rows_done:,} rows")
 
-    def file(self) -> None:
-        self._files_done += 1
+    def piece(self) -> None:
+        self._done += 1
         self._tell(self._what)
 
     def _tell(self, note: str) -> None:
         if self._progress is not None:
-            passes_done = (self._what == SECOND) + self._files_done / self._n_files
+            passes_done = (self._what == SECOND) + self._done / self._n_pieces
             self._progress(passes_done / 2, 1.0, note)
 
 

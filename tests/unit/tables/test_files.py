@@ -76,6 +76,21 @@ def test_a_part_can_be_read_in_another_process(tmp_path):
     assert batch.to_pydict() == TABLE.to_pydict()
 
 
+def test_pieces_of_a_parquet_file_are_the_file(tmp_path):
+    """Whole row groups of at least so many rows, each once and in order."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": range(1_000)}), path, row_group_size=70)
+    (part,) = open_parts(path)
+    pieces = part.pieces(200)
+    found = [[x for batch in piece.batches() for x in batch["x"].to_pylist()] for piece in pieces]
+    assert [len(xs) for xs in found] == [210, 210, 210, 210, 160]
+    assert list(itertools.chain.from_iterable(found)) == list(range(1_000))
+    assert len(part.pieces()) == 1
+    pq.write_table(pa.table({"x": pa.array([], pa.int64())}), path)
+    (part,) = open_parts(path)
+    assert [list(piece.batches()) for piece in part.pieces()] == [[]]
+
+
 def test_ids_lose_no_zeros_when_read_as_text(tmp_path):
     """Values that look like numbers are numbers, unless the column is named as text."""
     write_csv(tmp_path / "t.csv")
