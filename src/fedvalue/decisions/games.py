@@ -7,6 +7,7 @@ ignores in between that parties replace or complement each other. `Game.basis` s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,11 +17,14 @@ import numpy as np
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
+    from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats
     from fedvalue.valuation.result import PartyValue, Valuation
 
 BY = ("learnable", "shapley-cmi")
 """What a decision can go by: the learnable value (default) or the paper's value."""
+
+_Z = 1.959963984540054  # the normal distribution's 97.5% quantile
 
 COALITIONS = "coalitions"
 ADDITIVE = "sum of values"
@@ -70,15 +74,19 @@ def worth(party: PartyValue, by: str) -> float:
     return party.learnable
 
 
-def half_width(party: PartyValue, by: str) -> float | None:
+def half_width(party: PartyValue, by: str, n_samples: int) -> float | None:
     """Half of a party's 95% interval, or None when its data error is not known.
 
-    The spread of the learnable value over the draw of the samples is taken to be that of the value.
+    The learnable value has no memorised part, so its error is at most that of the value, and for a party that
+    teaches little it is that of a log-likelihood ratio near zero: 2n L is then about chi-square with 1
+    degree of freedom and noncentrality 2n L, whose standard deviation is sqrt(2 L / n + 1 / (2 n^2)) for L.
     """
     if party.se_data is None:
         return None
-    sampling = party.se_sampling if by == "shapley-cmi" else (party.se_learnable or 0.0)
-    return 1.959963984540054 * float(np.hypot(sampling, party.se_data))
+    if by == "shapley-cmi":
+        return _Z * math.hypot(party.se_sampling, party.se_data)
+    near_zero = math.sqrt(2 * max(party.learnable or 0.0, 0.0) / n_samples + 1 / (2 * n_samples**2))
+    return _Z * math.hypot(party.se_learnable or 0.0, min(party.se_data, near_zero))
 
 
 def game_of(result: Valuation, by: str = "learnable") -> Game:
@@ -122,3 +130,26 @@ def dense(game: Game) -> Floats:
 def members(mask: int, names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a coalition's parties."""
     return tuple(name for k, name in enumerate(names) if mask >> k & 1)
+
+
+def game_of_counts(counts: JointCounts, by: str = "learnable") -> Game:
+    """The game on a joint table, for any number of parties.
+
+    Up to 20 parties every coalition is valued; beyond, a coalition is valued when it is asked for.
+    """
+    from fedvalue.information.entropy import conditional_entropy
+    from fedvalue.valuation import learnable
+
+    check_by(by)
+    if counts.n_parties <= learnable.MAX_PARTIES_DENSE:
+        value, learned = learnable.coalition_games(counts)
+        return table_game(counts.names, learned if by == "learnable" else value)
+    if by == "learnable":
+        return Game(counts.names, learnable.learnable_game(counts), COALITIONS)
+
+    def h(mask: int) -> float:
+        columns = [counts.parties[:, k] for k in range(counts.n_parties) if mask >> k & 1]
+        return conditional_entropy(counts.label, [counts.task, *columns], counts.count)
+
+    nobody = h(0)
+    return Game(counts.names, lambda mask: nobody - h(mask), COALITIONS)

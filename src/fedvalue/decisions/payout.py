@@ -8,6 +8,8 @@ the only rounding is to whole cents, by largest remainder, so the amounts add up
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,6 +81,37 @@ class Payout:
     shares: tuple[Share, ...]
     stability: Stability | None
 
+    def to_csv(self) -> str:
+        """One line per party, for the books; a name that a spreadsheet would run as a formula is quoted."""
+        out = io.StringIO()
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow(["party", "amount", "percent", "value", "rank", "tied", "bound"])
+        for s in self.shares:
+            lines.writerow([
+                _harmless(s.name), s.amount, f"{s.percent:.4f}", repr(s.value), s.rank,
+                "yes" if s.tied else "no", s.bound,
+            ])  # fmt: skip
+        return out.getvalue()
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the shares should know, a sentence each."""
+        said = []
+        for rank in sorted({s.rank for s in self.shares if s.tied}):
+            tied = [s.name for s in self.shares if s.rank == rank]
+            said.append(f"Tied inside the error bars: {', '.join(tied)}.")
+        if self.stability is None:
+            said.append("Coalitions were not checked: their values are not in the result.")
+        elif self.stability.stable:
+            said.append("No coalition would do better alone.")
+        else:
+            s = self.stability
+            who = " and ".join(s.coalition)
+            said.append(
+                f"{who} would be worth {s.excess:,} more alone than paid here; "
+                f"no division of this pot gets that below {s.least:,} for every coalition."
+            )
+        return tuple(said)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
         out: dict[str, Any] = {
@@ -108,6 +141,11 @@ class Payout:
         return out
 
 
+def _harmless(name: str) -> str:
+    """The name, with a quote before what spreadsheets take for a formula."""
+    return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name
+
+
 def payout(
     result: Valuation,
     pot: object,
@@ -135,7 +173,7 @@ def payout(
     high = pot_cents if cap is None else money.cents(money.amount(cap, "the cap"), "the cap")
     ideal = divide(values, pot_cents, low, high)
     amounts = money.largest_remainder(ideal, pot_cents, [high] * len(values))
-    ranks = _ranks(values, [games.half_width(party, by) for party in result.parties])
+    ranks = _ranks(values, [games.half_width(party, by, result.n_samples) for party in result.parties])
     shares = tuple(
         Share(
             name=party.name,

@@ -163,7 +163,7 @@ def select(
     price = [money.amount(prices[name], f"the price of party {name!r}") for name in names]
     limit = money.amount(budget, "the budget")
     game = game or games.game_of(result, by)
-    noise = [games.half_width(party, by) for party in result.parties]
+    noise = [games.half_width(party, by, result.n_samples) for party in result.parties]
     order = _best_order(game, price, noise)
     if len(names) <= MAX_PARTIES_EXACT:
         mask, curve = _exact(game, price, limit)

@@ -1,0 +1,85 @@
+"""`fedvalue payout`: what to pay each party out of a pot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fedvalue.decisions.payout import Payout
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("payout")(payout)
+
+
+def payout(
+    result: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="RESULT")],
+    pot: Annotated[str, typer.Option(help="Amount to divide.", metavar="AMOUNT")],
+    by: Annotated[str, typer.Option(help="Go by the learnable value or by shapley-cmi.")] = "learnable",
+    floor: Annotated[str, typer.Option(help="Least amount of every party.", metavar="AMOUNT")] = "0",
+    cap: Annotated[str | None, typer.Option(help="Largest amount of any party.", metavar="AMOUNT")] = None,
+    csv_file: Annotated[
+        str | None,
+        typer.Option("--csv", help="Write the shares as CSV; - prints it alone.", metavar="FILE|-"),
+    ] = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the shares as JSON; - prints it alone.", metavar="FILE|-"),
+    ] = None,
+) -> None:
+    """Divide a pot by value, exact to the cent.
+
+    Parties that are tied inside the error bars have the same rank. Where the result holds the value of every
+    coalition, the payout is checked for coalitions that would do better alone.
+    """
+    import json
+
+    from fedvalue.cli.terminal import say, write_text
+    from fedvalue.decisions.payout import payout as divide
+    from fedvalue.errors import InputError
+    from fedvalue.valuation.result import Valuation
+
+    if csv_file == "-" and json_file == "-":
+        raise InputError("only one of --csv and --json can go to standard output")
+    found = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
+    as_json = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    texts = {"CSV": (csv_file, found.to_csv()), "JSON": (json_file, as_json)}
+    alone = [text for target, text in texts.values() if target == "-"]
+    if alone:
+        typer.echo(alone[0], nl=False)
+    else:
+        _show(found)
+    for kind, (target, text) in texts.items():
+        if target is not None and target != "-":
+            write_text(Path(target), text)
+            say(f"{kind} written to {target}")
+
+
+def _show(found: Payout) -> None:
+    import sys
+
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(file=sys.stdout, highlight=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table.add_column("rank", justify="right")
+    table.add_column("party", "total", overflow="fold")
+    table.add_column("value", justify="right")
+    table.add_column("amount", f"{found.pot:,}", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("")
+    for share in sorted(found.shares, key=lambda share: (share.rank, -share.value)):
+        table.add_row(
+            f"{share.rank}{'=' if share.tied else ''}", escape(share.name), f"{share.value:.4f}",
+            f"{share.amount:,}", f"{share.percent:.2f}%", share.bound,
+        )  # fmt: skip
+    console.print(table)
+    for line in found.remarks():
+        console.print(line, soft_wrap=True, markup=False)
