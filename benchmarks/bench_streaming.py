@@ -11,7 +11,7 @@ from pathlib import Path
 
 import harness
 
-ROWS_PER_FILE = 1_000_000
+N_FILES = 10  # the same for both sizes, so that as many workers hold a piece in memory
 CHILD = """
 import json, resource, sys, time
 from fedvalue.valuation.streaming import count_files
@@ -30,8 +30,8 @@ def rows() -> Iterator[harness.Row]:
     with tempfile.TemporaryDirectory() as folder:
         tiny, small, large = (Path(folder) / name for name in ("tiny", "small", "large"))
         _write(tiny, 1, 10_000)
-        _write(small, 1, ROWS_PER_FILE)
-        _write(large, 10, ROWS_PER_FILE)
+        _write(small, N_FILES, 100_000)
+        _write(large, N_FILES, 1_000_000)
         at_small, at_large = _measure(tiny, small), _measure(tiny, large)
         note = (
             f"{at_large['rows']:,} rows in {at_large['seconds']:.1f} s, {at_large['cells']:,} distinct; "
@@ -64,7 +64,7 @@ def _write(folder: Path, n_files: int, n_rows: int) -> None:
         columns = {f"x{d}": rng.normal(y * d / 4, 1.0) for d in range(5)}
         city = pa.array(cities[rng.integers(0, 4, n_rows)])
         table = pa.table({"y": y, "t": rng.normal(y, 1.0), **columns, "city": city})
-        pq.write_table(table, folder / f"{k:03}.parquet", row_group_size=200_000)
+        pq.write_table(table, folder / f"{k:03}.parquet", row_group_size=100_000)
 
 
 def _measure(warm: Path, folder: Path) -> dict[str, float]:
