@@ -3,8 +3,3 @@
 The cheating servers are subclasses of the real roles and live here alone; no configuration of a
 real run reaches them. What the published check misses is shown as openly as what it catches.
 """
-
-from fedvalue.valuation.drill.advise import Advice, advise
-from fedvalue.valuation.drill.runner import Row, run_drill
-
-__all__ = ["Advice", "Row", "advise", "run_drill"]

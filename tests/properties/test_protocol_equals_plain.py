@@ -1,0 +1,114 @@
+"""All three protocols give the values of the plain computation, on tables of any shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.federated import federated_value
+from tests import naive
+from tests.simulation.world import Codes, World
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """One to five data parties with one to four codes each, 1 to 40 samples, codes drawn freely."""
+    n = draw(st.integers(1, 40))
+
+    def column(name: str, size: int) -> Codes:
+        values = draw(st.lists(st.integers(0, size - 1), min_size=n, max_size=n))
+        return Codes(name, np.array(values, dtype=np.int64), size)
+
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    parties = tuple(column(f"party {k}", size) for k, size in enumerate(sizes))
+    task = column("task", draw(st.integers(1, 3))) if draw(st.booleans()) else None
+    label = column("label", draw(st.integers(1, 3)))
+    return World(label, task, parties, canonical_ids([f"id{k}" for k in range(n)]))
+
+
+def columns(world: World) -> dict:
+    return {"label": world.label, "parties": world.parties, "task": world.task}
+
+
+@settings(max_examples=60)
+@given(worlds(), st.sampled_from(["valuation", "counts"]))
+def test_mirror(world: World, policy: str) -> None:
+    plain = value_counts(world.counts(), method="exact", statistics=False)
+    found = federated_value(
+        **columns(world), protocol="mirror", policy=policy, method="exact", statistics=False, threads=1
+    )
+    assert found.values == pytest.approx(plain.values, abs=1e-9)
+    assert found.total == pytest.approx(plain.total, abs=1e-9)
+    assert found.n_samples == plain.n_samples
+
+
+@settings(max_examples=25)
+@given(
+    worlds(),
+    st.sampled_from(["single", "paper"]),
+    st.integers(1, 3),
+    st.sampled_from([0, 1, "40%", "random:3"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_single_and_paper(
+    world: World, protocol: str, q: int, n_r: int | str, harden: bool, pad: bool
+) -> None:
+    plain = value_counts(world.counts(), method="exact", statistics=False)
+    found = federated_value(
+        **columns(world), protocol=protocol, q=q, n_r=n_r, harden=harden, pad=pad,
+        method="exact", statistics=False, threads=1,
+    )  # fmt: skip
+    assert found.values == pytest.approx(plain.values, abs=1e-9)
+    assert found.protocol == protocol
+
+
+def test_against_the_naive_twin() -> None:
+    """An anchor outside the engine: brute force over all coalitions."""
+    world = World.drawn(11, n=120, sizes=(2, 3, 2))
+    expected = naive.shapley_cmi(
+        [p.codes.tolist() for p in world.parties], world.label.codes.tolist(), world.task.codes.tolist()
+    )
+    for protocol in ("mirror", "single", "paper"):
+        found = federated_value(**columns(world), protocol=protocol, statistics=False, threads=1)
+        assert list(found.values.values()) == pytest.approx(list(expected), abs=1e-9)
+
+
+def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> None:
+    """The servers' order of columns is secret; what they return is put back in place."""
+    world = World.drawn(12, n=200, sizes=(2, 3, 4, 2))
+    plain = value_counts(world.counts(), method="exact", statistics=True)
+    found = federated_value(**columns(world), protocol="mirror", method="exact", threads=1)
+    for a, b in zip(plain.parties, found.parties, strict=True):
+        assert b.name == a.name
+        assert b.flags == a.flags
+        for key in ("value", "share", "alone", "last", "n_codes", "se_data", "learnable"):
+            assert getattr(b, key) == pytest.approx(getattr(a, key), abs=1e-9)
+    assert np.array(found.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
+    assert found.label_entropy == pytest.approx(plain.label_entropy, abs=1e-9)
+
+
+def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
+    """`single`, `paper` and `mirror` with counts give the task party the table: same seed, same draw."""
+    world = World.drawn(13, n=200, sizes=(2, 3, 4, 2))
+    how = {"method": "sampled", "n_permutations": 200, "seed": 5, "statistics": False}
+    plain = value_counts(world.counts(), **how)
+    for protocol, policy in (("single", "valuation"), ("paper", "valuation"), ("mirror", "counts")):
+        found = federated_value(**columns(world), protocol=protocol, policy=policy, threads=1, **how)
+        assert found.values == pytest.approx(plain.values, abs=1e-9)
+
+
+def test_sampled_values_by_the_servers_agree_within_their_error() -> None:
+    """Under `valuation` the servers permute columns in an order that they do not know: another draw of
+    the same estimator, and both servers draw the same."""
+    world = World.drawn(14, n=200, sizes=(2, 3, 4, 2))
+    exact = value_counts(world.counts(), method="exact", statistics=False)
+    how = {"method": "sampled", "n_permutations": 400, "seed": 5, "statistics": False}
+    found = federated_value(**columns(world), protocol="mirror", threads=1, **how)
+    assert found.method == "sampled"
+    for party in found.parties:
+        assert abs(party.value - exact[party.name].value) <= 5 * party.se_sampling + 1e-12

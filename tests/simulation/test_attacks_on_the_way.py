@@ -1,0 +1,349 @@
+"""A malicious relay or network: nothing is released, and the code says what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+import pytest
+
+from fedvalue.crypto import keys
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.transitions import State
+from tests.simulation.world import RUN_ID, Postman, World, run
+
+WORLD = World.drawn(1)
+
+
+def meddled(change: Callable[[Envelope], Iterable[Envelope]], **options: object) -> tuple[Postman, object]:
+    cast = WORLD.cast(options.pop("protocol", "mirror"), **options)
+    return run(cast, meddler=change), cast
+
+
+def with_message(envelope: Envelope, message: m.AnyMessage) -> Envelope:
+    return msgspec.structs.replace(envelope, message=message)
+
+
+def uploads(postman: Postman) -> int:
+    return sum(b"\xa5Chunk" in data or b"TokenChunk" in data for data in postman.log)
+
+
+def test_relay_swaps_an_ephemeral_key() -> None:
+    """The man in the middle puts a key of his own, with his own signature: E_SIGNATURE, no upload."""
+    evil = bytes([9]) * 32
+    public = keys.agreement_public(evil)
+
+    def swap(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.KeyRoster):
+            forged = m.EphemeralKey("p0", public, keys.sign(evil, "ephemeral", RUN_ID, "p0", public))
+            keyring = tuple(forged if key.party == "p0" else key for key in message.keys)
+            return [with_message(envelope, m.KeyRoster(keyring))]
+        return [envelope]
+
+    postman, cast = meddled(swap)
+    assert "E_SIGNATURE" in postman.codes()
+    assert State.DONE not in {party.state for party in (cast.task, *cast.parties)}
+    assert uploads(postman) == 0
+
+
+def test_relay_swaps_two_parties_keys() -> None:
+    """Signatures name their party."""
+
+    def swap(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.KeyRoster):
+            a, b = message.keys[1], message.keys[2]
+            exchanged = (
+                message.keys[0],
+                m.EphemeralKey(a.party, b.public_key, b.signature),
+                m.EphemeralKey(b.party, a.public_key, a.signature),
+            )
+            return [with_message(envelope, m.KeyRoster(exchanged))]
+        return [envelope]
+
+    postman, _ = meddled(swap)
+    assert postman.codes() == {"E_SIGNATURE"}
+    assert uploads(postman) == 0
+
+
+def test_relay_replays_a_key_of_another_run() -> None:
+    """Signatures name their run."""
+    other = WORLD.cast(run_id=bytes(32))
+    old = {}
+    for role in other.everyone():
+        for envelope in role.start():
+            old[envelope.sender] = envelope.message
+
+    def replay(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.KeyRoster) and envelope.recipient != "p1":
+            replaced = tuple(old["p1"] if key.party == "p1" else key for key in message.keys)
+            return [with_message(envelope, m.KeyRoster(replaced))]
+        return [envelope]
+
+    postman, _ = meddled(replay)
+    assert "E_SIGNATURE" in postman.codes()
+    assert uploads(postman) == 0
+
+
+@pytest.mark.parametrize("keep", [slice(0, 2), slice(0, 0)])
+def test_relay_leaves_out_a_party(keep: slice) -> None:
+    def shorten(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.KeyRoster):
+            return [with_message(envelope, m.KeyRoster(message.keys[keep]))]
+        return [envelope]
+
+    postman, _ = meddled(shorten)
+    assert "E_DECLARED" in postman.codes()
+    assert uploads(postman) == 0
+
+
+def test_relay_damages_the_wrapped_key() -> None:
+    def damage(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.WrappedKey) and envelope.recipient == "p1":
+            return [with_message(envelope, m.WrappedKey(message.wrapped[:-1] + b"x"))]
+        return [envelope]
+
+    postman, _ = meddled(damage)
+    assert "E_SEAL" in postman.codes()
+    assert uploads(postman) == 0
+
+
+def test_relay_gives_one_party_anothers_wrapped_key() -> None:
+    wrapped = {}
+
+    def exchange(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.WrappedKeys):
+            wrapped.update(message.wrapped)
+        if isinstance(message, m.WrappedKey):
+            other = "p1" if envelope.recipient == "p0" else "p0"
+            return [with_message(envelope, m.WrappedKey(wrapped[other]))]
+        return [envelope]
+
+    postman, _ = meddled(exchange)
+    assert "E_SEAL" in postman.codes()
+
+
+def test_relay_forges_a_confirmation() -> None:
+    """The relay does not hold K_run: E_CONFIRM."""
+
+    def forge(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.ConfirmRoster):
+            first, *rest = message.confirms
+            fake = m.Confirm(first.party, first.population, bytes(32))
+            return [with_message(envelope, m.ConfirmRoster((fake, *rest)))]
+        return [envelope]
+
+    postman, _ = meddled(forge)
+    assert "E_CONFIRM" in postman.codes()
+    assert uploads(postman) == 0
+
+
+def test_parties_with_different_settings_do_not_confirm() -> None:
+    """A party that was told another q under the same run id: E_CONFIRM or a seal, before any upload."""
+    cast = WORLD.cast("paper", q=2, n_r=1)
+    other = WORLD.cast("paper", q=3, n_r=1)
+    roles = [*cast.servers, cast.task, cast.parties[0], other.parties[1]]
+    postman = Postman(roles)
+    postman.run()
+    assert postman.codes() & {"E_SEAL", "E_CONFIRM"}
+    assert uploads(postman) == 0
+
+
+def test_results_signed_by_a_stranger() -> None:
+    evil = bytes([9]) * 32
+
+    def resign(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.ResultSeal) and envelope.sender == "validate":
+            signature = keys.sign(evil, "result", message.run_id, "validate", message.digest)
+            return [with_message(envelope, m.ResultSeal(message.run_id, message.digest, signature))]
+        return [envelope]
+
+    for protocol in ("mirror", "paper"):
+        postman, cast = meddled(resign, protocol=protocol)
+        assert "E_SIGNATURE" in postman.codes()
+        assert cast.task.outcome is None
+
+
+def test_the_validation_servers_result_does_not_pass_for_the_computation_servers() -> None:
+    """Signatures name their server."""
+
+    def reflect(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.ResultChunk | m.ResultSeal):
+            if envelope.sender == "validate":
+                copy = Envelope(envelope.run_id, "compute", envelope.recipient, message)
+                return [envelope, copy]
+            return []
+        return [envelope]
+
+    postman, cast = meddled(reflect)
+    assert "E_SIGNATURE" in postman.codes()
+    assert cast.task.outcome is None
+
+
+def test_a_relay_that_forges_agreement_is_seen() -> None:
+    def forge(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.AgreeRoster):
+            first, *rest = message.agrees
+            other = {peer: bytes(32) for peer in first.digests}
+            return [with_message(envelope, m.AgreeRoster((m.Agree(first.party, other, first.mac), *rest)))]
+        return [envelope]
+
+    postman, cast = meddled(forge)
+    assert "E_CONFIRM" in postman.codes()
+    assert cast.task.outcome is None
+
+
+def test_a_server_that_shows_two_parties_different_results() -> None:
+    """Both results are well signed and agree with what the other server was made to say: only the
+    parties' comparison among themselves shows it (E_EQUIVOCATION)."""
+    worlds = [World.drawn(1), World.drawn(2)]
+    casts = [world.cast(policy="counts") for world in worlds]
+    seals: list[dict] = [{}, {}]
+    for cast, seen in zip(casts, seals, strict=True):
+
+        def keep(envelope: Envelope, seen: dict = seen) -> list[Envelope]:
+            if isinstance(envelope.message, m.ResultSeal):
+                seen[envelope.sender, envelope.recipient] = envelope.message
+            return [envelope]
+
+        run(cast, meddler=keep)
+
+    def mix(envelope: Envelope) -> list[Envelope]:
+        if isinstance(envelope.message, m.ResultSeal) and envelope.recipient == "p0":
+            return [with_message(envelope, seals[1][envelope.sender, "p0"])]
+        return [envelope]
+
+    cast = worlds[0].cast(policy="counts")
+    postman = run(cast, meddler=mix)
+    assert "E_EQUIVOCATION" in postman.codes()
+    assert cast.task.outcome is None
+
+
+def test_a_damaged_chunk_is_refused_and_may_be_sent_again() -> None:
+    """E_DIGEST leaves the run as it was; the same chunk intact is then taken."""
+    cast = WORLD.cast(policy="counts")
+    server = cast.servers[1]
+    seen = []
+
+    def damage(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.Chunk) and envelope.recipient == server.name and not seen:
+            seen.append(envelope)
+            bad = msgspec.structs.replace(message, data=bytes([message.data[0] ^ 1]) + message.data[1:])
+            return [with_message(envelope, bad), envelope]
+        return [envelope]
+
+    unchanged = []
+
+    class Patient(Postman):
+        """Takes a refusal for what it is, and goes on."""
+
+        def _deliver(self, envelope: Envelope) -> None:
+            role = self._by_name[envelope.recipient]
+            before = role.state
+            try:
+                self._post(role.receive(envelope))
+            except RemoteProtocolError as error:
+                self.errors[role.name] = error
+                unchanged.append(role.state is before)
+
+    postman = Patient(cast.everyone(), meddler=damage)
+    postman.run()
+    assert {name: error.code for name, error in postman.errors.items()} == {server.name: "E_DIGEST"}
+    assert unchanged == [True]
+    assert postman.states() == {State.DONE}
+
+
+def test_a_second_different_upload_aborts_the_run() -> None:
+    """Two-time pad: the same masks over two tables would show label differences. E_CONFLICT, final."""
+    cast = WORLD.cast(policy="counts")
+
+    def again(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.Chunk) and envelope.sender == "p0":
+            data = bytes([message.data[0] ^ 1]) + message.data[1:]
+            other = m.Chunk(
+                message.index, message.total, m.bulk_digest(message.index, message.total, data), data
+            )
+            return [envelope, envelope, with_message(envelope, other)]
+        return [envelope]
+
+    postman = run(cast, meddler=again)
+    assert "E_CONFLICT" in postman.codes()
+    assert cast.task.outcome is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        (m.EphemeralKey, {"signature": bytes(64)}),
+        (m.WrappedKeys, {"wrapped": {}}),
+        (m.Confirm, {"mac": bytes(32)}),
+        (m.Declaration, {"digest": bytes(32)}),
+        (m.ShareKeys, {"task": bytes(32)}),
+    ],
+)
+def test_a_second_different_message_of_any_kind_aborts_the_run(kind: type[m.Message], changed: dict) -> None:
+    def again(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, kind) and envelope.sender == "task party":
+            return [envelope, with_message(envelope, msgspec.structs.replace(message, **changed))]
+        return [envelope]
+
+    postman, cast = meddled(again)
+    assert "E_CONFLICT" in postman.codes()
+    assert cast.task.outcome is None
+
+
+def test_a_party_rebuilt_from_changed_data_has_other_keys() -> None:
+    """Same seed, same run, one code changed: another ephemeral key, so never the same masks twice."""
+    other = World.drawn(1)
+    other.parties[0].codes[0] ^= 1
+    first, again, changed = (w.cast().parties[0].start()[0].message for w in (WORLD, World.drawn(1), other))
+    assert first == again
+    assert first.public_key != changed.public_key
+
+
+def test_one_different_missing_or_extra_id_is_seen_before_any_upload() -> None:
+    """E_POPULATION. Ids in another order are the same population."""
+    n = len(WORLD.label.codes)
+    same = [f"person-{k}" for k in range(n)]
+    different = [*same[:-1], "somebody else"]
+    cast = WORLD.cast(ids={"task party": WORLD.ids, "p0": canonical_ids(different), "p1": WORLD.ids})
+    postman = run(cast)
+    assert "E_POPULATION" in postman.codes()
+    assert uploads(postman) == 0
+    assert cast.task.outcome is None
+
+
+def test_without_the_population_check_masks_do_not_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second line of defence: a row that is not the same person everywhere ends in E_RANGE."""
+    monkeypatch.setattr("fedvalue.protocol.party.multiset_hash", lambda key, hashes: bytes(16))
+    same = [f"person-{k}" for k in range(len(WORLD.label.codes))]
+    ids = {"task party": WORLD.ids, "p0": canonical_ids([*same[:-1], "somebody else"]), "p1": WORLD.ids}
+    postman = run(WORLD.cast(ids=ids))
+    assert "E_RANGE" in postman.codes()
+
+
+def test_an_aborted_run_tells_everybody() -> None:
+    def damage(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.WrappedKey) and envelope.recipient == "p1":
+            return [with_message(envelope, m.WrappedKey(b"nonsense"))]
+        return [envelope]
+
+    _, cast = meddled(damage)
+    assert {role.state for role in cast.everyone() if role.name != "validate"} == {State.FAILED}
+    assert all(role.failure.code == "E_SEAL" for role in cast.everyone() if role.name != "validate")

@@ -1,0 +1,80 @@
+"""Bad input of our own side: refused before a byte is sent; and numbers that a server must not trust."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.errors import InputError
+from fedvalue.protocol.transitions import State
+from tests.simulation.world import Codes, World, run
+
+WORLD = World.drawn(1)
+N = len(WORLD.label.codes)
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.full(N, 2),
+        np.full(N, -1),
+        np.full(N, 0.5),
+        np.full(N, np.nan),
+        np.zeros(N - 1, dtype=int),
+        np.zeros((N, 1), dtype=int),
+        np.array([None] * N),
+        np.zeros(N, dtype=bool),
+    ],
+)
+def test_codes_that_are_none_are_refused_locally(codes: np.ndarray) -> None:
+    bad = World(WORLD.label, WORLD.task, (Codes("p0", codes, 2), WORLD.parties[1]), WORLD.ids)
+    with pytest.raises(InputError):
+        bad.cast()
+
+
+def test_a_wrong_number_of_ids_is_refused_locally() -> None:
+    with pytest.raises(InputError, match=f"expected {N} sample ids, got 3"):
+        WORLD.cast(ids=canonical_ids(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("protocol", ["mirror", "single", "paper"])
+def test_duplicate_ids_end_the_run(protocol: str) -> None:
+    twice = canonical_ids([f"person-{min(k, N - 2)}" for k in range(N)])
+    cast = WORLD.cast(protocol, ids=twice)
+    postman = run(cast)
+    assert any(isinstance(error, InputError) for error in postman.errors.values())
+    assert cast.task.state is State.FAILED
+    assert cast.task.outcome is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"q": 0}, {"q": 256}, {"n_r": -1}, {"n_r": "100%"}, {"n_r": "many"}, {"n_r": "random:0"},
+        {"n_r": 1.0}, {"protocol": "none"}, {"policy": "all"}, {"run_id": b"short"},
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(options: dict) -> None:
+    with pytest.raises(InputError):
+        WORLD.cast(**{"protocol": "paper", **options})
+
+
+def test_names_must_differ_and_be_printable() -> None:
+    for names in (("a", "a"), ("a", ""), ("a", "b\0"), ("a", "b" * 201)):
+        parties = tuple(Codes(name, p.codes, p.n_codes) for name, p in zip(names, WORLD.parties, strict=True))
+        with pytest.raises(InputError):
+            World(WORLD.label, WORLD.task, parties, WORLD.ids).cast()
+
+
+def test_parties_may_have_the_names_of_roles() -> None:
+    names = ("compute", "task party")
+    parties = tuple(Codes(name, p.codes, p.n_codes) for name, p in zip(names, WORLD.parties, strict=True))
+    cast = World(WORLD.label, WORLD.task, parties, WORLD.ids).cast("paper", n_r=1)
+    assert run(cast).errors == {}
+
+
+def test_a_run_too_large_is_refused_before_it_starts() -> None:
+    with pytest.raises(InputError, match="above the limit") as refused:
+        WORLD.cast("paper", max_tokens=100)
+    assert refused.value.code == "E_BUDGET"

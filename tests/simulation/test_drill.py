@@ -1,0 +1,159 @@
+"""Cheating servers against every protocol: hardened and mirrored runs detect each of them every time."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from fedvalue.errors import InputError
+from fedvalue.protocol.queries import estimate
+from fedvalue.valuation.drill.advise import advise
+from fedvalue.valuation.drill.predict import miss_adding, miss_dropping
+from fedvalue.valuation.drill.runner import Row, Trial, run_drill
+from fedvalue.valuation.drill.scenarios import SCENARIOS
+from tests.simulation.world import World
+
+BEHAVIOURS = tuple(scenario.behaviour for scenario in SCENARIOS)
+COLLUSION = "both servers share one lie"
+EXPECTED_CODES = {
+    ("paper", "drop the only one"): {"E_MARGINAL"},
+    ("paper", "zero"): {"E_FLOOR"},
+    ("paper", "wrong count"): {"E_COUNT"},
+    ("paper", "inject random tokens"): {"E_GROUP"},
+    ("paper", "duplicate tokens"): {"E_GROUP"},
+    ("paper", "replay another query"): {"E_GROUP"},
+    ("paper", "replay another run"): {"E_GROUP"},
+    ("paper", "return one party's upload"): {"E_AUTH"},
+    ("paper", "ignore a party"): {"E_AUTH"},
+    ("paper", "marginal-preserving forgery"): {"E_AUTH"},
+    ("paper", "validation server lies"): {"E_COUNT"},
+    ("mirror", "drop one"): {"E_TOTAL"},
+    ("mirror", "replay another run"): {"E_REPLAY"},
+    ("mirror", "swap cells"): {"E_MIRROR"},
+    ("mirror", "merge cells"): {"E_MIRROR"},
+    ("mirror", "marginal-preserving forgery"): {"E_MIRROR"},
+    ("mirror", "validation server lies"): {"E_MIRROR"},
+}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return list(run_drill(trials=12, seed=1))
+
+
+def test_every_behaviour_meets_every_protocol(rows: list[Row]) -> None:
+    seen = {(row.protocol, row.hardened, row.behaviour) for row in rows}
+    wanted = {("paper", hardened, behaviour) for hardened in (False, True) for behaviour in BEHAVIOURS}
+    wanted |= {("mirror", True, behaviour) for behaviour in BEHAVIOURS if behaviour != "replay another query"}
+    assert seen == wanted
+
+
+def test_hardened_and_mirrored_runs_detect_every_single_server(rows: list[Row]) -> None:
+    for row in rows:
+        if row.hardened and row.behaviour != COLLUSION:
+            assert row.detected == row.trials, row
+            assert row.predicted == pytest.approx(1.0, abs=2**-40)
+
+
+def test_codes_say_which_check_saw_it(rows: list[Row]) -> None:
+    found = {(row.protocol, row.behaviour): set(row.codes) for row in rows if row.hardened}
+    for key, codes in EXPECTED_CODES.items():
+        assert found[key] == codes
+
+
+def test_two_servers_with_one_lie_are_never_detected(rows: list[Row]) -> None:
+    """The documented limit: integrity rests on two servers that do not collude."""
+    for row in rows:
+        if row.behaviour == COLLUSION:
+            assert (row.detected, row.predicted) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    ["drop the only one", "return one party's upload", "ignore a party", "marginal-preserving forgery"],
+)
+def test_the_published_check_is_fooled(rows: list[Row], behaviour: str) -> None:
+    """Attacks A1, A2 and A7 pass Steps 3 and 4 with probability 1, and a wrong value is accepted."""
+    row = next(r for r in rows if r.behaviour == behaviour and r.protocol == "paper" and not r.hardened)
+    assert (row.detected, row.predicted) == (0, 0.0)
+
+
+@pytest.mark.parametrize("behaviour", ["drop one", "drop many"])
+def test_the_published_check_keeps_its_predicted_rates(behaviour: str) -> None:
+    """Measured rates within 4 standard deviations of F1 (a wrong formula, 1 / C(M q, q), is off by more)."""
+    scenario = next(s for s in SCENARIOS if s.behaviour == behaviour)
+    trial, rng, trials = Trial(scenario, "paper", hardened=False, q=2, n_r=1), np.random.default_rng(2), 400
+    detected = sum(trial.run(rng) != "" for _ in range(trials))
+    row = Row("paper", False, behaviour, trials, detected, 1 - scenario.missed(2, 1))
+    assert not row.surprising, row
+    assert 0 < row.detected < row.trials
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("q", "n_r"), [(2, 1), (2, 3), (3, 1)])
+def test_the_published_check_keeps_its_predicted_rates_over_many_runs(q: int, n_r: int) -> None:
+    chosen = ("drop one", "drop many", "drop the only one", "return one party's upload", "ignore a party")
+    for row in run_drill(protocols=("paper",), trials=4000, q=q, n_r=n_r, seed=3, behaviours=chosen):
+        assert not row.surprising, row
+
+
+@pytest.mark.parametrize(("m", "s", "q"), [(2, 1, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (4, 1, 1)])
+def test_formula_f1_by_counting_all_cases(m: int, s: int, q: int) -> None:
+    """Of all choices of s·q of m·q tokens, count those that are whole samples."""
+    tokens = [(sample, copy) for sample in range(m) for copy in range(q)]
+    choices = list(combinations(tokens, s * q))
+    whole = sum(len({sample for sample, _ in choice}) == s for choice in choices)
+    assert miss_dropping(m, s, q, 0) == pytest.approx(whole / len(choices))
+    assert miss_adding(m, s, q) == pytest.approx(whole / len(choices))
+
+
+def test_published_values_of_f1() -> None:
+    """The table of the analysis: M = 2, 5, 10, 100 for q = 2, 3, 4."""
+    expected = {2: (0.333, 0.100, 0.029), 5: (0.111, 0.011, 0.001), 10: (0.053, 0.0025, 1.1e-4)}
+    for m, row in expected.items():
+        for q, value in zip((2, 3, 4), row, strict=True):
+            assert miss_dropping(m, 1, q, 0) == pytest.approx(value, rel=0.07)
+    assert miss_dropping(100, 1, 3, 0) == pytest.approx(2.2e-5, rel=0.03)
+    assert miss_dropping(3, 3, 2, 1) == 0.0  # below the floor of n_r
+    assert miss_adding(5, 5, 3) == 1.0  # a whole region
+
+
+def test_advice_says_what_the_published_check_never_sees() -> None:
+    choices = advise(cells=128, samples=10_000, parties=5)
+    published = [c for c in choices if c.protocol == "paper" and not c.hardened]
+    assert all(c.whole_upload == 0.0 for c in published)
+    assert all(c.detection == pytest.approx(1 - miss_dropping(c.n_r + 1, 1, c.q, c.n_r)) for c in published)
+    assert all(a.detection < b.detection for a, b in pairwise(published) if a.q == b.q)
+    hardened = next(c for c in choices if c.protocol == "paper" and c.hardened)
+    assert (hardened.q, hardened.n_r, hardened.whole_upload) == (1, 0, 1.0)
+    mirror = next(c for c in choices if c.protocol == "mirror")
+    assert mirror.n_bytes == 16 * 10_000 * 6
+
+
+def test_advice_agrees_with_the_estimate_of_a_real_run() -> None:
+    """Equal ranges: the token count is that of protocol.md 1.3."""
+    world = World.drawn(1, n=50, sizes=(2, 2, 2), n_task=1)
+    settings = world.cast("paper", q=3, n_r=5, harden=False).task.settings
+    choice = next(c for c in advise(cells=16, samples=50, parties=3) if (c.q, c.n_r) == (3, 5))
+    assert choice.n_bytes == 16 * estimate(settings).n_tokens
+
+
+@pytest.mark.parametrize("wrong", [{"protocols": ("single",)}, {"trials": 0}, {"q": 0}, {"n_r": -1}])
+def test_a_drill_that_cannot_be_is_refused(wrong: dict) -> None:
+    with pytest.raises(InputError):
+        list(run_drill(**wrong))
+
+
+def test_advice_that_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError):
+        advise(cells=1)
+
+
+def test_row_knows_what_is_surprising() -> None:
+    assert Row("paper", False, "x", 100, 60, 0.85).surprising
+    assert not Row("paper", False, "x", 100, 82, 0.85).surprising
+    assert Row("mirror", True, "x", 100, 99, 1.0).surprising
+    assert not Row("mirror", True, "x", 100, 100, 1.0 - 2.0**-64).surprising
+    assert not Row("paper", False, "x", int(np.int64(10)), 0, 0.0).surprising

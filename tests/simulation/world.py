@@ -1,0 +1,159 @@
+"""A small world for protocol tests: tables, casts with fixed keys, and a postman who can be trusted or not.
+
+The postman keeps the order of envelopes between two roles and nothing else: which pair is served
+next is drawn from a seed. He can lose nothing for ever (that is the transport's business), but he
+may deliver twice, and a test may let him open envelopes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedvalue.crypto.ids import PackedIds, canonical_ids
+from fedvalue.errors import FedValueError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.protocol import codec
+from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.role import Role
+from fedvalue.protocol.transitions import State
+from fedvalue.valuation.answers import make_valuer
+from fedvalue.valuation.federated import Cast, make_cast, make_settings
+
+Meddler = Callable[[Envelope], Iterable[Envelope]]
+SECRET = bytes(range(32))
+RUN_ID = bytes(range(100, 132))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """One party's codes."""
+
+    name: str
+    codes: np.ndarray
+    n_codes: int
+
+
+@dataclass(frozen=True)
+class World:
+    """Aligned columns of all parties."""
+
+    label: Codes
+    task: Codes | None
+    parties: tuple[Codes, ...]
+    ids: PackedIds
+
+    @classmethod
+    def drawn(
+        cls, seed: int = 0, n: int = 40, sizes: tuple[int, ...] = (2, 3), n_task: int = 2, n_label: int = 2
+    ) -> World:
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, n_label, n)
+        parties = tuple(
+            Codes(f"p{k}", (y * (k + 1) + rng.integers(0, m, n)) % m, m) for k, m in enumerate(sizes)
+        )
+        task = Codes("t", rng.integers(0, n_task, n), n_task) if n_task > 1 else None
+        ids = canonical_ids([f"person-{k}" for k in range(n)])
+        return cls(Codes("y", y, n_label), task, parties, ids)
+
+    def counts(self) -> JointCounts:
+        """The joint table as plain computation has it."""
+        return JointCounts.from_columns(
+            label=self.label.codes,
+            task=None if self.task is None else self.task.codes,
+            parties={party.name: party.codes for party in self.parties},
+            n_codes=[party.n_codes for party in self.parties],
+        )
+
+    def cast(
+        self,
+        protocol: str = "mirror",
+        *,
+        ids: Any = None,
+        run_id: bytes | None = RUN_ID,
+        secret: bytes | None = SECRET,
+        engine: dict[str, Any] | None = None,
+        servers: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Cast:
+        """All roles of a run over this world."""
+        columns = {"label": self.label, "parties": self.parties, "task": self.task}
+        settings = make_settings(**columns, protocol=protocol, run_id=run_id, **options)
+        return make_cast(
+            settings,
+            **columns,
+            ids=self.ids if ids is None else ids,
+            valuer=make_valuer(**(engine or {"method": "exact", "statistics": False})),
+            secret=secret,
+            **(servers or {}),
+        )
+
+
+@dataclass
+class Postman:
+    """Carries envelopes between roles, in an order drawn from `seed`."""
+
+    roles: Iterable[Role]
+    seed: int = 0
+    meddler: Meddler | None = None
+    twice: float = 0.0
+    log: list[bytes] = field(default_factory=list)
+    errors: dict[str, FedValueError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+        self._by_name = {role.name: role for role in self.roles}
+        self._channels: dict[tuple[str, str], deque[Envelope]] = {}
+
+    def run(self) -> None:
+        """Deliver until nothing is left. Failures are kept in `errors` and told to the peers."""
+        for role in self._by_name.values():
+            self._post(role.start())
+        while ready := sorted(key for key, channel in self._channels.items() if channel):
+            key = ready[self._rng.integers(len(ready))]
+            envelope = self._channels[key].popleft()
+            self._deliver(envelope)
+            if self._rng.random() < self.twice:
+                self._deliver(envelope)
+
+    def _post(self, envelopes: Iterable[Envelope]) -> None:
+        for envelope in envelopes:
+            for item in [envelope] if self.meddler is None else self.meddler(envelope):
+                self._channels.setdefault((item.sender, item.recipient), deque()).append(item)
+
+    def _deliver(self, envelope: Envelope) -> None:
+        role = self._by_name.get(envelope.recipient)
+        if role is None or role.state is State.FAILED:
+            return
+        data = codec.encode(envelope)
+        self.log.append(data)
+        try:
+            self._post(role.receive(codec.decode(data)))
+        except FedValueError as error:
+            self.errors.setdefault(role.name, error)
+            self._post(role.fail(error))
+
+    def states(self) -> set[State]:
+        """The states of all roles."""
+        return {role.state for role in self._by_name.values()}
+
+    def codes(self) -> set[str]:
+        """The codes of all failures."""
+        return {error.code for error in self.errors.values()}
+
+
+def run(cast: Cast, **options: Any) -> Postman:
+    """Drive a cast to its end."""
+    postman = Postman(cast.everyone(), **options)
+    postman.run()
+    return postman
+
+
+def cells(counts: JointCounts) -> dict[tuple[int, ...], int]:
+    """A joint table as a dictionary."""
+    rows = np.column_stack([counts.task, counts.label, counts.parties]).tolist()
+    return {tuple(row): int(n) for row, n in zip(rows, counts.count, strict=True)}

@@ -1,0 +1,167 @@
+"""The decoder of bytes from outside: an envelope or a RemoteProtocolError, whatever comes."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from fedvalue.errors import LocalProtocolError, RemoteProtocolError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.mirror_result import CountsResult, ValuesResult, decode_fields, decode_result
+from tests.simulation.world import World, run
+
+N_FUZZ = 100_000
+
+
+def one_of_each() -> dict[str, bytes]:
+    """One real envelope of every kind, from real runs."""
+    found: dict[str, bytes] = {}
+    world = World.drawn(1, n=12)
+    for protocol, options in (("mirror", {}), ("paper", {"n_r": 1})):
+        for data in run(world.cast(protocol, **options)).log:
+            kind = type(codec.decode(data).message).__name__
+            found[kind] = min(found.get(kind, data), data, key=len)
+    found["Abort"] = codec.encode(m.Envelope(bytes(32), "a", "b", m.Abort("E_RANGE")))
+    return found
+
+
+SAMPLES = one_of_each()
+
+
+def test_runs_use_every_message() -> None:
+    kinds = {kind.__name__ for kind in m.AnyMessage.__args__}
+    assert set(SAMPLES) == kinds
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_round_trip(kind: str) -> None:
+    envelope = codec.decode(SAMPLES[kind])
+    assert codec.encode(envelope) == SAMPLES[kind]
+    assert type(envelope.message).__name__ == kind
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_every_truncation_is_refused(kind: str) -> None:
+    data = SAMPLES[kind]
+    for end in range(0, len(data), max(1, len(data) // 200)):
+        with pytest.raises(RemoteProtocolError):
+            codec.decode(data[:end])
+    with pytest.raises(RemoteProtocolError):
+        codec.decode(data + b"\0")
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    """One to four changes: a byte, a piece cut out, put in, or doubled."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(out) + 1)
+        what = rng.randrange(4)
+        if what == 0 and at < len(out):
+            out[at] = rng.choice((0, 0x7F, 0x80, 0xC1, 0xC6, 0xDD, 0xDF, 0xFF, rng.randrange(256)))
+        elif what == 1:
+            del out[at : at + rng.randint(1, 8)]
+        elif what == 2:
+            out[at:at] = rng.randbytes(rng.randint(1, 8))
+        else:
+            out[at:at] = out[at : at + 16]
+    return bytes(out)
+
+
+def refusals(decode: Callable[[bytes], object], samples: list[bytes], seed: int, head: bytes) -> Counter[str]:
+    """Codes with which 100,000 inputs are refused: mutated real ones, and noise. No other error passes."""
+    rng = random.Random(seed)
+    codes: Counter[str] = Counter()
+    for k in range(N_FUZZ):
+        noise = k % 10 in (0, 5)
+        data = (head if k % 10 else b"") + rng.randbytes(rng.randrange(60)) if noise else b""
+        try:
+            decode(data if noise else mutated(rng, rng.choice(samples)))
+        except RemoteProtocolError as error:
+            codes[error.code] += 1
+    return codes
+
+
+def test_fuzzed_envelopes_are_envelopes_or_refused() -> None:
+    codes = refusals(codec.decode, list(SAMPLES.values()), 20, b"FV\x01")
+    assert set(codes) <= {"E_MALFORMED", "E_VERSION"}
+    assert codes.total() > N_FUZZ // 2
+
+
+def test_fuzzed_results_are_results_or_refused() -> None:
+    encode = msgspec.msgpack.encode
+    samples = [
+        encode(ValuesResult(5, {"total": 0.5, "method": "exact"}, bytes(40), (bytes(30), bytes(30)))),
+        encode(CountsResult(5, bytes(16), bytes(16))),
+    ]
+    codes = refusals(decode_result, samples, 21, b"\x84")
+    assert set(codes) == {"E_MALFORMED"}
+
+
+def test_fuzzed_shares_are_shares_or_refused() -> None:
+    fields = msgspec.msgpack.encode({"value": 0.25, "flags": [], "n_codes": 3, "se_data": None})
+    codes = refusals(decode_fields, [fields], 22, b"\x84")
+    assert set(codes) == {"E_MALFORMED"}
+
+
+def test_a_hostile_header_does_not_allocate() -> None:
+    """A header that promises 4 GB costs nothing."""
+    tracemalloc.start()
+    for head in (b"\xdd", b"\xdf", b"\xc6", b"\xdb"):
+        with pytest.raises(RemoteProtocolError):
+            codec.decode(b"FV\x01\x94" + head + b"\xff\xff\xff\xff" + bytes(100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"F",
+        b"FV\x01",
+        b"FV\x01\xdd\xff\xff\xff\xff",
+        b"FV\x01\xdf\xff\xff\xff\xff",
+        b"FV\x01\xc6\xff\xff\xff\xff",
+        b"FV\x01" + b"\x91" * 50_000,
+        b"FV\x01" + b"\x81\xa1a" * 50_000,
+        b"XX\x01\x90",
+    ],
+)
+def test_hostile_headers_are_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as refused:
+        codec.decode(data)
+    assert refused.value.code == "E_MALFORMED"
+
+
+def test_another_version_is_named() -> None:
+    with pytest.raises(RemoteProtocolError, match="version 2") as refused:
+        codec.decode(b"FV\x02" + SAMPLES["Abort"][3:])
+    assert refused.value.code == "E_VERSION"
+
+
+def test_what_is_too_long_is_refused_on_both_sides() -> None:
+    with pytest.raises(RemoteProtocolError) as refused:
+        codec.decode(bytes(codec.MAX_MESSAGE_BYTES + 1))
+    assert refused.value.code == "E_SIZE"
+    huge = m.Chunk(0, 1, bytes(32), bytes(codec.MAX_MESSAGE_BYTES))
+    with pytest.raises(LocalProtocolError):
+        codec.encode(m.Envelope(bytes(32), "a", "b", huge))
+
+
+def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
+    data = codec.encode(m.Envelope(bytes(32), "a", "b", m.Chunk(0, 1, bytes(32), bytes(4 * 2**20 + 1))))
+    with pytest.raises(RemoteProtocolError):
+        codec.decode(data)
+
+
+def test_largest_legal_messages_fit() -> None:
+    full = bytes(4 * 2**20)
+    largest = m.TokenChunk(0, 1, bytes(32), bytes(16), ("a", "b"), full, full)
+    assert codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", largest))).message == largest

@@ -1,0 +1,151 @@
+"""The small parts: layout, cells, queries, outcome, settings, chunk store."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
+from fedvalue.protocol import codec, queries
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.cells import DENSE_LIMIT, CellCounter, collapse
+from fedvalue.protocol.layout import LANE_LIMIT, Layout
+from fedvalue.protocol.mirror_result import CountsResult
+from fedvalue.protocol.outcome import same_numbers
+from fedvalue.protocol.settings import Adversarial, NoiseKind
+from tests.simulation.world import World, run
+
+
+@given(st.lists(st.integers(1, 2**24), min_size=3, max_size=40), st.randoms(use_true_random=False))
+def test_layout_writes_and_reads_every_digit(radices: list[int], random: object) -> None:
+    """Digits of all coordinates come back, and no lane is larger than its limit."""
+    layout = Layout.of(radices)
+    codes = [[random.randrange(r) for r in radices] for _ in range(5)]  # type: ignore[attr-defined]
+    words = np.zeros((5, layout.n_lanes), dtype=np.uint64)
+    for k in range(len(radices)):
+        for row in range(5):
+            words[row, layout.lane[k]] += np.uint64(layout.stride[k] * codes[row][k])
+    for k in range(len(radices)):
+        assert layout.digits(words, k).tolist() == [row[k] for row in codes]
+    assert (words < layout.limits()).all()
+    assert max(int(limit) for limit in layout.limits()) <= LANE_LIMIT
+    assert math.prod(int(limit) for limit in layout.limits()) == math.prod(radices)
+
+
+@pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, DENSE_LIMIT), (3, 2, 2**24, 2**24, 2**20)])
+def test_cells_equal_a_counter(radices: tuple[int, ...]) -> None:
+    """Dense, sparse and several lanes: the same as counting tuples, over many chunks."""
+    rng = np.random.default_rng(0)
+    layout = Layout.of(radices)
+    counter, expected = CellCounter(layout), Counter()
+    for _ in range(7):
+        words = np.column_stack([rng.integers(0, min(int(m), 40), 500) for m in layout.limits()])
+        counter.add(words.astype(np.uint64))
+        expected.update(map(tuple, words.tolist()))
+    cells, counts = counter.cells()
+    assert {tuple(row): n for row, n in zip(cells.tolist(), counts.tolist(), strict=True)} == expected
+    assert [tuple(row) for row in cells.tolist()] == sorted(expected)
+
+
+def test_a_word_outside_its_lane_is_refused() -> None:
+    counter = CellCounter(Layout.of((2, 2, 3)))
+    with pytest.raises(RemoteProtocolError) as refused:
+        counter.add(np.array([[3], [12]], dtype=np.uint64))
+    assert refused.value.code == "E_RANGE"
+
+
+def test_collapse_of_nothing() -> None:
+    words, counts = collapse(np.empty((0, 2), dtype=np.uint64), np.empty(0, dtype=np.int64))
+    assert len(words) == len(counts) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "counts", "n_samples", "code"),
+    [
+        ([0, 1], [2, 3], 5, ""),
+        ([0, 12], [2, 3], 5, "E_RANGE"),
+        ([0, 1], [2, 0], 2, "E_RANGE"),
+        ([0, 1], [-1, 6], 5, "E_RANGE"),
+        ([0, 1], [2, 2**62], 5, "E_RANGE"),
+        ([0, 1], [2, 2], 5, "E_TOTAL"),
+        ([0], [2, 3], 5, "E_DECLARED"),
+        ([], [], 0, "E_DECLARED"),
+    ],
+)
+def test_counts_from_a_server_are_checked(words: list, counts: list, n_samples: int, code: str) -> None:
+    result = CountsResult(n_samples, np.array(words, "<u8").tobytes(), np.array(counts, "<i8").tobytes())
+    layout = Layout.of((2, 2, 3))
+    if not code:
+        assert result.cells(layout)[1].tolist() == counts
+        return
+    with pytest.raises((RemoteProtocolError, VerificationError)) as refused:
+        result.cells(layout)
+    assert refused.value.code == code
+
+
+def test_estimate_is_what_a_run_sends() -> None:
+    """Tokens on the wire, counted in real runs."""
+    world = World.drawn(1, n=30, sizes=(2, 3))
+    for protocol, options in (
+        ("single", {}),
+        ("paper", {"q": 2, "n_r": 3}),
+        ("paper", {"q": 3, "n_r": "50%", "harden": False}),
+        ("paper", {"q": 2, "n_r": 1, "by_coalition": True}),
+    ):
+        cast = world.cast(protocol, **options)
+        cost = queries.estimate(cast.task.settings)
+        n_tokens = n_bytes = 0
+        asked = set()
+        for data in run(cast).log:
+            message = codec.decode(data).message
+            if isinstance(message, m.TokenChunk):
+                n_tokens += len(message.tokens) // 16
+                asked.add(message.query)
+            if isinstance(message, m.TokenChunk | m.IntersectionChunk):
+                n_bytes += len(message.tokens) + len(message.authenticators)
+        assert (cost.n_tokens, cost.n_queries, cost.n_bytes) == (n_tokens, len(asked), n_bytes)
+
+
+def test_estimate_of_the_analysis() -> None:
+    """protocol.md 1.3: a million samples, five binary data parties, m_t = 4, q = 3: 1.06e9 tokens, 17 GB
+    for the grand coalition (n_r = 0), 89 GB coalition by coalition."""
+    world = World.drawn(1, n=4, sizes=(2,) * 5)
+    base = world.cast("paper", q=3, n_r=0, harden=False, max_tokens=10**12).task.settings
+    grand = queries.estimate(msgspec.structs.replace(base, n_samples=10**6))
+    assert grand.n_tokens == pytest.approx(1.06e9, rel=0.01)
+    assert 16 * grand.n_tokens == pytest.approx(17e9, rel=0.01)
+    every = queries.estimate(msgspec.structs.replace(base, n_samples=10**6, by_coalition=True))
+    assert 16 * every.n_tokens == pytest.approx(89e9, rel=0.02)
+
+
+def test_n_r_as_users_write_it() -> None:
+    assert Adversarial.parse(5, 100) == Adversarial(NoiseKind.CONSTANT, 5)
+    assert Adversarial.parse("5", 100) == Adversarial(NoiseKind.CONSTANT, 5)
+    assert Adversarial.parse("90%", 10_000) == Adversarial(NoiseKind.TOTAL, 90_000)
+    assert Adversarial.parse(0.9, 10_000) == Adversarial(NoiseKind.TOTAL, 90_000)
+    assert Adversarial.parse("random:8", 100) == Adversarial(NoiseKind.RANDOM, 8)
+    assert Adversarial.parse(None, 100) == Adversarial(NoiseKind.CONSTANT, 1)
+    assert Adversarial.parse(Adversarial(), 100) == Adversarial()
+    for wrong in ("x", "random:", "-1", "1e3", 1.5):
+        with pytest.raises(InputError):
+            Adversarial.parse(wrong, 100)
+
+
+def test_numbers_of_two_servers_are_compared_to_1e_9() -> None:
+    assert same_numbers({"a": [1.0, {"b": None}]}, {"a": [1.0 + 5e-10, {"b": None}]})
+    assert not same_numbers({"a": 1.0}, {"a": 1.0 + 2e-9})
+    assert not same_numbers({"a": 1}, {"a": 2})
+    assert not same_numbers({"a": 1.0}, {"b": 1.0})
+    assert not same_numbers([1.0], [1.0, 2.0])
+    assert not same_numbers(float("nan"), float("nan"))
+    assert not same_numbers(float("inf"), float("inf"))
+    assert not same_numbers(True, 1)
+    assert not same_numbers("a", "b")
+    assert same_numbers("a", "a")
+    assert not same_numbers("1", 1)
