@@ -8,7 +8,16 @@ are other executors; results do not depend on the choice.
 
 from __future__ import annotations
 
-from fedvalue.engines.local import ProcessEngine, n_cores, thread_engine
+from fedvalue.engines.local import ProcessEngine, n_cores, physical_memory, thread_engine
 from fedvalue.engines.ordered import map_in_order, n_workers, share, using
 
-__all__ = ["ProcessEngine", "map_in_order", "n_cores", "n_workers", "share", "thread_engine", "using"]
+__all__ = [
+    "ProcessEngine",
+    "map_in_order",
+    "n_cores",
+    "n_workers",
+    "physical_memory",
+    "share",
+    "thread_engine",
+    "using",
+]

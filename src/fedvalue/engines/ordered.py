@@ -39,7 +39,7 @@ def n_workers(executor: Executor | None) -> int:
         return n_cores()
     client = _client(executor)
     if client is not None:
-        return max(1, sum(client.ncores().values()))
+        return max(1, int(sum(client.ncores().values())))
     for name in ("max_workers", "_max_workers"):
         if isinstance(number := getattr(executor, name, None), int):
             return max(1, number)

@@ -18,7 +18,8 @@ from fedvalue import engines
 from fedvalue.errors import InputError
 from fedvalue.valuation import sampling_kernel as kernel
 from fedvalue.valuation import sampling_prefixes as prefixes
-from fedvalue.valuation.walk_table import BlockTable, block_table, split_entropy
+from fedvalue.valuation.sampling_table import SamplingTable, sampling_table
+from fedvalue.valuation.walk_table import block_table, split_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,13 +108,14 @@ def sampled_values(
         InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
     """
     _check(n_permutations, seed, precision)
-    table = block_table(counts, merge_duplicates=False)
+    layout = block_table(counts, merge_duplicates=False)
+    table = sampling_table(layout)
     n = table.n_samples
-    whole, rest = split_entropy(table)
+    whole, rest = split_entropy(layout)
     total = (whole - rest) / n
     n_pairs = (n_permutations + 1) // 2
-    depth = prefixes.choose_depth(table.n_items, table.n_columns, n_permutations)
-    sums = PermutationSums(0, np.zeros(table.n_columns), np.zeros(table.n_columns))
+    depth = prefixes.choose_depth(table.n_items, table.n_parties, n_permutations)
+    sums = PermutationSums(0, np.zeros(table.n_parties), np.zeros(table.n_parties))
     with engines.using(executor) as pool:
         shared = engines.share(pool, table)
         for part in engines.map_in_order(pool, walk_chunk, _chunks(shared, depth, n_pairs, seed)):
@@ -135,22 +137,22 @@ def _check(n_permutations: int, seed: int, precision: float | None) -> None:
 
 
 def _chunks(
-    table: BlockTable, depth: int, n_pairs: int, seed: int
-) -> Iterator[tuple[BlockTable, int, str, int, int]]:
+    table: SamplingTable, depth: int, n_pairs: int, seed: int
+) -> Iterator[tuple[SamplingTable, int, str, int, int]]:
     token = uuid4().hex
     for k, first in enumerate(range(0, n_pairs, CHUNK_PAIRS)):
         stream = int(np.random.SeedSequence([seed, k]).generate_state(1, np.uint64)[0])
         yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), stream
 
 
-def walk_chunk(table: BlockTable, depth: int, token: str, n_pairs: int, stream: int) -> PermutationSums:
+def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, stream: int) -> PermutationSums:
     """Walk some pairs; one unit of work for a worker."""
     start = prefixes.cached(table, depth, token)
-    item, block, scratch, sums = prefixes.scratch_arrays(table)
+    scratch = prefixes.scratch_arrays(table)
     mean, m2 = kernel.walk_pairs(
-        table.cells, table.first_cell, table.label, table.weight, table.xi, start.whole, depth, start.binomial,
+        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, start.whole, depth, start.binomial,
         start.costs, start.cost_start, start.item, start.block, start.start, start.n_blocks,
-        n_pairs, np.uint64(stream), item, block, scratch, sums,
+        n_pairs, np.uint64(stream), *scratch,
     )  # fmt: skip
     n = table.n_samples
     return PermutationSums(n_pairs, mean / n, m2 / n**2)

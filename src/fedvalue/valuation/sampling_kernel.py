@@ -26,93 +26,165 @@ if TYPE_CHECKING:
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
-def refine(cells, first_cell, label, weight, xi, column, item, block, live, n_blocks, scratch, sums):
-    """Refine the live blocks by one column, in place.
-
-    Items are sorted by label and stay so: each label is one run, and the label counts of a block
-    are complete when the run ends, whatever the number of labels.
-
-    Args:
-        cells, first_cell, label, weight, xi: The table, see `BlockTable`.
-        column: The party that joins.
-        item: Live items; block: their block numbers. Both are overwritten.
-        live: Number of live items.
-        n_blocks: Number of live blocks.
-        scratch: Integers, shape (5, size): block numbers by key, keys, new block numbers, running
-            counts, totals. The first two rows are zero between calls.
-        sums: Σ ξ(N_y) per block, and the number of labels.
-
-    Returns:
-        Number of live items and blocks, and Σ c over the live blocks.
-    """
-    ids, keys, new, run, total = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    spent, kinds = sums[0], sums[1]
-    first = np.int64(first_cell[column])
-    width = np.int64(first_cell[column + 1]) - first
-    direct = n_blocks * width <= len(ids)
-    mask = np.int64(len(ids) - 1)
+@njit(cache=True, nogil=True, inline="always")
+def _number_blocks(column_codes, width, item, block, live, n_blocks, ids, keys, new):
+    """Write the new block number of each live item; return how many blocks there are."""
     n_new = 0
-    start = 0
+    if n_blocks * width <= len(ids):
+        for i in range(live):
+            at = np.uint32(block[i] * width + column_codes[item[i]])
+            b = ids[at]
+            if b == 0:
+                n_new += 1
+                b = n_new
+                ids[at] = b
+            new[i] = b - 1
+        for at in range(n_blocks * width):
+            ids[at] = 0
+        return n_new
+    # Too many keys for a table: hash them (linear probing).
+    mask = np.int64(len(ids) - 1)
     for i in range(live):
-        key = np.int64(block[i]) * width + np.int64(cells[item[i], column]) - first
-        at = key
-        if not direct:
-            at = np.int64((np.uint64(key) * _GOLDEN >> np.uint64(24))) & mask
-            while keys[at] != 0 and keys[at] != key + 1:
-                at = (at + 1) & mask
-            keys[at] = key + 1
-        b = ids[at]
-        if b == 0:
+        key = np.int64(block[i]) * width + np.int64(column_codes[item[i]])
+        at = np.int64((np.uint64(key) * _GOLDEN >> np.uint64(24))) & mask
+        while ids[at] != 0 and keys[at] != key:
+            at = (at + 1) & mask
+        if ids[at] == 0:
             n_new += 1
             ids[at] = n_new
-            b = n_new
-            run[b - 1] = 0
-            total[b - 1] = 0
-            spent[b - 1] = 0.0
-            kinds[b - 1] = 0.0
-        b -= 1
-        new[i] = b
-        run[b] += weight[item[i]]
+            keys[at] = key
+        new[i] = ids[at] - 1
+    for at in range(len(ids)):
+        ids[at] = 0
+    return n_new
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _costs_packed(add, bits, xi, item, new, live, n_new, packed, number):
+    """Σ c over the impure new blocks; `number` gets their final numbers, -1 for pure ones.
+
+    The counts of all labels of a block lie in fields of one word: one addition per item.
+    """
+    shift = np.uint64(bits)
+    ones = (np.uint64(1) << shift) - np.uint64(1)
+    for b in range(n_new):
+        packed[b] = 0
+    for i in range(live):
+        packed[new[i]] += add[item[i]]
+    cost = 0.0
+    n_kept = 0
+    for b in range(n_new):
+        counts = packed[b]
+        some = counts & ones
+        counts >>= shift
+        while some == 0:
+            some = counts & ones
+            counts >>= shift
+        if counts == 0:
+            number[b] = -1
+            continue
+        total = np.int64(some)
+        cost -= xi_of(total, xi)
+        while counts != 0:
+            some = counts & ones
+            counts >>= shift
+            total += np.int64(some)
+            cost -= xi_of(np.int64(some), xi)
+        cost += xi_of(total, xi)
+        number[b] = n_kept
+        n_kept += 1
+    return n_kept, cost
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _costs_by_run(label, weight, xi, item, new, live, n_new, run, sums, number):
+    """The same for labels that do not fit into one word.
+
+    Items are sorted by label and stay so: each label is one run, and the label's count in a block is
+    complete when the run ends, whatever the number of labels. `sums` holds per block the samples,
+    Σ ξ(N_y) and the number of labels.
+    """
+    for b in range(n_new):
+        run[b] = 0
+        sums[0, b] = sums[1, b] = sums[2, b] = 0.0
+    start = 0
+    for i in range(live):
+        run[new[i]] += np.uint64(weight[item[i]])
         if i + 1 == live or label[item[i + 1]] != label[item[i]]:
             for j in range(start, i + 1):
                 b = new[j]
                 if run[b] > 0:
-                    total[b] += run[b]
-                    spent[b] += xi_of(run[b], xi)
-                    kinds[b] += 1.0
+                    sums[0, b] += run[b]
+                    sums[1, b] += xi_of(np.int64(run[b]), xi)
+                    sums[2, b] += 1.0
                     run[b] = 0
             start = i + 1
-    if direct:
-        for at in range(n_blocks * width):
-            ids[at] = 0
-    else:
-        for at in range(len(ids)):
-            ids[at] = 0
-            keys[at] = 0
     cost = 0.0
     n_kept = 0
     for b in range(n_new):
-        if kinds[b] > 1.0:
-            cost += xi_of(total[b], xi) - spent[b]
-            run[b] = n_kept
+        number[b] = -1
+        if sums[2, b] > 1.0:
+            cost += xi_of(np.int64(sums[0, b]), xi) - sums[1, b]
+            number[b] = n_kept
             n_kept += 1
-        else:
-            run[b] = -1
+    return n_kept, cost
+
+
+@njit(cache=True, nogil=True)
+def refine(
+    codes,
+    widths,
+    label,
+    weight,
+    add,
+    bits,
+    xi,
+    column,
+    item,
+    block,
+    live,
+    n_blocks,
+    scratch,
+    keys,
+    words,
+    sums,
+):
+    """Refine the live blocks by one column, in place.
+
+    Args:
+        codes, widths, label, weight, add, bits, xi: The table, see `SamplingTable`.
+        column: The party that joins.
+        item: Live items; block: their block numbers. Both are overwritten.
+        live: Number of live items.
+        n_blocks: Number of live blocks.
+        scratch: Integers, shape (3, size): block numbers by key (all 0 between calls), new block
+            numbers, final block numbers.
+        keys: Room for hashed keys.
+        words: Packed or running counts per block.
+        sums: See `_costs_by_run`.
+
+    Returns:
+        Number of live items and blocks, and Σ c over the live blocks.
+    """
+    ids, new, number = scratch[0], scratch[1], scratch[2]
+    n_new = _number_blocks(codes[column], widths[column], item, block, live, n_blocks, ids, keys, new)
+    if bits > 0:
+        n_kept, cost = _costs_packed(add, bits, xi, item, new, live, n_new, words, number)
+    else:
+        n_kept, cost = _costs_by_run(label, weight, xi, item, new, live, n_new, words, sums, number)
     kept = 0
     for i in range(live):
-        b = run[new[i]]
-        if b >= 0:
-            item[kept] = item[i]
-            block[kept] = b
-            kept += 1
+        b = number[new[i]]
+        item[kept] = item[i]
+        block[kept] = b
+        kept += b >= 0
     return kept, n_kept, cost
 
 
 @njit(cache=True, nogil=True)
 def extend_states(
-    cells, first_cell, label, weight, xi, n_parties, depth, members, binomial,
-    old_item, old_block, old_start, old_blocks, item, block, start, blocks, costs, scratch, sums,
+    codes, widths, label, weight, add, bits, xi, n_parties, depth, members, binomial,
+    old_item, old_block, old_start, old_blocks, item, block, start, blocks, costs, scratch, keys, words, sums,
 ):  # fmt: skip
     """States of all coalitions of `depth` members, each from the one without its last member.
 
@@ -131,8 +203,8 @@ def extend_states(
             item[used + i] = old_item[old_start[parent] + i]
             block[used + i] = old_block[old_start[parent] + i]
         live, n_blocks, cost = refine(
-            cells, first_cell, label, weight, xi, members[depth - 1], item[used:], block[used:], live,
-            old_blocks[parent], scratch, sums,
+            codes, widths, label, weight, add, bits, xi, members[depth - 1], item[used:], block[used:], live,
+            old_blocks[parent], scratch, keys, words, sums,
         )  # fmt: skip
         used += live
         start[rank + 1] = used
@@ -169,8 +241,8 @@ def shuffle(order, state):
 
 @njit(cache=True, nogil=True)
 def walk_order(
-    cells, first_cell, label, weight, xi, order, backwards, whole, depth, binomial, costs, cost_start,
-    state_item, state_block, state_start, state_blocks, item, block, members, scratch, sums, marginals, scale,
+    codes, widths, label, weight, add, bits, xi, order, backwards, whole, depth, binomial, costs, cost_start,
+    state_item, state_block, state_start, state_blocks, item, block, members, scratch, keys, words, sums, marginals, scale,
 ):  # fmt: skip
     """Add `scale` times the marginals of one order to `marginals`; backwards when asked."""
     p = len(order)
@@ -198,7 +270,22 @@ def walk_order(
     while live > 0 and k < p:
         d = order[p - 1 - k] if backwards else order[k]
         live, n_blocks, after = refine(
-            cells, first_cell, label, weight, xi, d, item, block, live, n_blocks, scratch, sums
+            codes,
+            widths,
+            label,
+            weight,
+            add,
+            bits,
+            xi,
+            d,
+            item,
+            block,
+            live,
+            n_blocks,
+            scratch,
+            keys,
+            words,
+            sums,
         )
         marginals[d] += scale * (before - after)
         before = after
@@ -207,15 +294,15 @@ def walk_order(
 
 @njit(cache=True, nogil=True)
 def walk_pairs(
-    cells, first_cell, label, weight, xi, whole, depth, binomial, costs, cost_start,
-    state_item, state_block, state_start, state_blocks, n_pairs, seed, item, block, scratch, sums,
+    codes, widths, label, weight, add, bits, xi, whole, depth, binomial, costs, cost_start,
+    state_item, state_block, state_start, state_blocks, n_pairs, seed, item, block, scratch, keys, words, sums,
 ):  # fmt: skip
     """Marginals of `n_pairs` random orders and their reverses.
 
     Returns:
         Mean and sum of squared deviations of the pair means, per party.
     """
-    p = len(first_cell) - 2
+    p = len(widths) - 1
     order = np.arange(p)
     members = np.zeros(depth + 1, dtype=np.int64)
     state = np.array([seed], dtype=np.uint64)
@@ -229,8 +316,8 @@ def walk_pairs(
             pair[d] = 0.0
         for backwards in (False, True):
             walk_order(
-                cells, first_cell, label, weight, xi, order, backwards, whole, depth, binomial, costs, cost_start,
-                state_item, state_block, state_start, state_blocks, item, block, members, scratch, sums, pair, 0.5,
+                codes, widths, label, weight, add, bits, xi, order, backwards, whole, depth, binomial, costs, cost_start,
+                state_item, state_block, state_start, state_blocks, item, block, members, scratch, keys, words, sums, pair, 0.5,
             )  # fmt: skip
         # Deviations from the first pair rather than from 0, so that the variance does not cancel.
         if k == 0:
@@ -240,3 +327,21 @@ def walk_pairs(
             s1[d] += x
             s2[d] += x * x
     return origin + s1 / n_pairs, np.maximum(s2 - s1 * s1 / n_pairs, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def walk_block(
+    codes, widths, label, weight, add, bits, xi, order, cost, live, item, block, scratch, keys, words, sums, marginals
+):  # fmt: skip
+    """Add the marginals of one order to `marginals`, starting from one block of the given cost."""
+    n_blocks = 1
+    before = cost
+    for k in range(len(order)):
+        if live == 0:
+            break
+        live, n_blocks, after = refine(
+            codes, widths, label, weight, add, bits, xi, order[k], item, block, live, n_blocks, scratch, keys, words,
+            sums,
+        )  # fmt: skip
+        marginals[order[k]] += before - after
+        before = after

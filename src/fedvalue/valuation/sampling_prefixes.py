@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.sampling_table import SamplingTable
 
 # Items in all states together: 6 bytes each, so about 50 MB.
 MOST_ITEMS = 8_000_000
@@ -61,39 +61,31 @@ def choose_depth(n_items: int, n_parties: int, n_permutations: int) -> int:
     return depth
 
 
-def scratch_arrays(table: BlockTable) -> tuple[Any, ...]:
+def scratch_arrays(table: SamplingTable) -> tuple[Any, ...]:
     """Live items, block numbers and work space of one walk."""
     n = table.n_items
     # A power of two, for the hashed keys, and at least twice the items, for their load.
-    size = 1 << max(10, int(4 * n - 1).bit_length())
+    size = 1 << max(9, int(2 * n - 1).bit_length())
     return (
         np.empty(n, dtype=np.uint32),
         np.empty(n, dtype=np.int32),
-        np.zeros((5, size), dtype=np.int64),
-        np.zeros((2, n)),
+        np.zeros((3, size), dtype=np.int32),
+        np.zeros(size, dtype=np.int64),
+        np.zeros(n, dtype=np.uint64),
+        np.zeros((3, n)),
     )
 
 
-def build(table: BlockTable, depth: int) -> Prefixes:
+def build(table: SamplingTable, depth: int) -> Prefixes:
     """Make the states of all coalitions of `depth` parties, size by size."""
-    p, n = table.n_columns, table.n_items
+    p, n = table.n_parties, table.n_items
     binomial = np.array([[comb(e, k) for k in range(depth + 2)] for e in range(p + 1)], dtype=np.int64)
-    _, _, scratch, sums = scratch_arrays(table)
+    _, _, *scratch = scratch_arrays(table)
     item, block = np.arange(n, dtype=np.uint32), np.zeros(n, dtype=np.int32)
     live, blocks, whole = kernel.refine(
-        table.cells,
-        table.first_cell,
-        table.label,
-        table.weight,
-        table.xi,
-        p,
-        item,
-        block,
-        n,
-        1,
-        scratch,
-        sums,
-    )
+        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, p, item, block, n, 1,
+        *scratch,
+    )  # fmt: skip
     start, n_blocks = np.array([0, live], dtype=np.int64), np.array([blocks], dtype=np.int64)
     costs = [np.array([whole])]
     for size in range(1, depth + 1):
@@ -103,9 +95,9 @@ def build(table: BlockTable, depth: int) -> Prefixes:
         new_start, new_blocks = np.zeros(number + 1, dtype=np.int64), np.zeros(number, dtype=np.int64)
         new_costs = np.zeros(number)
         used = kernel.extend_states(
-            table.cells, table.first_cell, table.label, table.weight, table.xi, p, size,
+            table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, p, size,
             np.arange(size, dtype=np.int64), binomial, item, block, start, n_blocks,
-            new_item, new_block, new_start, new_blocks, new_costs, scratch, sums,
+            new_item, new_block, new_start, new_blocks, new_costs, *scratch,
         )  # fmt: skip
         item, block, start, n_blocks = new_item[:used].copy(), new_block[:used].copy(), new_start, new_blocks
         costs.append(new_costs)
@@ -119,7 +111,7 @@ _lock = Lock()
 _last: tuple[str, Prefixes] | None = None
 
 
-def cached(table: BlockTable, depth: int, token: str) -> Prefixes:
+def cached(table: SamplingTable, depth: int, token: str) -> Prefixes:
     """The prefixes of a run, made once per process: `token` names the run."""
     global _last  # noqa: PLW0603 - one entry, replaced by the next run
     with _lock:

@@ -20,23 +20,35 @@ Order. A part is constant on more columns than its block, so blocks are split le
 number (`rank`), and have all their mass when their turn comes. The blocks of a level are cut into
 chunks of about equal work; chunks are independent and run wherever the executor runs them. Cuts and
 the order of merging depend on the table alone, so the values are bit-equal on any number of workers.
+
+Stopping. The masses of the blocks not yet split say exactly what is missing: Σ q(B)·φ(B). A walk that
+is stopped by its time limit samples that rest and gives it a standard error (`walk_rest.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.walk_blocks import Blocks, BlockSet, SplitResult, split
-from fedvalue.valuation.walk_table import BlockTable, block_table
+from fedvalue import engines
+from fedvalue.errors import EngineError, InputError
+from fedvalue.valuation.walk_blocks import Blocks, SplitResult, concatenate, split
+from fedvalue.valuation.walk_levels import Levels, cut, root_blocks
+from fedvalue.valuation.walk_rest import sample_rest
+from fedvalue.valuation.walk_table import BITSET_SHARE, BlockTable, block_table, split_entropy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Executor
 
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
+
+# A level of less work than this is split here and now: handing it out would take longer.
+SMALL_WORK = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +58,69 @@ class WalkOptions:
     Args:
         merge_duplicates: Keep columns that split the items alike only once.
         bitset_share: Cells with fewer than 1/bitset_share of the items are kept as lists only.
-        chunk_work: Items times columns in one chunk: about a tenth of a second.
+        chunk_work: Items times columns in one chunk: some tenths of a second.
+        time_limit: Seconds after which the rest is sampled; no limit when None.
+        memory_limit: Bytes that waiting blocks may take; half of the machine's memory when None.
+        rest_draws: Draws with which a stopped walk samples the rest.
+        seed: Of those draws.
     """
 
     merge_duplicates: bool = True
-    bitset_share: int = 256
-    chunk_work: int = 40_000_000
+    bitset_share: int = BITSET_SHARE
+    chunk_work: int = 20_000_000
+    time_limit: float | None = None
+    memory_limit: int | None = None
+    rest_draws: int = 20_000
+    seed: int = 0
+
+
+DEFAULT_OPTIONS = WalkOptions()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactValues:
-    """Exact values, in nats.
+    """Values, in nats: exact up to rounding, unless the walk was stopped.
 
     Args:
         values: Shapley-CMI of each party.
         total: val(all) = I(X_all; Y | X_t).
         label_entropy: H(Y | X_t).
-        n_nodes: Number of distinct impure blocks.
+        n_nodes: Number of distinct impure blocks that were split.
+        work: Items times free columns, summed over them.
+        complete: Whether the walk came to its end.
+        se: Standard errors of the sampled rest; all 0 when complete.
     """
 
     values: Floats
     total: float
     label_entropy: float
     n_nodes: int
+    work: int
+    complete: bool
+    se: Floats
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What a walk has found so far."""
+
+    table: BlockTable
+    levels: Levels
+    gains: Floats
+    carry: Floats
+    n_nodes: int = 0
     work: int = 0
+    unsplit: list[Blocks] = field(default_factory=list)
+
+    def take_in(self, result: SplitResult) -> None:
+        """Add the result of one chunk, compensated."""
+        term = result.gains - self.carry
+        bigger = self.gains + term
+        self.carry = (bigger - self.gains) - term
+        self.gains = bigger
+        self.n_nodes += result.n_blocks
+        self.work += result.work
+        self.levels.add(result.parts)
 
 
 def exact_values(
@@ -77,77 +128,108 @@ def exact_values(
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    options: WalkOptions = WalkOptions(),
+    options: WalkOptions = DEFAULT_OPTIONS,
+    predicted_work: float | None = None,
 ) -> ExactValues:
-    """Shapley-CMI of every data party, exact up to rounding."""
+    """Shapley-CMI of every data party, exact up to rounding.
+
+    Args:
+        counts: The joint table; any number of parties.
+        executor: Where chunks of blocks are split; threads of this machine when None.
+        progress: Told the work done and the work expected (items times columns). The expectation is
+            `predicted_work` where given (see `prediction.py`), and never less than what is known to wait.
+        options: How to walk, and a time limit.
+        predicted_work: From `predict_walk(counts).work`.
+
+    Raises:
+        InputError: An option is out of range.
+        EngineError: The waiting blocks outgrow the memory limit, and there is no time limit that
+            allows the rest to be sampled.
+    """
+    _check(options)
     table = block_table(counts, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share)
-    roots, entropy = root_blocks(table)
-    levels: list[BlockSet | None] = [None] * (table.n_columns + 1)
-    spread(levels, roots)
-    gains = np.zeros(table.n_columns)
-    n_nodes = work = 0
-    for rank in range(table.n_columns):
-        level = levels[rank]
-        if level is None:
-            continue
-        levels[rank] = None
-        blocks = level.blocks()
-        del level
-        for chunk in chunks(blocks, table.n_columns - rank, options.chunk_work):
-            result = split(table, chunk)
-            gains += result.gains
-            n_nodes += result.n_blocks
-            work += result.work
-            spread(levels, result.parts)
-    values = gains[table.column_of] / table.n_samples
-    return ExactValues(values, float(values.sum()), entropy / table.n_samples, n_nodes, work)
-
-
-def chunks(blocks: Blocks, free, work):
-    edges = np.floor(np.cumsum(blocks.size.astype(np.int64)) * free / work)
-    cut = np.flatnonzero(np.diff(edges)) + 1
-    lo = 0
-    for hi in [*cut, len(blocks)]:
-        if hi > lo:
-            yield blocks[lo:hi]
-        lo = hi
-
-
-def spread(levels, parts: Blocks) -> None:
-    """Add parts to the level of their rank."""
-    bounds = np.searchsorted(parts.rank, np.arange(len(levels) + 1))
-    for rank in range(len(levels)):
-        lo, hi = bounds[rank], bounds[rank + 1]
-        if hi > lo:
-            if levels[rank] is None:
-                levels[rank] = BlockSet(parts.generator.shape[1])
-            levels[rank].add(parts[lo:hi])
-
-
-def root_blocks(table: BlockTable) -> tuple[Blocks, float]:
-    """The impure blocks of the task party's codes, and n·H(Y | X_t)."""
-    task = table.cells[:, -1]
-    column = table.n_columns
-    found = []
-    entropy = 0.0
-    for cell in np.unique(task):
-        items = np.flatnonzero(task == cell)
-        n_y = np.bincount(table.label[items], weights=table.weight[items])
-        n_y = n_y[n_y > 0]
-        if len(n_y) < 2:
-            continue
-        entropy += n_y.sum() * np.log(n_y.sum()) - (n_y * np.log(n_y)).sum()
-        same = (table.cells[items, :-1] == table.cells[items[0], :-1]).all(axis=0)
-        if not same.all():
-            found.append((table.hashes[items].sum(), items[0], len(items), same.sum()))
-    generator = np.zeros((len(found), column // 64 + 1), dtype=np.uint64)
-    generator[:, column >> 6] = np.uint64(1) << np.uint64(column & 63)
-    blocks = Blocks(
-        np.array([f[0] for f in found], dtype=np.uint64),
-        np.ones(len(found)),
-        generator,
-        np.array([f[1] for f in found], dtype=np.uint32),
-        np.array([f[2] for f in found], dtype=np.int32),
-        np.array([f[3] for f in found], dtype=np.int16),
+    whole, rest = split_entropy(table)
+    roots = root_blocks(table)
+    walk = _Walk(
+        table,
+        Levels(table.n_columns, roots.generator.shape[1]),
+        np.zeros(table.n_columns),
+        np.zeros(table.n_columns),
     )
-    return blocks[np.argsort(blocks.rank, kind="stable")], float(entropy)
+    walk.levels.add(roots)
+    deadline = None if options.time_limit is None else monotonic() + options.time_limit
+    with engines.using(executor) as pool:
+        _run(walk, pool, options, deadline, progress, predicted_work or 0.0)
+    n = table.n_samples
+    gains, errors = walk.gains, np.zeros(table.n_columns)
+    if walk.unsplit:
+        more, errors = sample_rest(table, concatenate(walk.unsplit), options.rest_draws, options.seed)
+        gains = gains + more
+    return ExactValues(
+        values=gains[table.column_of] / n,
+        total=(whole - rest) / n,
+        label_entropy=whole / n,
+        n_nodes=walk.n_nodes,
+        work=walk.work,
+        complete=not walk.unsplit,
+        se=errors[table.column_of] / n,
+    )
+
+
+def _check(options: WalkOptions) -> None:
+    if options.chunk_work < 1:
+        raise InputError(f"chunk_work must be at least 1, got {options.chunk_work}")
+    if options.time_limit is not None and options.time_limit < 0:
+        raise InputError(f"time_limit must not be negative, got {options.time_limit}")
+    if options.rest_draws < 2:
+        raise InputError(f"rest_draws must be at least 2, got {options.rest_draws}")
+
+
+def _run(
+    walk: _Walk,
+    pool: Executor,
+    options: WalkOptions,
+    deadline: float | None,
+    progress: Progress | None,
+    predicted: float,
+) -> None:
+    """Split level after level, until none is left or the time is over."""
+    shared = engines.share(pool, walk.table)
+    memory = engines.physical_memory() // 2 if options.memory_limit is None else options.memory_limit
+    for rank in range(walk.table.n_columns):
+        blocks = walk.levels.take(rank)
+        if blocks is None:
+            continue
+        chunks = list(cut(blocks, walk.table.n_columns - rank, options.chunk_work))
+        for done, result in enumerate(_split_all(walk.table, shared, chunks, pool), start=1):
+            walk.take_in(result)
+            if progress is not None:
+                known = walk.work + walk.levels.waiting_work()
+                progress(float(walk.work), max(predicted, known), f"{walk.n_nodes:,} blocks")
+            if _must_stop(walk, memory, deadline):
+                walk.unsplit = chunks[done:]
+                if (left := walk.levels.rest()) is not None:
+                    walk.unsplit.append(left)
+                return
+
+
+def _must_stop(walk: _Walk, memory: int, deadline: float | None) -> bool:
+    """Whether to stop here and sample the rest, which only a caller with a time limit has agreed to."""
+    if walk.levels.n_bytes > memory:
+        if deadline is None:
+            raise EngineError(
+                f"after {walk.n_nodes:,} blocks the walk needs more than {memory / 2**30:.1f} GiB for those that "
+                "wait: use method='sampled', or give the walk a time limit and it samples the rest"
+            )
+        return True
+    return deadline is not None and monotonic() > deadline
+
+
+def _split_all(
+    table: BlockTable, shared: object, chunks: list[Blocks], pool: Executor
+) -> Iterator[SplitResult]:
+    """Results of all chunks of a level, in order."""
+    if len(chunks) == 1 and chunks[0].size.sum(dtype=np.int64) * table.n_columns < SMALL_WORK:
+        yield split(table, chunks[0])
+        return
+    yield from engines.map_in_order(pool, split, ((shared, chunk) for chunk in chunks))

@@ -10,6 +10,8 @@ import numpy as np
 from fedvalue.valuation import walk_kernel as kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -51,6 +53,11 @@ class Blocks:
         )
 
 
+def concatenate(parts: Sequence[Blocks]) -> Blocks:
+    """Blocks of several lists, in order."""
+    return Blocks(*(np.concatenate([getattr(part, name) for part in parts]) for name in Blocks.__slots__))
+
+
 class BlockSet:
     """A growing set of blocks, each once, found by key."""
 
@@ -68,6 +75,12 @@ class BlockSet:
         slots = 1 << int(room * 5 // 3).bit_length()
         self.slots = np.zeros(2 * slots, dtype=np.uint64)
         self.masses = self.slots.view(np.float64)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the arrays."""
+        arrays = (self.slot_of, self.generator, self.witness, self.size, self.rank, self.slots)
+        return sum(array.nbytes for array in arrays)
 
     def make_room(self, more: int) -> None:
         """Make room for `more` further blocks."""

@@ -535,3 +535,17 @@ def rehash(old_slots, old_masses, slot_of, count, slots, masses):
         slots[slot] = old_slots[old]
         masses[slot + np.uint64(1)] = old_masses[old + np.uint64(1)]
         slot_of[entry] = slot >> np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def block_costs(
+    cells, members, members_start, bitset_row, bitsets, label, weight, xi, generator, witness, words, items, label_field
+):  # fmt: skip
+    """c(B) of each block."""
+    costs = np.zeros(len(witness))
+    for b in range(len(witness)):
+        m = block_items(
+            cells, members, members_start, bitset_row, bitsets, generator[b], witness[b], words, items
+        )
+        costs[b] = label_runs(label, weight, items, m, xi, label_field)[2]
+    return costs

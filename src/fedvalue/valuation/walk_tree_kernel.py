@@ -1,0 +1,79 @@
+"""Compiled: every distinct block once, as a tree.
+
+The blocks of a table form a lattice; the walk reaches a block from many sides. Taking for each block
+only one way, the *prefix-preserving* one (Uno, Kiyomi, Arimura 2004, closed item sets), makes the
+lattice a tree with the same nodes: a part of B by column d is B's child when d comes after B's own
+last column and no column before d becomes constant with it. A tree can be sampled, so that the number
+of blocks can be estimated without visiting them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from fedvalue.valuation.walk_kernel import block_items, find_free
+
+
+@njit(cache=True, nogil=True)
+def tree_children(
+    cells, rows, lane_bits, first_cell, label, members, members_start, bitset_row, bitsets, multiplicity,
+    generator, witness, core, weight, position, words, items, part, differs, part_differs, free,
+    out_generator, out_witness, out_core, out_weight, out_work, room_needed,
+):  # fmt: skip
+    """List the children of the nodes from `position` on, each with its node's weight.
+
+    Returns:
+        The next position and the number of children; the position is less than the number of nodes when
+        the room is used up.
+    """
+    n_columns = len(multiplicity)
+    per_word = 64 // lane_bits
+    lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
+    count = 0
+    while position < len(witness) and count + room_needed <= len(out_witness):
+        m = block_items(
+            cells, members, members_start, bitset_row, bitsets, generator[position], witness[position], words, items
+        )  # fmt: skip
+        n_free, _ = find_free(rows, lane_bits, items, m, multiplicity, differs, free)
+        for k in range(n_free):
+            column = np.int64(free[k])
+            if column <= core[position]:
+                continue
+            for cell in range(first_cell[column], first_cell[column + 1]):
+                size = 0
+                for i in range(m):
+                    if cells[items[i], column] == cell:
+                        part[size] = items[i]
+                        size += 1
+                # Items are sorted by label: impure when the ends differ.
+                if size < 2 or label[part[0]] == label[part[size - 1]]:
+                    continue
+                for w in range(len(part_differs)):
+                    part_differs[w] = 0
+                for i in range(1, size):
+                    for w in range(len(part_differs)):
+                        part_differs[w] |= rows[part[i], w] ^ rows[part[0], w]
+                # The first column that was free and is constant now must be the one that made the part.
+                n_varying = 0
+                mine = True
+                for f in range(n_free):
+                    other = np.int64(free[f])
+                    w = other // per_word
+                    if (part_differs[w] >> np.uint64((other - w * per_word) * lane_bits)) & lane != 0:
+                        n_varying += 1
+                    elif other < column:
+                        mine = False
+                        break
+                if not mine or n_varying == 0:
+                    continue
+                for w in range(generator.shape[1]):
+                    out_generator[count, w] = generator[position, w]
+                out_generator[count, column >> 6] |= np.uint64(1) << np.uint64(column & 63)
+                out_witness[count] = part[0]
+                out_core[count] = column
+                out_weight[count] = weight[position]
+                out_work[count] = size * n_varying
+                count += 1
+        position += 1
+    return position, count
