@@ -140,16 +140,19 @@ def _buffers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def _microseconds(array: Any, name: str) -> Any:
-    """Dates, times and durations as whole microseconds, so that every chunk has the same scale."""
+    """Dates, times and durations as whole microseconds, so that every chunk has the same scale.
+
+    Nanoseconds lose their last three digits; any other unit that does not fit is refused.
+    """
     kind = array.type
     try:
         if pa.types.is_date(kind):
             return array.cast(pa.timestamp("us")).cast(pa.int64())
         if pa.types.is_timestamp(kind):
             # A zone only changes how an instant is printed.
-            return array.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64())
+            return array.cast(pa.timestamp("us", tz=kind.tz), safe=kind.unit != "ns").cast(pa.int64())
         if pa.types.is_duration(kind):
-            return array.cast(pa.duration("us"), safe=False).cast(pa.int64())
+            return array.cast(pa.duration("us"), safe=kind.unit != "ns").cast(pa.int64())
         if pa.types.is_time32(kind):
             ticks = array.cast(pa.int32()).cast(pa.int64())
             return pc.multiply(ticks, 1_000_000 if kind.unit == "s" else 1_000)

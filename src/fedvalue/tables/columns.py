@@ -203,8 +203,7 @@ def _from_numpy(data: NDArray[Any], name: str) -> Column:
         return number_column(data, missing, name=name)
     if kind in "Mm":
         absent = np.isnat(data)
-        target = "datetime64[us]" if kind == "M" else "timedelta64[us]"
-        return NumberColumn(name, data.astype(target).astype(np.int64), missing | absent, unit="us")
+        return NumberColumn(name, _microseconds(data, name), missing | absent, unit="us")
     if kind == "c":
         raise InputError(f"column {name!r}: expected numbers or categories, got complex numbers")
     if missing.any():
@@ -213,6 +212,19 @@ def _from_numpy(data: NDArray[Any], name: str) -> Column:
     elif kind not in "OUS":
         data = data.astype(object)
     return _from_arrow_like(data, name)
+
+
+def _microseconds(data: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Dates or durations as whole microseconds; NumPy wraps silently what does not fit."""
+    try:
+        scaled = data.astype(f"{data.dtype.kind}8[us]")
+        back = scaled.astype(data.dtype)
+    except OverflowError:
+        back = None
+    finer = np.datetime_data(data.dtype)[0] in ("ns", "ps", "fs", "as")
+    if back is None or not (finer or ((back == data) | np.isnat(data)).all()):
+        raise InputError(f"column {name!r}: dates of type {data.dtype} are out of the range of microseconds")
+    return scaled.astype(np.int64)
 
 
 def _from_arrow_like(data: object, name: str) -> Column:

@@ -21,7 +21,7 @@ from fedvalue.errors import InputError
 from fedvalue.tables.database import is_database
 from fedvalue.tables.discretise import check_binning
 from fedvalue.tables.parts import BATCH_ROWS, with_types
-from fedvalue.tables.sources import Source
+from fedvalue.tables.sources import Source, find
 from fedvalue.valuation.layout import CellTable, Layout
 from fedvalue.valuation.passes import Passes
 
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
-STREAM_BYTES = 256 << 20
-"""A file from this size on is streamed: as Arrow columns it would need a multiple of it in memory."""
+STREAM_BYTES = 128 << 20
+"""Data from this size on is streamed: as columns in memory it would need a multiple of it."""
 
 
 def stream_by_default(source: Source) -> bool:
-    """Whether a source is better streamed: a folder, or a file of `STREAM_BYTES` and more."""
+    """Whether a source is better streamed: files of `STREAM_BYTES` and more in all.
+
+    Below that it does not matter, the values are the same; in memory, quantile bins and PCA work too.
+    """
     if is_database(source):
         return False
-    path = Path(source)
-    return path.is_dir() or (path.is_file() and path.stat().st_size >= STREAM_BYTES)
+    return sum(Path(found.path).stat().st_size for found in find(source)) >= STREAM_BYTES
 
 
 def count_files(

@@ -58,6 +58,20 @@ def test_large_integers_do_not_merge():
     assert codes_of(np.array([2**60, 2**60 + 1])) == [0, 1]
 
 
+@pytest.mark.parametrize("binning", ["width", "quantile"])
+def test_a_range_beyond_the_largest_float_has_bins(binning):
+    """The difference of largest and smallest overflows; the bins do not."""
+    values = np.array([-1.7e308, -1e308, -1e307, 1e307, 1e308, 1.7e308])
+    assert codes_of(values, bins=2, binning=binning) == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_range_lost_to_rounding_has_its_minimum_in_the_first_bin():
+    """pandas.cut answers NaN for the smallest value here, whose bin's edge is widened by nothing."""
+    values = 2.0**60 + np.arange(6) * 2.0**8
+    assert pd.isna(pd.cut(values, 5, labels=False)[0])
+    assert codes_of(values) == [0, 0, 1, 2, 3, 4]
+
+
 def test_later_numbers_outside_the_range_fall_into_the_outer_bins():
     """The first and last bin are open to the outside for rows that come later."""
     coding = fit(column_of(range(11), name="x"))

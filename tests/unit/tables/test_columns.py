@@ -108,6 +108,59 @@ def test_a_dictionary_of_numbers_is_a_set_of_names():
     assert in_plain_words(column) == [30, 10, None]
 
 
+def test_single_columns_of_every_library_are_tables():
+    """An Arrow array, a pandas index and a Polars series without a name take the party's name."""
+    for X in (pa.array([1, 2]), pa.chunked_array([[1], [2]]), pd.Index([1, 2]), pl.Series([1, 2]), [1, 2]):
+        columns = columns_of(X, name="shop")
+        assert list(columns) == ["shop"]
+        assert in_plain_words(columns["shop"]) == [1, 2]
+
+
+def test_extension_types_are_their_storage():
+    """A UUID column of Arrow is a category per UUID."""
+    array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16, None, b"b" * 16], pa.binary(16)))
+    expected = ["0x" + "61" * 16, None, "0x" + "62" * 16]
+    assert in_plain_words(column_of(array, name="x")) == expected
+    assert in_plain_words(column_of(pa.chunked_array([array]), name="x")) == expected
+
+
+def test_numpy_text_may_be_masked_or_of_variable_width():
+    """Masked text is missing; NumPy's own text type is text."""
+    masked = np.ma.masked_array(np.array(["a", "b"]), mask=[False, True])
+    assert in_plain_words(column_of(masked, name="x")) == ["a", None]
+    wide = np.array(["a", "b"], dtype=np.dtypes.StringDType())
+    assert in_plain_words(column_of(wide, name="x")) == ["a", "b"]
+    assert in_plain_words(column_of(np.array([1.5], dtype=np.longdouble), name="x")) == [1.5]
+
+
+def test_arrow_columns_may_be_empty_and_sliced():
+    """No chunk at all, and values that start in the middle of a buffer."""
+    for kind in (pa.float64(), pa.string(), pa.dictionary(pa.int32(), pa.string())):
+        assert len(column_of(pa.chunked_array([], type=kind), name="x")) == 0
+    sliced = pa.array([1, 2, None, 4])[1:]
+    assert in_plain_words(column_of(sliced, name="x")) == [2, None, 4]
+    assert in_plain_words(column_of(pa.array(["a", "b", None])[1:], name="x")) == ["b", None]
+
+
+def test_dates_beyond_microseconds_are_refused():
+    """Arrow's seconds reach further than its microseconds."""
+    for data in (
+        pa.array([2**62], pa.timestamp("s")),
+        pa.array([2**62], pa.duration("s")),
+        np.array([2**62], dtype="datetime64[s]"),
+        np.array([2**40], dtype="datetime64[Y]"),
+        np.array([2**62], dtype="timedelta64[ms]"),
+    ):
+        with pytest.raises(InputError, match=r"column 'x': dates of type .* are out of the range"):
+            column_of(data, name="x")
+
+
+def test_nanoseconds_are_cut_to_microseconds():
+    """In Arrow and NumPy alike, so that both have the same codes."""
+    for data in (pa.array([1_999], pa.timestamp("ns")), np.array([1_999], dtype="datetime64[ns]")):
+        assert in_plain_words(column_of(data, name="x")) == [1]
+
+
 def test_bytes_are_categories():
     """Bytes that are no text are categories all the same."""
     column = column_of(pa.array([b"\xff\x00", None, b"a"]), name="x")

@@ -136,6 +136,8 @@ def test_csv_dialects(tmp_path):
         assert read_table(path).to_pydict() == {"a": [1], "b": ["x"]}
     path.write_text('\ufeff"a, or","b"\n1,"two\nlines"\n2,"say ""hi"""\n', encoding="utf-8")
     assert read_table(path).to_pydict() == {"a, or": [1, 2], "b": ["two\nlines", 'say "hi"']}
+    path.write_text('"two\nlines",b\n1,2\n')
+    assert read_table(path).to_pydict() == {"two\nlines": [1], "b": [2]}
 
 
 def test_csv_files_of_a_folder_agree_on_types(tmp_path):

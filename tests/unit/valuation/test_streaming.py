@@ -154,15 +154,22 @@ def test_progress_is_told_and_never_falls(tmp_path):
     assert told[-1] == 1.0
 
 
-def test_folders_and_large_files_are_streamed_by_default(tmp_path):
-    """A small file is read at once; a database is asked once."""
-    small = tmp_path / "small.csv"
+def test_large_files_and_folders_are_streamed_by_default(tmp_path):
+    """Small ones are read at once, a database is asked once."""
+    for folder in ("small", "large"):
+        (tmp_path / folder).mkdir()
+    small = tmp_path / "small" / "1.csv"
     small.write_text("a\n1\n")
-    large = tmp_path / "large.csv"
-    with large.open("wb") as file:
-        file.truncate(STREAM_BYTES)
-    assert [stream_by_default(path) for path in (small, large, tmp_path)] == [False, True, True]
+    for name in ("1.csv", "2.csv"):
+        with (tmp_path / "large" / name).open("wb") as file:
+            file.truncate(STREAM_BYTES // 2)
+    assert not stream_by_default(small)
+    assert not stream_by_default(small.parent)
+    assert not stream_by_default(tmp_path / "large" / "1.csv")
+    assert stream_by_default(tmp_path / "large")
     assert not stream_by_default("postgresql://host/base#table")
+    with pytest.raises(InputError, match="got nothing there"):
+        stream_by_default(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
