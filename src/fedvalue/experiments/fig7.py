@@ -26,8 +26,8 @@ DATASETS = ("breast", "music")
 SAMPLINGS = (100, 300, 600, 1200, 2500, 5000, 10_000)
 
 _SIZES: dict[str, dict[str, Any]] = {
-    "quick": {"repeats": 5, "music_permutations": 500_000, "recounted": 5},
-    "paper": {"repeats": 50, "music_permutations": 5_000_000, "recounted": 20},
+    "quick": {"repeats": 10, "music_permutations": 200_000, "recounted": 20},
+    "paper": {"repeats": 50, "music_permutations": 5_000_000, "recounted": 100},
 }
 
 

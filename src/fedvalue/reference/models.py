@@ -52,7 +52,7 @@ def make_model(name: str, *, seed: int) -> Any:
     if name == "RF":
         return RandomForestClassifier(n_estimators=100, min_samples_leaf=2, random_state=seed)
     # One hidden layer of 32 units with a firm penalty: hundreds of rows do not feed more.
-    network = MLPClassifier(hidden_layer_sizes=(32,), alpha=1.0, max_iter=100, random_state=seed)
+    network = MLPClassifier(hidden_layer_sizes=(32,), alpha=1.0, random_state=seed)
     return make_pipeline(StandardScaler(), network)
 
 
@@ -76,7 +76,19 @@ def fit_model(name: str, X: NDArray[np.int64], y: Codes, *, seed: int, max_rows:
     with threadpool_limits(1), warnings.catch_warnings():
         # The iteration limit of the network is its early stopping.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return make_model(name, seed=seed).fit(X.astype(np.float64), y)
+        model = make_model(name, seed=seed)
+        if name == "NN":
+            model[-1].set_params(max_iter=network_epochs(len(y)))
+        return model.fit(X.astype(np.float64), y)
+
+
+def network_epochs(n_rows: int) -> int:
+    """Passes over the rows that make about 500 gradient steps, but no fewer than 20 passes.
+
+    A batch has 200 rows, so a fixed number of passes would leave a network on 142 rows untrained and
+    train one on 24,000 rows for minutes.
+    """
+    return max(20, -(-500 // -(-n_rows // 200)))
 
 
 def score_function(name: str, model: Any) -> Callable[[Floats], Floats]:
