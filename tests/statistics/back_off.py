@@ -2,8 +2,8 @@
 
     python -m tests.statistics.back_off
 
-prints the table of docs/decisions/0006-learnable-back-off.md. The games are written from their definitions here,
-in plain NumPy, because most of the variants are not in the package.
+prints the table of docs/decisions/0006-learnable-back-off.md. The games are written from their
+definitions here, in plain NumPy, because most of the variants are not in the package.
 """
 
 from __future__ import annotations

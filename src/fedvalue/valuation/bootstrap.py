@@ -54,15 +54,12 @@ def shapley_cmi(counts: JointCounts) -> Floats:
         InputError: Too many parties for the exact walk.
     """
     from fedvalue.valuation.blocks import items_of
-    from fedvalue.valuation.influence import exact_pointwise
+    from fedvalue.valuation.influence import exact_influence
 
-    items = items_of(counts)
-    psi = exact_pointwise(items)
-    if psi is None:
-        raise InputError(
-            "too many coalitions to repeat an exact valuation; group features into fewer parties"
-        )
-    return np.asarray(psi @ items.count / items.n_samples)
+    influence = exact_influence(items_of(counts))
+    if influence is None:
+        raise InputError("too many coalitions to repeat an exact valuation: use fewer parties")
+    return influence.values
 
 
 def bootstrap(
