@@ -70,11 +70,5 @@ def check_workers(client: Any, address: str = "the scheduler") -> None:
 
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
-    import fedvalue
-
-    return {
-        "fedvalue": fedvalue.__version__,
-        "python": ".".join(platform.python_version_tuple()[:2]),
-        "numpy": metadata.version("numpy"),
-        "numba": metadata.version("numba"),
-    }
+    packages = {name: metadata.version(name) for name in ("fedvalue", "numpy", "numba")}
+    return {"python": ".".join(platform.python_version_tuple()[:2]), **packages}

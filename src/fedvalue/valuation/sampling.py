@@ -150,7 +150,8 @@ def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, strea
     start = prefixes.cached(table, depth, token)
     scratch = prefixes.scratch_arrays(table)
     mean, m2 = kernel.walk_pairs(
-        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, start.whole, depth, start.binomial,
+        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, start.whole,
+        depth, start.binomial,
         start.costs, start.cost_start, start.item, start.block, start.start, start.n_blocks,
         n_pairs, np.uint64(stream), *scratch,
     )  # fmt: skip

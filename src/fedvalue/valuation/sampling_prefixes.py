@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.valuation import sampling_kernel as kernel
+from fedvalue.valuation.sampling_refine_kernel import refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,8 +83,9 @@ def build(table: SamplingTable, depth: int) -> Prefixes:
     binomial = np.array([[comb(e, k) for k in range(depth + 2)] for e in range(p + 1)], dtype=np.int64)
     _, _, *scratch = scratch_arrays(table)
     item, block = np.arange(n, dtype=np.uint32), np.zeros(n, dtype=np.int32)
-    live, blocks, whole = kernel.refine(
-        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, p, item, block, n, 1,
+    live, blocks, whole = refine(
+        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, p, item,
+        block, n, 1,
         *scratch,
     )  # fmt: skip
     start, n_blocks = np.array([0, live], dtype=np.int64), np.array([blocks], dtype=np.int64)

@@ -218,8 +218,8 @@ def _must_stop(walk: _Walk, memory: int, deadline: float | None) -> bool:
     if walk.levels.n_bytes > memory:
         if deadline is None:
             raise EngineError(
-                f"after {walk.n_nodes:,} blocks the walk needs more than {memory / 2**30:.1f} GiB for those that "
-                "wait: use method='sampled', or give the walk a time limit and it samples the rest"
+                f"after {walk.n_nodes:,} blocks the walk needs more than {memory / 2**30:.1f} GiB for those "
+                "that wait: use method='sampled', or give the walk a time limit and it samples the rest"
             )
         return True
     return deadline is not None and monotonic() > deadline

@@ -86,12 +86,12 @@ class BlockSet:
         """Make room for `more` further blocks."""
         if self.count + more <= len(self.slot_of):
             return
-        old = (self.slot_of, self.generator, self.witness, self.size, self.rank)
-        old_slots, old_masses, n = self.slots, self.masses, self.count
+        n = self.count
+        old = {name: getattr(self, name) for name in ("slot_of", "generator", "witness", "size", "rank")}
+        old_slots, old_masses = self.slots, self.masses
         self._allocate(max(2 * len(self.slot_of), n + more), self.generator.shape[1])
-        new = (self.slot_of, self.generator, self.witness, self.size, self.rank)
-        for target, source in zip(new, old, strict=True):
-            target[:n] = source[:n]
+        for name, array in old.items():
+            getattr(self, name)[:n] = array[:n]
         kernel.rehash(old_slots, old_masses, self.slot_of, n, self.slots, self.masses)
 
     def add(self, blocks: Blocks) -> None:
@@ -164,8 +164,10 @@ def split(table: BlockTable, blocks: Blocks) -> SplitResult:
     position = 0
     while True:
         position = kernel.split_blocks(
-            table.cells, table.rows, table.lane_bits, table.first_cell, table.label, table.weight, table.weighted, table.listed, table.listed_start,
-            table.modal, table.members, table.members_start, table.bitset_row, table.bitsets, table.hashes, table.xi,
+            table.cells, table.rows, table.lane_bits, table.first_cell, table.label, table.weight,
+            table.weighted, table.listed, table.listed_start,
+            table.modal, table.members, table.members_start, table.bitset_row, table.bitsets, table.hashes,
+            table.xi,
             table.multiplicity,
             blocks.mass, blocks.generator, blocks.witness, position,
             found.slots, found.masses, found.slot_of, found.generator, found.witness, found.size, found.rank,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import sampling_kernel, walk_kernel
+from fedvalue.valuation import sampling_kernel, walk_count_kernel
 from fedvalue.valuation.sampling_prefixes import scratch_arrays
 from fedvalue.valuation.sampling_table import sampling_table
 
@@ -45,13 +45,14 @@ def sample_rest(table: BlockTable, blocks: Blocks, n_draws: int, seed: int) -> t
     item, block, *scratch = scratch_arrays(layout)
     words = np.zeros(table.bitsets.shape[1], dtype=np.uint64)
     for k, b in enumerate(np.minimum(drawn, len(blocks) - 1)):
-        live = walk_kernel.block_items(
+        live = walk_count_kernel.block_items(
             table.cells, table.members, table.members_start, table.bitset_row, table.bitsets,
             blocks.generator[b], blocks.witness[b], words, item,
         )  # fmt: skip
         block[:live] = 0
         order = parties[rng.permutation(len(parties))]
-        sampling_kernel.walk_block(
+        # One call for all arguments by position: the starred ones hide their number from a type checker.
+        sampling_kernel.walk_block(  # type: ignore[call-arg]
             layout.codes, layout.widths, layout.label, layout.weight, layout.add, layout.bits, layout.xi,
             order, costs[b], live, item, block, *scratch, samples[k],
         )  # fmt: skip
@@ -61,8 +62,10 @@ def sample_rest(table: BlockTable, blocks: Blocks, n_draws: int, seed: int) -> t
 
 
 def _costs(table: BlockTable, blocks: Blocks) -> Floats:
-    return walk_kernel.block_costs(
-        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.label, table.weight,
+    costs: Floats = walk_count_kernel.block_costs(
+        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.label,
+        table.weight,
         table.xi, blocks.generator, blocks.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32), np.zeros(int(table.label.max()) + 1, dtype=np.int64),
     )  # fmt: skip
+    return costs

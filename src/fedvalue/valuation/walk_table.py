@@ -54,14 +54,14 @@ class BlockTable:
         column_of: Column of each party.
     """
 
-    cells: NDArray[np.uint16] | NDArray[np.uint32]
+    cells: NDArray[np.unsignedinteger]
     rows: NDArray[np.uint64]
     lane_bits: int
     first_cell: NDArray[np.int64]
     label: NDArray[np.int64]
     weight: NDArray[np.int64]
     modal: NDArray[np.int64]
-    listed: NDArray[np.uint16] | NDArray[np.uint32]
+    listed: NDArray[np.unsignedinteger]
     listed_start: NDArray[np.int64]
     members: NDArray[np.uint32]
     members_start: NDArray[np.int64]
@@ -112,7 +112,7 @@ def block_table(
     members, members_start = _members(cells, int(first_cell[-1]))
     bitset_row, bitsets = _bitsets(members, members_start, len(label), bitset_share)
     # Narrow and unsigned: half the memory traffic, and no test for negative indices in the kernel.
-    narrow = np.uint16 if first_cell[-1] < 1 << 16 else np.uint32
+    narrow: type[np.uint16] | type[np.uint32] = np.uint16 if first_cell[-1] < 1 << 16 else np.uint32
     modal = np.array(
         [
             lo + np.argmax(np.bincount(column))

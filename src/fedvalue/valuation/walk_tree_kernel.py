@@ -7,16 +7,19 @@ last column and no column before d becomes constant with it. A tree can be sampl
 of blocks can be estimated without visiting them.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
+# numba infers the types of compiled functions from their arguments.
+
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_kernel import block_items, find_free
+from fedvalue.valuation.walk_count_kernel import block_items, find_free
 
 
 @njit(cache=True, nogil=True)
-def tree_children(
+def tree_children(  # noqa: PLR0912 - nested loops over columns, cells and items
     cells, rows, lane_bits, first_cell, label, members, members_start, bitset_row, bitsets, multiplicity,
     generator, witness, core, weight, position, words, items, part, differs, part_differs, free,
     out_generator, out_witness, out_core, out_weight, out_work, room_needed,
@@ -27,13 +30,13 @@ def tree_children(
         The next position and the number of children; the position is less than the number of nodes when
         the room is used up.
     """
-    n_columns = len(multiplicity)
     per_word = 64 // lane_bits
     lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
     count = 0
     while position < len(witness) and count + room_needed <= len(out_witness):
         m = block_items(
-            cells, members, members_start, bitset_row, bitsets, generator[position], witness[position], words, items
+            cells, members, members_start, bitset_row, bitsets, generator[position], witness[position],
+            words, items
         )  # fmt: skip
         n_free, _ = find_free(rows, lane_bits, items, m, multiplicity, differs, free)
         for k in range(n_free):
