@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedvalue.cli.reproduce import progress_lines
 from tests.cli.runner import fedvalue
 
 
@@ -54,3 +55,16 @@ def test_a_folder_of_someone_else_is_not_touched(tmp_path: Path) -> None:
     assert ran.code == 3
     assert "is not empty and holds no results" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_log_gets_a_line_now_and_then_with_an_estimate(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    tell = progress_lines(lambda: now)
+    for second in range(0, 101, 10):
+        now = float(second)
+        tell(second, 200, f"piece {second}")
+    assert capsys.readouterr().err.splitlines() == [
+        "reproduce: 15%, about 3 min left (piece 30)",
+        "reproduce: 30%, about 2 min left (piece 60)",
+        "reproduce: 45%, about 2 min left (piece 90)",
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +12,9 @@ import typer
 
 if TYPE_CHECKING:
     from fedvalue.experiments.base import Experiment
+    from fedvalue.typing import Progress
+
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 def register(app: typer.Typer) -> None:
@@ -49,10 +55,11 @@ def reproduce(
     from fedvalue.experiments.runner import reproduce as run
 
     experiments = chosen(names)
-    with progress_bar("reproduce") as progress:
+    with progress_bar("reproduce") as bar:
         documents = run(
-            experiments, profile=profile, out=out, seed=seed, workers=workers, fresh=fresh, progress=progress
-        )
+            experiments, profile=profile, out=out, seed=seed, workers=workers, fresh=fresh,
+            progress=bar if sys.stderr.isatty() else progress_lines(time.monotonic),
+        )  # fmt: skip
     say(f"results: {out / 'index.html'}")
     if json_file == "-":
         typer.echo(_verdicts(documents))
@@ -64,6 +71,21 @@ def reproduce(
     _show(experiments, documents)
 
 
+def progress_lines(clock: Callable[[], float]) -> Progress:
+    """Progress for a log file: a line now and then, with an estimate of the time left."""
+    start = said = clock()
+
+    def tell(done: float, total: float, note: str = "") -> None:
+        nonlocal said
+        now = clock()
+        if done > 0 and now - said >= _SECONDS_BETWEEN_LINES:
+            said = now
+            left = (now - start) * (total - done) / done
+            sys.stderr.write(f"reproduce: {done / total:.0%}, about {left / 60:.0f} min left ({note})\n")
+
+    return tell
+
+
 def _verdicts(documents: list[dict[str, Any]]) -> str:
     import json
 
@@ -72,8 +94,6 @@ def _verdicts(documents: list[dict[str, Any]]) -> str:
 
 
 def _show(experiments: list[Experiment], documents: list[dict[str, Any]]) -> None:
-    import sys
-
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
