@@ -83,6 +83,9 @@ class Town:
         terms = {"purpose": "a test", "n_samples": n} | terms
         self.consortium: LocalConsortium = build(root, TASK, sources, accept=accept, **terms)
         self.root = root
+        for party in (TASK, *self.parties):  # a report in every run would cost seconds of plotting
+            config = self.member(party).folder / "party.toml"
+            config.write_text(config.read_text().replace('report = "report.html"\n', ""))
         self.servers: dict[str, tuple[RelayServer, NetworkServer]] = {}
         self.logs: dict[str, StringIO] = {}
 

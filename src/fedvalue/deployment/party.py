@@ -213,15 +213,18 @@ class Party:
         threading.Thread(target=guarded, name=target.__name__.strip("_"), daemon=True).start()
 
     def _deliver(self, client: ServerClient, outgoing: _Outgoing) -> None:
-        number = self._try(client, lambda: client.submit(self._signed.to_json().encode())).next
-        outgoing.skip(number)
-        while not self._stop.is_set():
-            parcel = outgoing.get(number, 0.5)
-            if parcel is None:
-                continue
-            self._try(client, lambda: client.post(self._run_id, number, parcel.body()))  # noqa: B023
-            number += 1
-            outgoing.delivered(number)
+        try:
+            number = self._try(client, lambda: client.submit(self._signed.to_json().encode())).next
+            outgoing.skip(number)
+            while not self._stop.is_set():
+                parcel = outgoing.get(number, 0.5)
+                if parcel is None:
+                    continue
+                self._try(client, lambda: client.post(self._run_id, number, parcel.body()))  # noqa: B023
+                number += 1
+                outgoing.delivered(number)
+        finally:
+            outgoing.abandon()
 
     def _fetch(self, client: ServerClient, number: int) -> None:
         self._try(client, lambda: client.submit(self._signed.to_json().encode()))
@@ -292,6 +295,7 @@ class _Outgoing:
         self._parcels: list[Parcel | None] = []
         self._released = 0
         self._delivered = 0
+        self._abandoned = False
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
@@ -325,9 +329,18 @@ class _Outgoing:
             self._delivered = number
             self._changed.notify_all()
 
-    def wait_empty(self, seconds: float) -> bool:
+    def abandon(self) -> None:
+        """Nobody delivers any more."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._delivered >= self._released, timeout=max(seconds, 0))
+            self._abandoned = True
+            self._changed.notify_all()
+
+    def wait_empty(self, seconds: float) -> None:
+        """Return when everything is delivered, or nobody delivers any more, or time is up."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._abandoned or self._delivered >= self._released, timeout=max(seconds, 0)
+            )
 
 
 def stored_failure(run: PartyRun) -> FedValueError:

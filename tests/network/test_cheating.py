@@ -1,0 +1,153 @@
+"""Cheating servers and lying ids over real sockets: items 10, 11, 13, 15, 16, 34 in the deployment."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedvalue.crypto.audit import read_log
+from fedvalue.errors import FedValueError
+from tests.support.evil_server import BEHAVIOURS
+from tests.support.preloaded import cheat_program, party_program, server_program
+from tests.support.processes import Process
+from tests.support.town import TASK, Town, values_of
+
+pytestmark = pytest.mark.network
+
+
+def no_result(town: Town) -> bool:
+    return not any((town.member(name).folder / "result.json").exists() for name in (TASK, *town.parties))
+
+
+@pytest.mark.parametrize("server", ["compute", "validate"])
+@pytest.mark.parametrize("behaviour", sorted(BEHAVIOURS))
+def test_a_server_that_cheats_is_detected_and_nothing_is_released(tmp_path, server, behaviour):
+    """Items 10, 11, 13: every party ends with the code, no value is written, the logs record it."""
+    make_role, codes = BEHAVIOURS[behaviour]
+    honest = "validate" if server == "compute" else "compute"
+    town = Town(tmp_path, n=100).start(honest).start(server, make_role=make_role)
+    try:
+        ends = town.join()
+        assert all(isinstance(end, FedValueError) for end in ends.values()), ends
+        assert {end.code for end in ends.values()} <= codes
+        assert no_result(town)
+        for name, end in ends.items():
+            log = town.member(name).folder / "state" / f"audit-{town.run_id.hex()[:12]}.jsonl"
+            entries = read_log(log.read_text().splitlines(), town.member(name).identity.card.sign_key)
+            assert entries[-1].event == f"failed {end.code}"
+    finally:
+        town.stop()
+
+
+def test_a_cheating_server_as_a_process_of_its_own(tmp_path):
+    """Item 11 with real processes: exit code 7 everywhere, no result."""
+    town = Town(tmp_path, n=100)
+    running = {
+        "compute": Process(
+            cheat_program, str(town.member("compute").folder / "server.toml"), log=tmp_path / "c.log"
+        ),
+        "validate": Process(
+            server_program,
+            str(town.member("validate").folder / "server.toml"),
+            "validate",
+            log=tmp_path / "v.log",
+        ),
+    }
+    parties = {
+        name: Process(party_program, str(town.member(name).folder / "party.toml"), town.member(name).role,
+                      log=tmp_path / f"{name}.log")
+        for name in (TASK, *town.parties)
+    }  # fmt: skip
+    try:
+        assert {name: process.wait() for name, process in parties.items()} == dict.fromkeys(parties, 7)
+        assert all("error E_MIRROR" in process.text() for process in parties.values())
+        assert no_result(town)
+    finally:
+        for process in running.values():
+            process.kill()
+
+
+def _edit(town: Town, party: str, change) -> None:
+    path = town.member(party).folder / "table.csv"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([head, *change(rows)]) + "\n")
+
+
+def _other_id(rows):
+    name, _, value = rows[0].partition(",")
+    return [f"Q{name[1:]},{value}", *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (_other_id, "E_POPULATION"),
+        (lambda rows: rows[1:], "E_POPULATION"),
+        (lambda rows: [*rows, "X99999,v1"], "E_POPULATION"),
+        (lambda rows: [rows[1], *rows[1:]], "E_INPUT"),
+    ],
+    ids=["different", "missing", "extra", "duplicate"],
+)
+def test_ids_that_differ_end_the_run_before_any_upload(tmp_path, change, code):
+    """Item 15: one different, missing, extra or duplicate id."""
+    town = Town(tmp_path, n=100)
+    _edit(town, "telco", change)
+    if (
+        code != "E_POPULATION"
+        or len((town.member("telco").folder / "table.csv").read_text().splitlines()) != 101
+    ):
+        # Found by the party itself: nobody needs to be there.
+        assert town.join("telco")["telco"].code == code
+        return
+    town.start()
+    try:
+        ends = town.join()
+        assert {end.code for end in ends.values()} == {code}
+        assert no_result(town)
+        received = [line for line in town.servers["validate"][0].audit(town.run_id) if "received" in line]
+        assert len(received) <= 2 * len(ends)  # Readies, and notices of the end; no upload
+    finally:
+        town.stop()
+
+
+def test_reordered_rows_change_nothing(tmp_path):
+    """Item 15: input merely reordered."""
+    values = []
+    for k in range(2):
+        town = Town(tmp_path / str(k), n=100)
+        if k:
+            _edit(town, "telco", lambda rows: rows[::-1])
+        town.start()
+        try:
+            town.join()
+            values.append(values_of(town.result()))
+        finally:
+            town.stop()
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+
+
+def test_a_row_unique_feature_is_refused_by_the_gate(tmp_path):
+    """Item 34: cardinality inflation is refused locally, naming the gate."""
+    town = Town(tmp_path, n=100)
+    _edit(town, "telco", lambda rows: [f"{row.partition(',')[0]},u{k}" for k, row in enumerate(rows)])
+    end = town.join("telco")["telco"]
+    assert end.code == "E_GATE"
+    assert "100 distinct codes" in str(end)
+
+
+def test_a_lying_party_cannot_pass_the_gate_by_its_own_program(tmp_path):
+    """Item 34: whatever a party's program says, the servers and all others check the gate too."""
+    from fedvalue.deployment import shell_messages as shell
+
+    town = Town(tmp_path, n=100).start()
+    try:
+        for server in ("compute", "validate"):
+            client = town.client("telco", server)
+            client.submit(town.consortium.signed.to_json().encode())
+            ready = shell.make_ready(
+                town.member("telco").identity, town.run_id, rows=100, sizes=(100,), commitment=bytes(32)
+            )
+            client.post(town.run_id, 0, shell.encode(ready))
+        ends = town.join(TASK, "shop")
+        assert {end.code for end in ends.values()} == {"E_GATE"}
+    finally:
+        town.stop()

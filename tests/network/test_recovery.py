@@ -1,0 +1,211 @@
+"""Kill -9 at every state boundary, deadlines, disks: items 26 to 28 of the test list, real processes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+from tests.support.preloaded import party_program, server_program
+from tests.support.processes import Process, until
+from tests.support.town import TASK, Town, values_of
+
+pytestmark = pytest.mark.network
+
+
+class Cast:
+    """The processes of one run, by participant."""
+
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self.running: dict[str, Process] = {}
+
+    def start(self, *names: str, crash: tuple[str, int] | None = None) -> None:
+        for name in names:
+            member = self.town.member(name)
+            log = member.folder / "test.log"
+            if member.role in ("compute", "validate"):
+                arguments = (server_program, str(member.folder / "server.toml"), member.role, crash)
+            else:
+                arguments = (party_program, str(member.folder / "party.toml"), member.role, crash)
+            self.running[name] = Process(*arguments, log=log)
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return (TASK, *self.town.parties)
+
+    def finish(self, seconds: float = 90.0) -> dict[str, int]:
+        """Restart whatever kills itself, until every party has ended."""
+        for name in self.parties:
+            until(lambda name=name: self.settled(name), seconds, f"the end of {name}")
+        return {name: self.running[name].wait() for name in self.parties}
+
+    def settled(self, name: str) -> bool:
+        self.revive()
+        return self.running[name].code not in (None, -9)
+
+    def revive(self) -> None:
+        for name, process in list(self.running.items()):
+            if process.code == -9:
+                self.start(name)
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.kill()
+
+
+@pytest.fixture
+def cast(tmp_path):
+    found = Cast(Town(tmp_path, n=100, parties=("telco",)))
+    yield found
+    found.stop()
+
+
+def results(town: Town) -> dict[str, bytes]:
+    return {name: (town.member(name).folder / "result.json").read_bytes() for name in (TASK, *town.parties)}
+
+
+def check_good_end(cast: Cast, codes: dict[str, int]) -> None:
+    """Everybody ended well, with the centralised values, and once only."""
+    logs = {name: process.text()[-1500:] for name, process in cast.running.items()}
+    assert set(codes.values()) == {0}, logs
+    assert values_of(cast.town.result()) == pytest.approx(cast.town.values, abs=1e-9)
+    first = results(cast.town)
+    cast.start(*cast.parties)
+    assert set(cast.finish().values()) == {0}
+    assert results(cast.town) == first
+    for server in ("compute", "validate"):
+        with sqlite3.connect(cast.town.member(server).folder / "state" / "server.sqlite") as db:
+            rows = db.execute("SELECT recipient, body FROM outbox").fetchall()
+        assert len(rows) == len(set(rows)), "an answer was given twice"
+
+
+# A party writes its journal about 12 times in such a run, a server about 30 times; the slow test
+# below takes every one of them.
+@pytest.mark.parametrize(
+    ("who", "when", "k"),
+    [
+        (TASK, "after", 5), (TASK, "before", 9), ("telco", "before", 7),
+        ("compute", "after", 9), ("compute", "before", 16), ("compute", "after", 22),
+        ("validate", "after", 4), ("validate", "before", 9),
+    ],
+)  # fmt: skip
+def test_killed_at_a_journal_write_and_started_again_a_run_ends_in_the_same_result(cast, who, when, k):
+    """Items 26 and 27: kill -9 right before or right after the k-th commit, of each role."""
+    others = [name for name in ("compute", "validate", *cast.parties) if name != who]
+    cast.start(*others)
+    cast.start(who, crash=(when, k))
+    codes = cast.finish()
+    killed = cast.town.member(who).folder / "test.log"
+    assert killed.exists()
+    check_good_end(cast, codes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("who", [TASK, "telco", "compute", "validate"])
+@pytest.mark.parametrize("k", range(1, 31))
+def test_killed_at_every_journal_write(cast, who, k, when):
+    """Item 26, every boundary: where a process has fewer writes it is simply not killed."""
+    others = [name for name in ("compute", "validate", *cast.parties) if name != who]
+    cast.start(*others)
+    cast.start(who, crash=(when, k))
+    check_good_end(cast, cast.finish())
+
+
+def test_everybody_killed_at_once_and_started_again(cast):
+    """A power cut of the whole building, in the middle of a run."""
+    everybody = ("compute", "validate", *cast.parties)
+    cast.start("compute", "validate", "telco")
+    until(lambda: "waiting" in cast.running["telco"].text(), what="telco's start")
+    cast.start(TASK)
+    until(lambda: "stage keying" in cast.running[TASK].text(), what="the key agreement")
+    for process in cast.running.values():
+        process.kill()
+    cast.start(*everybody)
+    check_good_end(cast, cast.finish())
+
+
+def test_a_party_with_changed_data_does_not_continue(cast):
+    """Two-time pad: the same run never continues with another table."""
+    cast.start("compute", "validate", "telco")
+    until(lambda: "waiting" in cast.running["telco"].text(), what="telco's start")
+    cast.running["telco"].kill()
+    table = cast.town.member("telco").folder / "table.csv"
+    lines = table.read_text().splitlines()
+    swapped = {"v0": "v1", "v1": "v2", "v2": "v0"}
+    name, _, value = lines[1].partition(",")
+    lines[1] = f"{name},{swapped.get(value, 'v0')}"
+    table.write_text("\n".join(lines) + "\n")
+    cast.start("telco")
+    assert cast.running["telco"].wait() == 4
+    assert "error E_CONFLICT" in cast.running["telco"].text()
+
+
+def test_sigterm_lets_a_server_finish_and_a_restart_continues(cast):
+    """Item 38: drain. The server ends with 0, and the run goes on after a restart."""
+    cast.start("compute", "validate", "telco")
+    until(lambda: "waiting" in cast.running["telco"].text(), what="telco's start")
+    cast.running["compute"].terminate()
+    assert cast.running["compute"].wait(30) == 0
+    assert '"stopped"' in cast.running["compute"].text()
+    cast.start("compute", TASK)
+    check_good_end(cast, cast.finish())
+
+
+def test_a_party_that_never_comes_is_named_and_the_run_without_it_works(tmp_path):
+    """Item 28: E_DEADLINE naming it; the rest starts again with one command and one new signature each."""
+    from fedvalue.protocol.manifest import Deadlines
+    from tests.cli.runner import fedvalue
+
+    town = Town(tmp_path, n=100, deadlines=Deadlines(keying=6, upload=60, compute=60))
+    cast = Cast(town)
+    try:
+        cast.start("compute", "validate", TASK, "telco")
+        for name in (TASK, "telco"):
+            assert cast.running[name].wait(60) == 6
+            assert "error E_DEADLINE" in cast.running[name].text()
+            assert "missing: shop" in cast.running[name].text()
+        events = [json.loads(line) for line in cast.running["compute"].text().splitlines()]
+        assert [event["missing"] for event in events if event["event"] == "failed"] == ["shop"]
+        rest = tmp_path / "rest.json"
+        assert (
+            fedvalue(
+                "manifest", "without", town.member(TASK).folder / "manifest.json", "shop", "-o", rest
+            ).code
+            == 0
+        )
+        for name in (TASK, "telco", "compute", "validate"):
+            assert (
+                fedvalue("manifest", "sign", rest, "--identity", town.member(name).folder / "identity").code
+                == 0
+            )
+        for name in (TASK, "telco"):
+            (town.member(name).folder / "manifest.json").write_bytes(rest.read_bytes())
+        cast.start(TASK, "telco")
+        assert {name: cast.running[name].wait() for name in (TASK, "telco")} == {TASK: 0, "telco": 0}
+    finally:
+        cast.stop()
+    from tests.support.town import expected
+
+    assert values_of(town.result()) == pytest.approx(expected(town.codes, ("telco",)), abs=1e-9)
+
+
+def test_a_party_that_dies_during_the_upload_is_named(tmp_path):
+    """Item 28: killed for good after it had said that it is ready."""
+    from fedvalue.protocol.manifest import Deadlines
+
+    town = Town(tmp_path, n=100, deadlines=Deadlines(keying=6, upload=6, compute=6))
+    cast = Cast(town)
+    try:
+        cast.start("compute", "validate", "telco", "shop")
+        for name in ("telco", "shop"):
+            until(lambda name=name: "waiting" in cast.running[name].text(), what=f"{name}'s start")
+        cast.running["shop"].kill()
+        cast.start(TASK)
+        for name in (TASK, "telco"):
+            assert cast.running[name].wait(90) == 6
+            assert "missing: shop" in cast.running[name].text()
+    finally:
+        cast.stop()

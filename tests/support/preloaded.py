@@ -1,0 +1,96 @@
+"""What the fork server imports once, and the programs that its forks run.
+
+A program may be told to kill itself (SIGKILL, as a power cut would) right before or right after its
+k-th write to the journal: every state boundary of a run is one of these points. Nothing of this
+exists in the package.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fedvalue.deployment.certificate
+import fedvalue.deployment.demo_cheat
+import fedvalue.deployment.party
+import fedvalue.deployment.party_input
+import fedvalue.deployment.serve
+import fedvalue.deployment.server
+import fedvalue.transport.network_server
+import fedvalue.valuation.answers
+from fedvalue.cli import exit_codes
+from fedvalue.deployment import party_store, server_store
+from fedvalue.deployment.config import read_party_config, read_server_config
+from fedvalue.deployment.database import Database
+from fedvalue.deployment.participate import take_part
+from fedvalue.deployment.serve import serve
+from fedvalue.errors import FedValueError
+
+if os.environ.get("FEDVALUE_TEST_PRELOAD", "1") == "1":
+    # Load the compiled kernels before the fork: every child has them then.
+    import fedvalue
+
+    _x = np.arange(40) % 3
+    fedvalue.value(
+        task=None, label=_x % 2, parties={"a": _x, "b": _x[::-1].copy()}, protocol="mirror", threads=1
+    )
+
+
+def server_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
+    """`fedvalue serve`."""
+    _crash_at(crash)
+    serve(read_server_config(Path(config)), role)
+
+
+def cheat_program(config: str) -> None:
+    """The demonstration's cheating computation server."""
+    serve(read_server_config(Path(config)), "compute", make_role=fedvalue.deployment.demo_cheat.cheating_role)
+
+
+def party_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
+    """`fedvalue join` or `fedvalue run`; the exit code is the command's."""
+    _crash_at(crash)
+    try:
+        take_part(read_party_config(Path(config)), role, lambda stage, words: print(f"stage {stage} {words}"))
+    except FedValueError as error:
+        print(f"error {error.code} {error}")
+        sys.exit(exit_codes.of(error))
+
+
+def _crash_at(crash: tuple[str, int] | None) -> None:
+    """Kill this process before or after its k-th committed transaction."""
+    if crash is None:
+        return
+    when, wanted = crash
+    commit = Database.transaction
+    count = 0
+
+    def counted(self: Database) -> Any:
+        nonlocal count
+        count += 1
+        number = count
+        inner = commit(self)
+
+        class Wrapped:
+            def __enter__(self) -> Any:
+                if when == "before" and number == wanted:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return inner.__enter__()
+
+            def __exit__(self, *arguments: Any) -> Any:
+                result = inner.__exit__(*arguments)
+                if when == "after" and number == wanted:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return result
+
+        return Wrapped()
+
+    Database.transaction = counted  # type: ignore[method-assign,assignment]
+
+
+__all__ = ["cheat_program", "party_program", "party_store", "server_program", "server_store"]

@@ -1,0 +1,76 @@
+"""Real processes for tests, forked from a server that has imported everything already.
+
+Importing takes seconds of CPU per process; a fork takes milliseconds. The forks are ordinary
+processes with their own memory, files and sockets, and can be killed with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.support.preloaded"])
+
+
+def _redirected(target: Callable[..., None], log: str, arguments: tuple[Any, ...]) -> None:
+    handle = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    sys.stdout = sys.stderr = os.fdopen(handle, "w", buffering=1)
+    target(*arguments)
+
+
+class Process:
+    """One process, and how it ended."""
+
+    def __init__(self, target: Callable[..., None], *arguments: Any, log: Path) -> None:
+        self._process: BaseProcess = _context.Process(
+            target=_redirected, args=(target, str(log), arguments), daemon=True
+        )
+        self.log = log
+        self._process.start()
+
+    @property
+    def code(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, seconds: float = 60.0) -> int:
+        self._process.join(seconds)
+        assert self._process.exitcode is not None, f"still running: {self.text()[-2000:]}"
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, signal.SIGKILL)
+        self._process.join(10)
+
+    def terminate(self) -> None:
+        if self._process.is_alive():
+            self._process.terminate()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0, what: str = "it") -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
