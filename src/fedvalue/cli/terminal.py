@@ -61,11 +61,11 @@ def show_valuation(valuation: Valuation) -> None:
 
 
 def _summary(valuation: Valuation) -> str:
-    how = (
-        "exact"
-        if valuation.method == "exact"
-        else f"sampled with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
-    )
+    how = valuation.method
+    if valuation.n_permutations is not None:
+        how += f" with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
+    if valuation.method_reason and valuation.method_reason != "as asked for":
+        how += f" ({valuation.method_reason})"
     explained = 100 * valuation.total / valuation.label_entropy if valuation.label_entropy > 0 else 0.0
     lines = [
         f"total {valuation.total:.4f} of {valuation.label_entropy:.4f} nats that the label still holds "

@@ -50,6 +50,10 @@ def value(
         float | None,
         typer.Option(help="Stop sampling when every standard error is at most this fraction of the total."),
     ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which an exact walk samples the rest of it.", metavar="SECONDS"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sampled permutations.")] = 0,
     protocol: Annotated[
         str | None,
@@ -103,7 +107,8 @@ def value(
             data, columns, state=state, protocol=protocol,
             options={key: item for key, item in options.items() if item is not None},
             bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
-            precision=precision, seed=seed, statistics=statistics, executor=executor, progress=progress,
+            precision=precision, time_limit=time_limit, seed=seed, statistics=statistics,
+            executor=executor, progress=progress,
         )  # fmt: skip
     deliver(result, json_file, html)
 

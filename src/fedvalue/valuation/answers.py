@@ -31,7 +31,8 @@ def make_valuer(**settings: Any) -> Valuer:
     def valuer(counts: JointCounts) -> Answer:
         from fedvalue.valuation.engine import value_counts
 
-        return answer_of(value_counts(counts, **settings))
+        # Two servers of different size must choose the same method.
+        return answer_of(value_counts(counts, **settings, reproducible=True))
 
     return valuer
 

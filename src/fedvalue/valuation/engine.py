@@ -25,6 +25,13 @@ METHODS = ("auto", "exact", "sampled")
 AFFORDABLE_SECONDS = 60.0
 """`method="auto"` takes the exact walk when it is predicted to need no more than this."""
 
+AFFORDABLE_VISITS = 2.0**36
+"""The same for a reproducible valuation, as items times coalitions: minutes at the very worst, since the
+walk prunes most of them."""
+
+AUTO_PRECISION = 0.001
+"""Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
+
 
 def value_counts(
     counts: JointCounts,
@@ -35,6 +42,8 @@ def value_counts(
     precision: float | None = None,
     statistics: bool = True,
     coalitions: bool = False,
+    time_limit: float | None = None,
+    reproducible: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Valuation:
@@ -48,23 +57,39 @@ def value_counts(
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
         statistics: Whether to compute `se_data`, `learnable` and interactions too.
         coalitions: Whether to keep the values of all coalitions, where there are few enough.
+        time_limit: Seconds after which the exact walk samples what is left of it; no limit when None.
+        reproducible: Let nothing but the counts and the settings decide, neither the clock nor the
+            size of this machine, so that another machine with the same counts gives the same answer.
         executor: Where the work runs; threads of this machine when None.
         progress: Told how far the work has come.
 
     Raises:
         InputError: A setting is out of range.
+        EngineError: The walk needs more memory than there is.
     """
     check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
-    chosen, reason = _choose(counts, method)
+    if time_limit is not None and (reproducible or time_limit <= 0):
+        raise InputError(
+            f"time_limit must be positive, and cannot bound a reproducible valuation; got {time_limit}"
+        )
+    chosen, reason, predicted_work = _choose(counts, method, time_limit, reproducible)
+    permutations: int | None = None
     if chosen == "exact":
-        from fedvalue.valuation.walk import exact_values
+        from fedvalue.valuation.walk import WalkOptions, exact_values
 
-        exact = exact_values(counts, executor=executor, progress=progress)
-        values, errors, permutations = exact.values, np.zeros(counts.n_parties), None
-        total, label_entropy = exact.total, exact.label_entropy
+        exact = exact_values(
+            counts, executor=executor, progress=progress, predicted_work=predicted_work,
+            options=WalkOptions(time_limit=time_limit, seed=seed),
+        )  # fmt: skip
+        values, errors, total, label_entropy = exact.values, exact.se, exact.total, exact.label_entropy
+        if not exact.complete:
+            chosen = "sampled"
+            reason = f"the exact walk was stopped after {time_limit:g} s and the rest of it was sampled"
     else:
         from fedvalue.valuation.sampling import sampled_values
 
+        if method == "auto" and precision is None:
+            precision = AUTO_PRECISION
         sampled = sampled_values(
             counts, n_permutations=n_permutations, seed=seed, precision=precision,
             executor=executor, progress=progress,
@@ -132,18 +157,33 @@ def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
     return alone, last
 
 
-def _choose(counts: JointCounts, method: str) -> tuple[str, str]:
-    if method != "auto":
-        return method, "as asked for"
+def _choose(
+    counts: JointCounts, method: str, time_limit: float | None, reproducible: bool
+) -> tuple[str, str, float | None]:
+    """The method, the reason for it, and the predicted work of an exact walk where it was predicted."""
+    if reproducible:
+        return (*_choose_by_size(counts, method), None)
+    if method == "sampled":
+        return method, "as asked for", None
     from fedvalue.valuation.prediction import predict_walk
 
     prediction = predict_walk(counts)
-    if prediction.seconds <= AFFORDABLE_SECONDS:
-        return "exact", f"the exact walk is predicted to take {_about(prediction.seconds)}"
-    return "sampled", (
-        f"the exact walk is predicted to take {_about(prediction.seconds)}, "
-        f"more than the {AFFORDABLE_SECONDS:.0f} s that auto allows"
-    )
+    if method == "exact":
+        return method, "as asked for", prediction.work
+    took = f"the exact walk is predicted to take {_about(prediction.seconds)}"
+    if time_limit is not None or prediction.seconds <= AFFORDABLE_SECONDS:
+        return "exact", took, prediction.work
+    return "sampled", f"{took}, more than the {AFFORDABLE_SECONDS:.0f} s that auto allows", None
+
+
+def _choose_by_size(counts: JointCounts, method: str) -> tuple[str, str]:
+    """The method by sizes that every holder of these counts sees alike."""
+    if method != "auto":
+        return method, "as asked for"
+    visits = counts.n_items * 2.0**counts.n_parties
+    if visits <= AFFORDABLE_VISITS:
+        return "exact", f"at most {visits:.2g} visits of items, few enough for the exact walk"
+    return "sampled", f"up to {visits:.2g} visits of items, too many for the exact walk"
 
 
 def _about(seconds: float) -> str:

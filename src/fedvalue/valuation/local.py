@@ -32,6 +32,7 @@ def value(
     precision: float | None = None,
     statistics: bool = True,
     coalitions: bool = True,
+    time_limit: float | None = None,
     protocol: str | None = None,
     ids: Any = None,
     executor: Executor | None = None,
@@ -54,6 +55,7 @@ def value(
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
         statistics: Whether to compute standard errors, learnable values and interactions.
         coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        time_limit: Seconds after which an exact walk samples what is left of it, with its error.
         protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
         ids: One id per sample, for the protocols; row numbers when None.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
@@ -85,8 +87,12 @@ def value(
         "statistics": statistics, "executor": executor, "progress": progress,
     }  # fmt: skip
     if protocol is None:
-        result = value_counts(joint_counts(y, own, tables), coalitions=coalitions, **settings)
+        result = value_counts(
+            joint_counts(y, own, tables), coalitions=coalitions, time_limit=time_limit, **settings
+        )
     else:
+        if time_limit is not None:
+            raise InputError("time_limit: only without a protocol, for two servers must do the same work")
         from fedvalue.valuation.federated import federated_value
 
         result = federated_value(

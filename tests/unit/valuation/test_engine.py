@@ -1,0 +1,89 @@
+"""The engine: which method it takes and why, and what does not depend on names, order or machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation import engine
+from fedvalue.valuation.engine import value_counts
+
+
+def table(n_parties: int = 3, n: int = 60, seed: int = 0) -> JointCounts:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    parties = {f"d{k}": (y + rng.integers(0, 2 + k, n)) % 4 for k in range(n_parties)}
+    return JointCounts.from_columns(label=y, task=rng.integers(0, 2, n), parties=parties)
+
+
+def relabelled(counts: JointCounts, seed: int) -> JointCounts:
+    """The same table as another server sees it: codes renamed, items in another order."""
+    rng = np.random.default_rng(seed)
+
+    def rename(codes: np.ndarray) -> np.ndarray:
+        return rng.permutation(int(codes.max()) + 1)[codes]
+
+    order = rng.permutation(counts.n_items)
+    return JointCounts(
+        task=rename(counts.task)[order],
+        parties=np.column_stack([rename(c) for c in counts.parties.T])[order],
+        label=rename(counts.label)[order],
+        count=counts.count[order],
+        names=counts.names,
+        n_codes=counts.n_codes,
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "sampled"])
+def test_two_servers_that_see_other_names_and_another_order_agree(method: str) -> None:
+    """Both servers' answers compare to 1e-9 under policy `valuation`."""
+    counts = table()
+    first, second = (
+        value_counts(relabelled(counts, seed), method=method, n_permutations=100, seed=5, reproducible=True)
+        for seed in (1, 2)
+    )
+    assert (first.method, first.n_permutations) == (second.method, second.n_permutations)
+    for a, b in zip(first.parties, second.parties, strict=True):
+        for key in ("value", "se_sampling", "se_data", "learnable", "se_learnable", "alone", "last"):
+            assert getattr(a, key) == pytest.approx(getattr(b, key), abs=1e-9), key
+        assert a.flags == b.flags
+    assert np.allclose(first.interactions, second.interactions, rtol=0, atol=1e-9)
+
+
+def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
+    result = value_counts(table(), statistics=False)
+    assert result.method == "exact"
+    assert "predicted" in result.method_reason
+
+
+def test_auto_samples_when_the_walk_is_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
+    result = value_counts(table(), statistics=False, n_permutations=50)
+    assert result.method == "sampled"
+    assert "more than" in result.method_reason
+
+
+def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
+    assert value_counts(table(), statistics=False, reproducible=True).method == "exact"
+    monkeypatch.setattr(engine, "AFFORDABLE_VISITS", 1.0)
+    assert value_counts(table(), statistics=False, reproducible=True).method == "sampled"
+
+
+def test_a_stopped_walk_says_so_and_carries_its_error() -> None:
+    counts = table(n_parties=12, n=400)
+    exact = value_counts(counts, method="exact", statistics=False)
+    stopped = value_counts(counts, method="exact", statistics=False, time_limit=1e-9)
+    assert stopped.method == "sampled"
+    assert "stopped" in stopped.method_reason
+    assert any(party.se_sampling > 0 for party in stopped.parties)
+    for a, b in zip(exact.parties, stopped.parties, strict=True):
+        assert abs(a.value - b.value) <= 5 * b.se_sampling + 1e-12
+
+
+@pytest.mark.parametrize("settings", [{"time_limit": 0}, {"time_limit": 5.0, "reproducible": True}])
+def test_a_time_limit_must_be_possible(settings: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="time_limit"):
+        value_counts(table(), **settings)  # type: ignore[arg-type]
