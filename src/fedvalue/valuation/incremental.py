@@ -17,7 +17,7 @@ from fedvalue.tables.parts import Part, with_types
 from fedvalue.tables.sources import Source
 from fedvalue.tables.summary import Summary
 from fedvalue.valuation.cells import CellCounter
-from fedvalue.valuation.changes import changes
+from fedvalue.valuation.changes import changes, drift_of
 from fedvalue.valuation.layout import CellTable, Layout
 from fedvalue.valuation.passes import Passes, packing_of
 from fedvalue.valuation.state import CountedFile, State, fingerprint, load_state, save_state
@@ -73,7 +73,8 @@ def value_with_state(
         old = load_state(state_file) if os.path.lexists(state_file) else None
         update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
         new = update.state
-        result = value_counts(new.table.joint_counts(), executor=executor, progress=progress, **settings)
+        counts = new.table.joint_counts()
+        result = value_counts(counts, executor=executor, progress=progress, **settings)
         before = 0 if old is None else old.table.n_samples
         details: dict[str, Any] = {
             "state": {
@@ -84,7 +85,8 @@ def value_with_state(
         if new.table.notes or update.notes:
             details["notes"] = [*new.table.notes, *update.notes]
         if old is not None and old.valuation is not None:
-            details["changes"] = [change.to_dict() for change in changes(old.valuation, result)]
+            drift = drift_of(counts, before)
+            details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
         result = replace(result, bins=bins, details={**result.details, **details})
         save_state(state_file, replace(new, valuation=result))
     return result
