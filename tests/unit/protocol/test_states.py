@@ -9,6 +9,7 @@ import pytest
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.codes import BREACHES, CHECKS
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State, mermaid
 from tests.simulation.world import RUN_ID, Postman, World
@@ -169,3 +170,15 @@ def test_secrets_stay_out_of_repr() -> None:
         text = repr(role._credentials) if hasattr(role, "_credentials") else ""
         assert "seed" not in text
         assert "signing_key" not in text
+
+
+def test_documentation_lists_every_code() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    for code, meaning in (CHECKS | BREACHES).items():
+        assert f"| `{code}` | {meaning} |" in text
+
+
+def test_documentation_names_every_message() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    for name in KINDS:
+        assert f"`{name}`" in text
