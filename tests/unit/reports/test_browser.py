@@ -1,0 +1,133 @@
+"""The report in a real browser: its parts, no error, no request, readable by everybody."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from fedvalue.reports import html
+from fedvalue.valuation.engine import value_counts
+from tests.statistics.tables import informative_and_not
+
+pytestmark = pytest.mark.browser
+
+CONTRAST = """() => {
+  const parse = c => {
+    const m = c.match(/[\\d.]+/g).map(Number), scale = c.startsWith('color(srgb') ? 255 : 1;
+    return [m[0] * scale, m[1] * scale, m[2] * scale, m[3] ?? 1];
+  };
+  const over = (a, b) => [0, 1, 2].map(k => a[k] * a[3] + b[k] * (1 - a[3])).concat(1);
+  const linear = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const luminance = c => .2126 * linear(c[0]/255) + .7152 * linear(c[1]/255) + .0722 * linear(c[2]/255);
+  const behind = e => {
+    const stack = [];
+    for (; e; e = e.parentElement) {
+      const colour = parse(getComputedStyle(e).backgroundColor);
+      stack.push(colour);
+      if (colour[3] === 1) break;
+    }
+    return stack.reverse().reduce((below, c) => over(c, below), [255, 255, 255, 1]);
+  };
+  const out = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), e = walker.currentNode.parentElement;
+    if (!text || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e), svg = e instanceof SVGElement;
+    const back = behind(svg ? e.closest('figure') : e);
+    const front = over(parse(svg ? style.fill : style.color), back);
+    const [a, b] = [luminance(front), luminance(back)];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) out.push([text, ratio]);
+  }
+  return out;
+}"""
+"""Texts whose contrast with what is behind them is below 4.5 (WCAG 2.2, AA)."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    result = value_counts(informative_and_not(300), coalitions=True)
+    prices = {"strong": 1200, "weak": 400, "noise": 50, "rows": 10}
+    return html.write(result, tmp_path_factory.mktemp("report") / "r.html", prices=prices, budget=1500)
+
+
+@pytest.fixture(params=["desktop", "phone", "dark"])
+def page(request, browser, report):
+    size = {"width": 390, "height": 844} if request.param == "phone" else {"width": 1200, "height": 900}
+    scheme = "dark" if request.param == "dark" else "light"
+    page = browser.new_page(viewport=size, color_scheme=scheme)
+    page.seen = []
+    page.on("console", lambda message: page.seen.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: page.seen.append(f"error: {error}"))
+    page.on("request", lambda sent: page.seen.append(sent.url))
+    page.goto(report.as_uri())
+    yield page
+    page.close()
+
+
+def test_page_shows_its_parts_and_asks_nobody_for_anything(page, report):
+    page.wait_for_load_state("networkidle")
+    for title in (
+        "What each party’s data is worth", "Value of each party", "Worth a second look", "Who replaces whom",
+        "Whom to invite", "How it was computed, and what was protected", "In plain words",
+    ):  # fmt: skip
+        assert page.get_by_role("heading", name=title).is_visible()
+    assert page.locator(".bar:not(.scale) rect.solid").count() == 4
+    assert page.locator("figure.curve path.line").bounding_box()["width"] > 100
+    assert page.seen == [report.as_uri()]
+
+
+def test_nothing_sticks_out_of_the_window(page):
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0
+
+
+def test_every_text_has_enough_contrast(page):
+    assert page.evaluate(CONTRAST) == []
+    page.evaluate("document.querySelector('.answer').style.color = '#777'")
+    assert len(page.evaluate(CONTRAST)) == 1, "the check must see a text that is too pale"
+
+
+def test_keyboard_reaches_the_skip_link_and_the_scrolling_tables(page):
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["x"] >= 0
+    reached = set()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert {"Table of all numbers", "Redundancy map", "Order of invitation"} <= reached
+
+
+def test_landmarks_and_names_are_there_for_screen_readers(page):
+    for role in ("banner", "main", "contentinfo"):
+        assert page.get_by_role(role).count() == 1
+    assert page.get_by_role("table").count() == 3
+    for picture in page.get_by_role("img").all():
+        assert picture.get_attribute("aria-label")
+
+
+def test_page_prints_in_light_colours(browser, report, tmp_path):
+    page = browser.new_page(color_scheme="dark")
+    page.goto(report.as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.pdf(path=tmp_path / "r.pdf", format="A4", print_background=True)
+    assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
+    page.close()
