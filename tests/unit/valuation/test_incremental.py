@@ -297,7 +297,11 @@ value_with_state(folder + "/s", folder + "/1.parquet", **owners, method="exact",
 
 @pytest.mark.parametrize(
     ("place", "n_samples"),
-    [pytest.param("sync", 200, marks=pytest.mark.slow), ("rename", 200), ("after", 400)],
+    [
+        ("rename", 200),
+        pytest.param("sync", 200, marks=pytest.mark.slow),
+        pytest.param("after", 400, marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_update_loses_nothing_and_can_be_repeated(tmp_path, files, place, n_samples):
     """kill -9 while writing, before the rename, or just after it: the same command then ends the same."""
