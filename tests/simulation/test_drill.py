@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from fedvalue.protocol.queries import estimate
 from fedvalue.valuation.drill.advise import advise
 from fedvalue.valuation.drill.predict import miss_adding, miss_dropping
 from fedvalue.valuation.drill.runner import Row, Trial, run_drill
-from fedvalue.valuation.drill.scenarios import SCENARIOS
+from fedvalue.valuation.drill.scenarios import SCENARIOS, Scenario
 from tests.simulation.world import World
 
 BEHAVIOURS = tuple(scenario.behaviour for scenario in SCENARIOS)
@@ -40,7 +42,7 @@ EXPECTED_CODES = {
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return list(run_drill(trials=12, seed=1))
+    return list(run_drill(trials=6, seed=1))
 
 
 def test_every_behaviour_meets_every_protocol(rows: list[Row]) -> None:
@@ -84,7 +86,7 @@ def test_the_published_check_is_fooled(rows: list[Row], behaviour: str) -> None:
 def test_the_published_check_keeps_its_predicted_rates(behaviour: str) -> None:
     """Measured rates within 4 standard deviations of F1 (a wrong formula, 1 / C(M q, q), is off by more)."""
     scenario = next(s for s in SCENARIOS if s.behaviour == behaviour)
-    trial, rng, trials = Trial(scenario, "paper", hardened=False, q=2, n_r=1), np.random.default_rng(2), 400
+    trial, rng, trials = Trial(scenario, "paper", hardened=False, q=2, n_r=1), np.random.default_rng(2), 300
     detected = sum(trial.run(rng) != "" for _ in range(trials))
     row = Row("paper", False, behaviour, trials, detected, 1 - scenario.missed(2, 1))
     assert not row.surprising, row
@@ -157,3 +159,45 @@ def test_row_knows_what_is_surprising() -> None:
     assert Row("mirror", True, "x", 100, 99, 1.0).surprising
     assert not Row("mirror", True, "x", 100, 100, 1.0 - 2.0**-64).surprising
     assert not Row("paper", False, "x", int(np.int64(10)), 0, 0.0).surprising
+
+
+def with_switches(scenario: Scenario, n_r: int, *, h1: bool, h2: bool) -> str:
+    """One run of a cheat against `paper` with H1 and H2 switched one by one."""
+    trial = Trial(scenario, "paper", hardened=False, q=2, n_r=n_r)
+    trial._settings = lambda: msgspec.structs.replace(Trial._settings(trial), h1=h1, h2=h2)  # type: ignore[method-assign]
+    return trial.run(np.random.default_rng(0))
+
+
+def scenario_of(behaviour: str, **changes: object) -> Scenario:
+    return replace(next(s for s in SCENARIOS if s.behaviour == behaviour), **changes)
+
+
+def test_marginals_alone_miss_a_forgery_that_keeps_them() -> None:
+    """A7: invisible to H1, seen by H2."""
+    forgery = scenario_of("marginal-preserving forgery")
+    assert with_switches(forgery, 0, h1=False, h2=False) == ""
+    assert with_switches(forgery, 0, h1=True, h2=False) == ""
+    assert with_switches(forgery, 0, h1=False, h2=True) == "E_AUTH"
+
+
+def test_authenticators_alone_miss_a_dropped_only_sample() -> None:
+    """A2: nothing was added, so H2 has nothing to see; H1 does."""
+    only = scenario_of("drop the only one")
+    assert with_switches(only, 0, h1=False, h2=True) == ""
+    assert with_switches(only, 0, h1=True, h2=False) == "E_MARGINAL"
+
+
+def test_a_region_of_one_sample_is_added_unseen_without_authenticators() -> None:
+    """A3: beside the cell of 4 there is one sample more when the last party is ignored."""
+    region = scenario_of("ignore a party", cell=4)
+    assert with_switches(region, 1, h1=False, h2=False) == ""
+    assert with_switches(region, 1, h1=False, h2=True) == "E_AUTH"
+    assert with_switches(region, 1, h1=True, h2=False) == "E_MARGINAL"
+
+
+def test_zero_passes_where_there_are_no_adversarial_samples() -> None:
+    """A4: caught by the floor if n_r is at least 1, by H1 in any case."""
+    zero = scenario_of("zero", cell=7)
+    assert with_switches(zero, 0, h1=False, h2=False) == ""
+    assert with_switches(zero, 1, h1=False, h2=False) == "E_FLOOR"
+    assert with_switches(zero, 0, h1=True, h2=False) == "E_MARGINAL"
