@@ -24,13 +24,13 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     _read: int = field(default=0)
 
-    def start(self) -> None:
-        """Start, or start again with the same command; output is appended."""
+    def start(self, cwd: Path | None = None) -> None:
+        """Start in `cwd` (its own folder by default), or again with the same command; output is appended."""
         # The folder's own environment only: no secret is ever passed by argument or environment.
         with (self.folder / "out.log").open("ab") as out, (self.folder / "err.log").open("ab") as err:
             self.process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
                 [sys.executable, "-m", *self.arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                cwd=self.folder, env={**os.environ, "GRPC_VERBOSITY": "NONE"},
+                cwd=cwd or self.folder, env={**os.environ, "GRPC_VERBOSITY": "NONE"},
             )  # fmt: skip
 
     def kill(self) -> None:

@@ -247,7 +247,7 @@ class Party:
                 if error.code not in ("E_UNREACHABLE", "E_BUSY", "E_STORAGE") or self._clock() > self._end:
                     raise
                 if not told:
-                    self._report("waiting", f"server {client.name!r} cannot be reached, trying again")
+                    self._report("waiting", f"{error}, trying again")
                     told = True
                 if self._stop.wait(0.2):
                     raise

@@ -18,6 +18,8 @@ from fedvalue.deployment.run_settings import check_roster, credentials_of, setti
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.party import DataParty, Party
+from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from fedvalue.deployment.party_input import PartyInput
     from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
-    from fedvalue.protocol.party import Party
     from fedvalue.protocol.settings import Settings
 
 
@@ -149,9 +150,6 @@ class PartyDriver:
         return parcels
 
     def _make_role(self, settings: Settings) -> Party:
-        from fedvalue.protocol.party import DataParty
-        from fedvalue.protocol.task_party import TaskParty
-
         given = self._given
         credentials = credentials_of(self._manifest, self._identity, self._seed)
         if self._identity.card.role == "task":

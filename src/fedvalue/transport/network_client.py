@@ -78,7 +78,8 @@ class ServerClient:
                 ("grpc.keepalive_timeout_ms", 5_000),
                 ("grpc.keepalive_permit_without_calls", 0),
                 ("grpc.initial_reconnect_backoff_ms", 100),
-                ("grpc.min_reconnect_backoff_ms", 100),
+                # Also how long one attempt may take: a busy machine needs seconds for a handshake.
+                ("grpc.min_reconnect_backoff_ms", 20_000),
                 ("grpc.max_reconnect_backoff_ms", 2_000),
                 ("grpc.enable_retries", 0),
                 # Two participants in one process (tests, a party of two runs) keep their own identity.
@@ -153,7 +154,8 @@ class ServerClient:
         codes = self._grpc.StatusCode
         if status in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL):
             word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
-            return Retry(TransportError(f"server {self.name!r} {word}", code="E_UNREACHABLE"))
+            reason = details.rpartition(": ")[2][:80] or status.name
+            return Retry(TransportError(f"server {self.name!r} {word} ({reason})", code="E_UNREACHABLE"))
         if status is codes.CANCELLED:
             return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
         if status is codes.RESOURCE_EXHAUSTED:

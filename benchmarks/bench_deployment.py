@@ -1,0 +1,229 @@
+"""The deployment over mutual TLS on loopback: real servers, real parties, each its own process.
+
+What is timed comes from the computation server's own log: from the moment all parties are ready
+(key agreement, hashing of ids, masking, upload, counting, values, agreement) and from the start of
+the uploads, to the end of the run. Starting Python and reading files is not in it, as it is not in
+the database's time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benchmarks.harness import Row, at_most
+
+from fedvalue.deployment.children import Child, Children, wait_until
+from fedvalue.deployment.local_consortium import LocalConsortium, Source, agree, build, free_port
+
+TASK = "bank"
+DATA = ("telco", "shop", "insurer", "utility", "press")
+
+
+def rows() -> Iterator[Row]:
+    """One row per claim of the design."""
+    with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
+        yield from _against_duckdb(Path(folder) / "duck")
+    with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
+        yield from _growth(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
+        yield _many_at_once(Path(folder))
+
+
+def _against_duckdb(root: Path, n: int = 1_000_000) -> Iterator[Row]:
+    tables = make_tables(root, n)
+    database = duckdb_seconds(tables)
+    run = federated(root / "run", n)
+    note = (
+        f"{len(DATA) + 1} parties x {n:,} rows: {run.upload:.2f} s from upload to values against "
+        f"{database:.2f} s; "
+        f"{run.ready:.2f} s with key agreement and hashing of ids"
+    )
+    yield at_most(
+        "mirror over mTLS, upload to values", "DuckDB join and group by", run.upload / database, 3, note
+    )
+
+
+def _growth(root: Path) -> Iterator[Row]:
+    sizes = (100_000, 1_000_000, 10_000_000)
+    runs = {}
+    for n in sizes:
+        make_tables(root / str(n), n)
+        runs[n] = federated(root / str(n) / "run", n)
+        for path in (root / str(n)).rglob("*.parquet"):
+            path.unlink()
+    for small, large in pairwise(sizes):
+        ratio = (runs[large].ready / runs[small].ready) / (large / small)
+        memory = runs[large].resident / runs[small].resident
+        note = (
+            f"{small:,} rows {runs[small].ready:.2f} s, {large:,} rows {runs[large].ready:.2f} s; "
+            f"server {runs[small].resident / 2**20:.0f} and {runs[large].resident / 2**20:.0f} MiB"
+        )
+        yield at_most(f"mirror over mTLS, {small:,} to {large:,} rows", "linear growth", ratio, 1.2, note)
+        yield at_most(f"server memory, {small:,} to {large:,} rows", "the smaller run", memory, 1.2, note)
+
+
+def _many_at_once(root: Path, runs: int = 20, n: int = 2_000) -> Row:
+    make_tables(root, n)
+    consortium = _consortium(root / "run", n)
+    others = [consortium.signed]
+    endpoints = {
+        "compute": consortium.signed.manifest.compute.endpoint,
+        "validate": consortium.signed.manifest.validate.endpoint,
+    }
+    with Children() as children:
+        _servers(children, consortium)
+        started = time.monotonic()
+        for number in range(1, runs):
+            signed = agree(
+                root / "agree", consortium.members, endpoints, purpose=f"run {number}", n_samples=n
+            )
+            others.append(signed)
+        parties = []
+        for number, signed in enumerate(others):
+            for name in (TASK, *DATA):
+                folder = consortium.members[name].folder
+                (folder / f"manifest-{number}.json").write_text(signed.to_json())
+                text = (folder / "party.toml").read_text()
+                for word in ("manifest", "result", "certificate"):
+                    text = text.replace(f'"{word}.json"', f'"{word}-{number}.json"')
+                text = text.replace('report = "report.html"', "").replace('"state"', f'"state-{number}"')
+                (folder / f"party-{number}.toml").write_text(text)
+        script = Path(__file__).with_name("many_parties.py")
+        for name in (TASK, *DATA):
+            folder = consortium.members[name].folder
+            child = Child(name, [f"benchmarks.{script.stem}", str(folder), str(runs)], folder)
+            child.start(cwd=Path(__file__).parents[1])
+            parties.append(children.add(child))
+        wait_until(lambda: all(child.code is not None for child in parties), 900, "the end of all runs")
+        took = time.monotonic() - started
+    bad = [child.name for child in parties if child.code != 0]
+    results = [
+        json.loads((consortium.members[TASK].folder / f"result-{number}.json").read_bytes())
+        for number in range(runs)
+    ]
+    same = {tuple(round(one["value"], 9) for one in result["parties"]) for result in results}
+    ids = {result["run_id"] for result in results}
+    right = not bad and len(same) == 1 and len(ids) == runs
+    return Row(
+        f"{runs} runs at once on one pair of servers", "correct values, no cross-talk", float(len(ids)),
+        f"{runs} correct", right, f"{took:.1f} s in all",
+    )  # fmt: skip
+
+
+class Measured:
+    """What one federated run took, by the computation server's log."""
+
+    def __init__(self, events: list[dict[str, str]], resident: float) -> None:
+        at = {
+            event["stage"]: dt.datetime.fromisoformat(event["time"])
+            for event in events
+            if event["event"] == "stage"
+        }
+        self.ready = (at["done"] - at["keying"]).total_seconds()
+        self.upload = (at["done"] - at["uploading"]).total_seconds()
+        self.resident = resident
+
+
+def federated(root: Path, n: int) -> Measured:
+    """One run with every participant as its own process."""
+    consortium = _consortium(root, n)
+    with Children() as children:
+        compute = _servers(children, consortium)
+        parties = []
+        for name in (TASK, *DATA):
+            member = consortium.members[name]
+            child = children.add(Child(name, ["fedvalue", *member.command], member.folder))
+            child.start()
+            parties.append(child)
+        wait_until(lambda: all(child.code is not None for child in parties), 1800, "the end of the run")
+        for child in parties:
+            assert child.code == 0, child.errors()[-1000:]
+        resident = _resident(consortium)
+        events = [json.loads(line) for line in compute.errors().splitlines()]
+    return Measured(events, resident)
+
+
+def make_tables(root: Path, n: int) -> dict[str, pa.Table]:
+    """Six tables with the same ids, each in its own order, one column of few codes each."""
+    rng = np.random.default_rng(7)
+    ids = rng.permutation(n).astype(np.int64) + 10**9
+    label = rng.integers(0, 2, n)
+    tables = {}
+    for k, name in enumerate((TASK, *DATA)):
+        noise = rng.integers(0, 2 + k % 3, n)
+        code = np.where(rng.random(n) < 0.5, label, noise)
+        order = rng.permutation(n)
+        columns = {"id": ids[order], "x": code[order].astype(np.int32)}
+        if name == TASK:
+            columns["y"] = label[order].astype(np.int32)
+        tables[name] = pa.table(columns)
+        root.mkdir(parents=True, exist_ok=True)
+        pq.write_table(tables[name], root / f"{name}.parquet")
+    return tables
+
+
+def duckdb_seconds(tables: dict[str, pa.Table]) -> float:
+    """Joining and grouping the same tables, already in DuckDB's memory."""
+    import duckdb
+
+    connection = duckdb.connect()
+    for name, table in tables.items():
+        connection.register(f"{name}_arrow", table)
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_arrow")
+    joins = " ".join(f"JOIN {name} ON {name}.id = {TASK}.id" for name in DATA)
+    keys = ", ".join([f"{TASK}.x", f"{TASK}.y", *(f"{name}.x" for name in DATA)])
+    statement = f"SELECT {keys}, count(*) FROM {TASK} {joins} GROUP BY ALL"
+    connection.execute(statement).fetchall()
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        connection.execute(statement).fetchall()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _consortium(root: Path, n: int) -> LocalConsortium:
+    folder = root.parent
+    sources = {
+        name: Source(str(folder / f"{name}.parquet"), "id", "y" if name == TASK else None)
+        for name in (TASK, *DATA)
+    }
+    consortium = build(root, TASK, sources, purpose="a benchmark", n_samples=n)
+    for name in (TASK, *DATA):
+        path = consortium.members[name].folder / "party.toml"
+        path.write_text(path.read_text().replace('report = "report.html"\n', ""))
+    config = consortium.members["compute"].folder / "server.toml"
+    config.write_text(config.read_text() + f'\n[metrics]\nlisten = "127.0.0.1:{free_port()}"\n')
+    return consortium
+
+
+def _servers(children: Children, consortium: LocalConsortium) -> Child:
+    found = {}
+    for name in ("compute", "validate"):
+        member = consortium.members[name]
+        child = children.add(Child(name, ["fedvalue", *member.command], member.folder))
+        child.start()
+        found[name] = child
+    for child in found.values():
+        wait_until(lambda child=child: '"listening"' in child.errors(), 120, f"the start of {child.name}")
+    return found["compute"]
+
+
+def _resident(consortium: LocalConsortium) -> float:
+    text = (consortium.members["compute"].folder / "server.toml").read_text()
+    address = text.rpartition('listen = "')[2].partition('"')[0]
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
+        for line in reply.read().decode().splitlines():
+            if line.startswith("fedvalue_resident_bytes "):
+                return float(line.split()[1])
+    raise AssertionError("no memory in the metrics")

@@ -1,0 +1,29 @@
+"""One participant in many runs at once: `python -m benchmarks.many_parties FOLDER RUNS`."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fedvalue.crypto.identity import ROLES
+from fedvalue.deployment.config import read_party_config
+from fedvalue.deployment.identity_files import read_identity
+from fedvalue.deployment.participate import take_part
+
+
+def main() -> None:
+    folder, runs = Path(sys.argv[1]), int(sys.argv[2])
+    role = read_identity(folder / "identity").card.role
+    assert role in ROLES
+
+    def one(number: int) -> None:
+        take_part(read_party_config(folder / f"party-{number}.toml"), role, lambda stage, words: None)
+
+    with ThreadPoolExecutor(runs) as pool:
+        for future in [pool.submit(one, number) for number in range(runs)]:
+            future.result()
+
+
+if __name__ == "__main__":
+    main()
