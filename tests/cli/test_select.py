@@ -1,0 +1,98 @@
+"""`fedvalue select` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedvalue.valuation.engine import value_counts
+from tests.cli.here import fedvalue_here
+from tests.cli.runner import fedvalue
+from tests.statistics.tables import informative_and_not
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result, the table behind it, and prices."""
+    where = tmp_path_factory.mktemp("select")
+    counts = informative_and_not(300)
+    value_counts(counts, coalitions=True).to_json(where / "result.json")
+    rows = np.column_stack([counts.label, counts.parties]).tolist()
+    lines = ["label,strong,weak,noise,rows", *(f"{a},c{b},c{c},c{d},r{e}" for a, b, c, d, e in rows)]
+    (where / "table.csv").write_text("\n".join(lines) + "\n")
+    (where / "prices.csv").write_text("party,price\nstrong,1000\nweak,500.50\nnoise,20\nrows,5\n")
+    return where
+
+
+def test_result_says_whom_to_invite(folder):
+    ran = fedvalue("select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "1200")
+    assert ran.code == 0
+    assert ran.out.startswith("Invite strong: ")
+    assert "for 1,000 of 1,200" in ran.out
+    assert "no more than noise" in ran.out
+    assert "every subset was compared" in ran.out
+
+
+def test_json_stands_alone_and_has_the_curve(folder):
+    ran = fedvalue(
+        "select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "2000", "--json", "-"
+    )
+    found = json.loads(ran.out)
+    assert found["schema"] == "fedvalue.selection/1"
+    assert found["parties"] == ["strong", "weak"]
+    assert found["cost"] == "1500.50"
+    assert Decimal(found["curve"][0]["cost"]) == 0
+    assert found["enough"] == 2
+
+
+def test_table_is_valued_subset_by_subset(folder):
+    """The same answer from the table as from the result made of it."""
+    arguments = ("--prices", folder / "prices.csv", "--budget", "2000", "--json", "-")
+    from_data = fedvalue("select", folder / "table.csv", "--label", "label", "--each", *arguments)
+    from_result = fedvalue("select", folder / "result.json", *arguments)
+    assert from_data.code == 0
+    one, two = json.loads(from_data.out), json.loads(from_result.out)
+    assert one["parties"] == two["parties"]
+    assert one["value"] == pytest.approx(two["value"], abs=1e-12)
+
+
+def test_selection_is_written_to_a_file(folder, tmp_path):
+    ran = fedvalue(
+        "select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "0",
+        "--json", tmp_path / "s.json",
+    )  # fmt: skip
+    assert "Invite nobody" in ran.out
+    assert json.loads((tmp_path / "s.json").read_text())["parties"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--budget": "-3"}, "the budget must not be negative, got -3"),
+        ({"--budget": "plenty"}, "must be an amount"),
+        ({"--prices": "short.csv"}, "no price for 'noise', 'rows'"),
+        ({"--prices": "missing.csv"}, "cannot read"),
+        ({"source": "corrupt.json"}, "is not JSON"),
+        (
+            {"source": "other.json"},
+            "expected a result of schema 'fedvalue.result/1', got 'fedval",
+        ),
+        ({"source": "missing.json"}, "cannot read"),
+        ({"--party": "a=b"}, "needs --label too"),
+    ],
+)
+def test_every_mistake_is_one_clear_line(folder, change, message):
+    (folder / "short.csv").write_text("strong,1\nweak,1\n")
+    (folder / "corrupt.json").write_text('{"schema": "fedvalue.res')
+    (folder / "other.json").write_text('{"schema": "fedvalue.result/9"}')
+    given = {"source": "result.json", "--prices": "prices.csv", "--budget": "1", **change}
+    source = given.pop("source")
+    flat = [text for pair in given.items() for text in pair]
+    ran = fedvalue_here("select", source, *flat, cwd=folder)
+    assert ran.code == 3
+    assert message in ran.err
+    assert ran.out == ""
