@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import platform
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -133,11 +134,15 @@ def _run_units(
 
 
 def _run_parallel(units: Sequence[Unit], workers: int, finished: Any) -> None:
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_with_parent
+    )
     try:
         running: dict[Future[tuple[Numbers, float]], Unit] = {pool.submit(_call, u): u for u in units}
         while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            # A failure ends the run, so what was finished beside it is stored first.
+            for future in sorted(done, key=lambda one: one.exception() is not None):
                 unit = running.pop(future)
                 finished(unit, *future.result())
     except BrokenProcessPool as error:
@@ -147,6 +152,18 @@ def _run_parallel(units: Sequence[Unit], workers: int, finished: Any) -> None:
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the main process is gone: a killed run must not leave workers behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _call(unit: Unit) -> tuple[Numbers, float]:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fedvalue.errors import EngineError, InputError
@@ -101,6 +102,17 @@ def test_progress_rises_to_the_predicted_total(tmp_path: Path) -> None:
     assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
+def assert_gone(pid: int) -> None:
+    for _ in range(200):
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return
+        except psutil.NoSuchProcess:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} still runs")
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -109,18 +121,21 @@ from tests.unit.experiments import toy
 runner.write_index = lambda folder: None
 if __name__ == "__main__":
     trace, out = Path(sys.argv[1]), Path(sys.argv[2])
-    runner.reproduce([toy.experiment(trace, n=12, seconds=0.2)], profile="quick", out=out, workers=0)
+    experiment = toy.experiment(trace, n=12, seconds=0.2)
+    runner.reproduce([experiment], profile="quick", out=out, workers=int(sys.argv[3]))
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_continues_where_it_was(tmp_path: Path, how: signal.Signals) -> None:
-    """Only the piece that was being computed is computed again."""
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 0)])
+def test_a_killed_run_continues_where_it_was(tmp_path: Path, how: signal.Signals, workers: int) -> None:
+    """Only the piece that was being computed is computed again, and no worker is left behind."""
     trace, out, script = tmp_path / "t", tmp_path / "out", tmp_path / "run.py"
     script.write_text(SCRIPT)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
-        [sys.executable, str(script), str(trace), str(out)], env=environment, stderr=subprocess.DEVNULL
+        [sys.executable, str(script), str(trace), str(out), str(workers)],
+        env=environment,
+        stderr=subprocess.DEVNULL,
     )
     for _ in range(600):
         if len(toy.calls(trace)) >= 4:
@@ -128,11 +143,14 @@ def test_a_killed_run_continues_where_it_was(tmp_path: Path, how: signal.Signals
         time.sleep(0.05)
     process.send_signal(how)
     process.wait(30)
+    stored = [json.loads(path.read_text()) for path in (out / "units").glob("square*")]
+    for pid in {record["result"]["pid"] for record in stored}:
+        assert_gone(pid)
     started = toy.calls(trace)
     assert 4 <= len(started) < 12
     finished = {path.name for path in (out / "units").iterdir() if not path.name.startswith(".")}
-    # The last call was cut, or had just been stored.
-    assert len(finished) in (len(started) - 1, len(started))
+    # The last call was cut, or had just been stored; a worker may be one piece ahead of the storing.
+    assert len(started) - 1 - workers <= len(finished) <= len(started)
     before = {name: (out / "units" / name).stat().st_mtime_ns for name in finished}
     (document,) = reproduce([toy.experiment(trace, n=12, seconds=0.2)], profile="quick", out=out, workers=0)
     assert document["verdict"] == "reproduced"
