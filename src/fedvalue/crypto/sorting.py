@@ -128,19 +128,6 @@ def rising(keys: Blocks) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def members(keys: NDArray[np.uint64], common: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of the keys are in `common`; both in rising order."""
-    found = np.zeros(len(keys), dtype=np.bool_)
-    j = 0
-    for i in range(len(keys)):
-        a, b = keys[i, 0], keys[i, 1]
-        while j < len(common) and (common[j, 0] < a or (common[j, 0] == a and common[j, 1] < b)):
-            j += 1
-        found[i] = j < len(common) and common[j, 0] == a and common[j, 1] == b
-    return found
-
-
-@njit(cache=True, nogil=True)
 def intersect(
     left: NDArray[np.uint64],
     left_sums: NDArray[np.uint64],

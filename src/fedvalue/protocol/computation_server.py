@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.alignment import ServerAlignment
 from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.mirror_counting import MirrorCounting
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler, Role
-from fedvalue.protocol.settings import Align, ProtocolName, Settings
+from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.token_counting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
 from fedvalue.protocol.work import Addressed
@@ -40,8 +39,6 @@ class ComputationServer(Role):
         self._keys: dict[str, m.EphemeralKey] = {}
         self._confirms: dict[str, m.Confirm] = {}
         self._agrees: dict[str, m.Agree] = {}
-        self._populations: dict[str, m.Population] = {}
-        self._alignment = ServerAlignment(settings, self.name, credentials.signing_key)
         self._mirror: MirrorCounting | None = None
         self._tokens: TokenCounting | None = None
         if settings.protocol is ProtocolName.MIRROR:
@@ -65,8 +62,6 @@ class ComputationServer(Role):
             m.EphemeralKey: (self._relay_key, parties),
             m.WrappedKeys: (self._relay_run_key, task),
             m.Confirm: (self._relay_confirm, parties),
-            m.AlignChunk: (self._take_ids, parties),
-            m.Population: (self._relay_population, parties),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
@@ -99,20 +94,9 @@ class ComputationServer(Role):
         self._confirms[sender] = message
         if len(self._confirms) < len(self.settings.everybody):
             return []
-        self._become(State.UPLOADING if self.settings.align is Align.EQUAL else State.ALIGNING)
+        self._become(State.UPLOADING)
         roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.settings.everybody))
         return self._broadcast(roster)
-
-    def _relay_population(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.Population)
-        _own_name(sender, message.party)
-        self._populations[sender] = message
-        if len(self._populations) < len(self.settings.everybody):
-            return []
-        self._become(State.UPLOADING)
-        return self._broadcast(
-            m.PopulationRoster(tuple(self._populations[name] for name in self.settings.everybody))
-        )
 
     def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Agree)
@@ -127,18 +111,7 @@ class ComputationServer(Role):
     def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
         return [self._to(name, message) for name in self.settings.everybody]
 
-    # Alignment and counting.
-
-    def _take_ids(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.AlignChunk)
-        if not self._alignment.add(sender, message):
-            return []
-        out = self._addressed(self._alignment.results())
-        for counting in (self._mirror, self._tokens):
-            if counting is not None:
-                counting.reduce_to(self._alignment.n_common)
-        self._become(State.MATCHING)
-        return out
+    # Counting.
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._mirror is None:

@@ -124,16 +124,8 @@ class KeyAgreement:
     def _confirm_mac(self, ring: Keyring, party: str, population: bytes) -> bytes:
         return keys.mac(ring.confirm(), "confirm", party, self._transcript, population)
 
-    def check_confirms(
-        self, ring: Keyring, population: bytes, roster: m.ConfirmRoster, *, same_population: bool = True
-    ) -> None:
+    def check_confirms(self, ring: Keyring, population: bytes, roster: m.ConfirmRoster) -> None:
         """Step 5, everybody's confirmations.
-
-        Args:
-            ring: Our keys.
-            population: What we have confirmed ourselves.
-            roster: What was relayed.
-            same_population: Whether all must hold the same ids already.
 
         Raises:
             RemoteProtocolError: Not exactly one per party (E_DECLARED).
@@ -142,38 +134,11 @@ class KeyAgreement:
         by_name = one_per_party(self._settings, {c.party: c for c in roster.confirms}, len(roster.confirms))
         for name, confirm in by_name.items():
             keys.check_mac(self._confirm_mac(ring, name, confirm.population), confirm.mac, who=name)
-        if same_population:
-            self._check_populations({name: c.population for name, c in by_name.items()}, population)
-
-    def _check_populations(self, found: Mapping[str, bytes], population: bytes) -> None:
-        for name, other in found.items():
-            if not hmac.compare_digest(other, population):
+        for name, confirm in by_name.items():
+            if not hmac.compare_digest(confirm.population, population):
                 raise VerificationError(
                     f"party {name!r} does not hold the same sample ids as {self._name!r}", code="E_POPULATION"
                 )
-
-    def population(self, ring: Keyring, n_common: int, population: bytes) -> m.Population:
-        """After the reduction to common ids: what we hold now."""
-        mac = self._population_mac(ring, self._name, n_common, population)
-        return m.Population(self._name, n_common, population, mac)
-
-    def _population_mac(self, ring: Keyring, party: str, n_common: int, population: bytes) -> bytes:
-        size = n_common.to_bytes(8, "big")
-        return keys.mac(ring.confirm(), "aligned", party, self._transcript, size, population)
-
-    def check_populations(self, ring: Keyring, population: bytes, roster: m.PopulationRoster) -> None:
-        """After the reduction to common ids: what everybody holds now.
-
-        Raises:
-            RemoteProtocolError: Not exactly one per party (E_DECLARED).
-            VerificationError: A MAC is wrong (E_CONFIRM), or a party holds other ids (E_POPULATION).
-        """
-        found = {p.party: p for p in roster.populations}
-        by_name = one_per_party(self._settings, found, len(roster.populations))
-        for name, item in by_name.items():
-            expected = self._population_mac(ring, name, item.n_common, item.population)
-            keys.check_mac(expected, item.mac, who=name)
-        self._check_populations({name: p.population for name, p in by_name.items()}, population)
 
 
 def one_per_party(settings: Settings, found: Mapping[str, T], n: int) -> Mapping[str, T]:

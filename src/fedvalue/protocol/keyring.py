@@ -65,10 +65,6 @@ class Keyring:
         """Key of the agreements on results."""
         return self._common("agree", length=32)
 
-    def alignment(self, server: str) -> bytes:
-        """Key of the tokens that one server intersects to find the common ids."""
-        return self._common("align", server)
-
     # mirror
 
     def row_order(self, server: str) -> bytes:

@@ -12,9 +12,6 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 | keys | KeyRoster | computation server | party |
 | keys | WrappedKeys, WrappedKey | task party | computation server, then data party |
 | keys | Confirm, ConfirmRoster | party | computation server, then party |
-| align | AlignChunk | party | both servers |
-| align | Aligned | server | party |
-| align | Population, PopulationRoster | party | computation server, then party |
 | mirror | Declaration, ShareKeys, Chunk | party | both servers |
 | paper | QueryKey | task party | validation server |
 | paper, single | TokenChunk | party | computation server |
@@ -136,45 +133,6 @@ class ConfirmRoster(Message, frozen=True):
     """All confirmations, as relayed."""
 
     confirms: Annotated[tuple[Confirm, ...], Meta(max_length=MAX_PARTIES + 1)]
-
-
-class AlignChunk(BulkMessage, frozen=True):
-    """Part of a party's ids under a key of this run and server: 16-byte tokens in rising order."""
-
-    place: ClassVar[tuple[str, ...]] = ("index",)
-    tokens: Bulk
-
-    def parts(self) -> tuple[bytes, ...]:
-        """The tokens."""
-        return (self.tokens,)
-
-
-class Aligned(Message, frozen=True):
-    """Which of a party's tokens every party has: one bit each, lowest bit first.
-
-    `rows` is the number of ids that each party brought. The signature is the server's, over
-    (run, server, party, digest of all fields).
-    """
-
-    n_common: Count
-    rows: Annotated[dict[Name, Count], Meta(max_length=MAX_PARTIES + 1)]
-    common: Bulk
-    signature: Signature
-
-
-class Population(Message, frozen=True):
-    """The population that a party has after the reduction to common ids."""
-
-    party: Name
-    n_common: Count
-    population: Digest
-    mac: Digest
-
-
-class PopulationRoster(Message, frozen=True):
-    """All of them, as relayed."""
-
-    populations: Annotated[tuple[Population, ...], Meta(max_length=MAX_PARTIES + 1)]
 
 
 class Declaration(Message, frozen=True):
@@ -313,10 +271,6 @@ AnyMessage: TypeAlias = (
     | WrappedKey
     | Confirm
     | ConfirmRoster
-    | AlignChunk
-    | Aligned
-    | Population
-    | PopulationRoster
     | Declaration
     | ShareKeys
     | Chunk

@@ -6,7 +6,6 @@ as every party's chunk of that number is here, and then discarded.
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,10 +42,6 @@ class MirrorCounting:
         self._share_keys: m.ShareKeys | None = None
         self._layout: Layout | None = None
         self._counter: CellCounter | None = None
-
-    def reduce_to(self, n_samples: int) -> None:
-        """The parties have been reduced to their common ids; nothing has been uploaded yet."""
-        self._settings = msgspec.structs.replace(self._settings, n_samples=n_samples)
 
     def declare(self, party: str, declaration: m.Declaration) -> None:
         """What a party is about to upload.

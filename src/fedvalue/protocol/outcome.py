@@ -53,8 +53,6 @@ class Outcome:
         shares: By party name: its own share for a data party, all of them for the task party.
         order: For the task party, the names of the data parties in the servers' order of columns,
             for fields of `task` that are indexed by column.
-        n_samples: Number of samples that were valued.
-        rows: Number of ids that each party brought, where ids were intersected.
     """
 
     counts: JointCounts | None = None
@@ -62,8 +60,6 @@ class Outcome:
     task: Fields = field(default_factory=dict)
     shares: Mapping[str, Fields] = field(default_factory=dict)
     order: tuple[str, ...] = ()
-    n_samples: int = 0
-    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:

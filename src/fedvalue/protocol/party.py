@@ -6,11 +6,9 @@ task party and a data party is who draws the run's key. Everything else is here,
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from fedvalue.crypto import aes, keys
@@ -18,13 +16,12 @@ from fedvalue.crypto.hashing import hash_ids, multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol import queries
-from fedvalue.protocol.alignment import PartyAlignment
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
 from fedvalue.protocol.mirror_party import MirrorWork
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.role import Handler, Role
-from fedvalue.protocol.settings import Align, ProtocolName, Settings
+from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.token_party import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
 from fedvalue.protocol.work import Addressed, Column, Work
@@ -54,9 +51,10 @@ class Party(Role):
         super().__init__(settings, name, first=State.KEYING)
         if name not in settings.everybody:
             raise InputError(f"{name!r} is not a party of this run")
-        _check_number_of_ids(settings, name, len(ids))
+        if len(ids) != settings.n_samples:
+            raise InputError(f"party {name!r}: expected {settings.n_samples} sample ids, got {len(ids)}")
         for column in columns:
-            _check_column(column, len(ids))
+            _check_column(column, settings.n_samples)
         if settings.protocol is not ProtocolName.MIRROR:
             queries.check_budget(settings)
         self._ids = ids
@@ -67,16 +65,13 @@ class Party(Role):
         self._hashes: aes.Blocks | None = None
         self._population = b""
         self._work: Work | None = None
-        self._alignment: PartyAlignment | None = None
-        self._rows: dict[str, int] = {}
-        self._n_valued = settings.n_samples
 
     @property
     def outcome(self) -> Outcome | None:
         """What this party has learned; None until the state is DONE."""
         if self._state is not State.DONE or self._work is None:
             return None
-        return replace(self._work.outcome(), n_samples=self._n_valued, rows=self._rows)
+        return self._work.outcome()
 
     def _peers(self) -> tuple[str, ...]:
         return self.settings.servers
@@ -90,8 +85,6 @@ class Party(Role):
             m.KeyRoster: (self._take_keys, relay),
             m.WrappedKey: (self._take_run_key, relay),
             m.ConfirmRoster: (self._take_confirms, relay),
-            m.Aligned: (self._take_aligned, self.settings.servers),
-            m.PopulationRoster: (self._take_populations, relay),
             m.QueryCount: (self._take_result, self.settings.servers),
             m.ResultChunk: (self._take_result, self.settings.servers),
             m.ResultSeal: (self._take_result, self.settings.servers),
@@ -108,7 +101,8 @@ class Party(Role):
         """Hash our ids under the run's key, and confirm key and population to the others."""
         ring = self._agreement.keyring(run_key)
         self._hashes = hash_ids(ring.ids(), self._ids)
-        self._population = _population(ring, self._hashes)
+        total = multiset_hash(ring.population_blocks(), self._hashes)
+        self._population = ring.population(len(self._ids), total)
         self._ring = ring
         self._become(State.CONFIRMING)
         return self._to(self.settings.compute, self._agreement.confirm(ring, self._population))
@@ -117,48 +111,10 @@ class Party(Role):
         assert isinstance(message, m.ConfirmRoster)
         assert self._ring is not None
         assert self._hashes is not None
-        equal = self.settings.align is Align.EQUAL
-        self._agreement.check_confirms(self._ring, self._population, message, same_population=equal)
-        return self._upload(self.settings) if equal else self._align()
-
-    def _align(self) -> list[m.Envelope]:
-        assert self._ring is not None
-        assert self._hashes is not None
-        pins = self._credentials.pins
-        self._alignment = PartyAlignment(self.settings, self.name, self._ring, self._hashes, pins)
-        self._become(State.ALIGNING)
-        return self._addressed(self._alignment.begin())
-
-    def _take_aligned(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        """Keep the common rows, once all servers have named the same."""
-        assert isinstance(message, m.Aligned)
-        assert self._alignment is not None
-        assert self._ring is not None
-        assert self._hashes is not None
-        if not self._alignment.take(sender, message):
-            return []
-        kept, self._rows = self._alignment.common()
-        self._alignment = None
-        self._hashes = self._hashes[kept]
-        self._columns = [replace(column, codes=column.codes[kept]) for column in self._columns]
-        self._n_valued = len(self._hashes)
-        self._population = _population(self._ring, self._hashes)
-        self._become(State.MATCHING)
-        claim = self._agreement.population(self._ring, self._n_valued, self._population)
-        return [self._to(self.settings.compute, claim)]
-
-    def _take_populations(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.PopulationRoster)
-        assert self._ring is not None
-        self._agreement.check_populations(self._ring, self._population, message)
-        return self._upload(msgspec.structs.replace(self.settings, n_samples=self._n_valued))
-
-    def _upload(self, settings: Settings) -> list[m.Envelope]:
-        assert self._ring is not None
-        assert self._hashes is not None
+        self._agreement.check_confirms(self._ring, self._population, message)
         kind = MirrorWork if self.settings.protocol is ProtocolName.MIRROR else TokenWork
         self._work = kind(
-            settings,
+            self.settings,
             self.name,
             self._ring,
             hashes=self._hashes,
@@ -204,7 +160,6 @@ class Party(Role):
     def _forget(self) -> None:
         self._ring = None
         self._hashes = None
-        self._alignment = None
         self._work = None
 
 
@@ -240,17 +195,6 @@ class DataParty(Party):
     def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKey)
         return [self._confirm(self._agreement.open_run_key(message.wrapped))]
-
-
-def _population(ring: Keyring, hashes: aes.Blocks) -> bytes:
-    return ring.population(len(hashes), multiset_hash(ring.population_blocks(), hashes))
-
-
-def _check_number_of_ids(settings: Settings, name: str, n_ids: int) -> None:
-    if settings.align is Align.EQUAL and n_ids != settings.n_samples:
-        raise InputError(f"party {name!r}: expected {settings.n_samples} sample ids, got {n_ids}")
-    if not 1 <= n_ids <= settings.n_samples:
-        raise InputError(f"party {name!r}: expected 1 to {settings.n_samples} sample ids, got {n_ids}")
 
 
 def _data_digest(ids: PackedIds, columns: list[Column]) -> bytes:

@@ -27,8 +27,6 @@ MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_PARTIES = 256
 MAX_NAME = 200
-MAX_ALIGNED = 8 * CHUNK_BYTES
-"""Most ids that can be intersected: the answer is one bit each, in one message."""
 MAX_CODES = 2**24
 """Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
@@ -47,13 +45,6 @@ class Policy(StrEnum):
 
     VALUATION = "valuation"
     COUNTS = "counts"
-
-
-class Align(StrEnum):
-    """Whether parties must hold the same ids, or are first reduced to the common ones."""
-
-    EQUAL = "equal"
-    INTERSECT = "intersect"
 
 
 class NoiseKind(StrEnum):
@@ -128,14 +119,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         protocol: `single`, `paper` or `mirror`.
         task: Name of the task party.
         parties: Names of the data parties, in the order of the result.
-        n_samples: Number of samples; every party must bring exactly these. With `intersect`, the most
-            that a party may bring.
+        n_samples: Number of samples; every party must bring exactly these.
         n_task_codes: Size of the code range of X_t (1 when the task party has no features).
         n_label_codes: Size of the code range of Y.
         n_codes: Size of each data party's code range, in the order of `parties`.
         compute: Name of the computation server.
         validate: Name of the validation server.
-        align: Whether the parties' ids are equal, or are intersected first.
         policy: What `mirror` releases.
         q: Encryption ids per sample (`paper`).
         n_r: Rule for the adversarial samples (`paper`).
@@ -158,7 +147,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     n_codes: tuple[int, ...]
     compute: str = COMPUTE
     validate: str = VALIDATE
-    align: Align = Align.EQUAL
     policy: Policy = Policy.VALUATION
     q: int = 3
     n_r: Adversarial = Adversarial()
@@ -187,8 +175,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
         if not 1 <= self.n_samples <= MAX_SAMPLES:
             raise InputError(f"n_samples must be 1 to 2^40, got {self.n_samples}")
-        if self.align is Align.INTERSECT and self.n_samples > MAX_ALIGNED:
-            raise InputError(f"at most {MAX_ALIGNED} ids can be intersected, got {self.n_samples}")
         if not 1 <= self.q <= 255:
             raise InputError(f"q must be 1 to 255, got {self.q}")
         if not 1024 <= self.chunk_bytes <= CHUNK_BYTES:

@@ -41,7 +41,7 @@ class TaskParty(Party):
         ids: PackedIds,
         credentials: Credentials,
     ) -> None:
-        own = np.zeros(len(ids), dtype=np.int64) if codes is None else codes
+        own = np.zeros(settings.n_samples, dtype=np.int64) if codes is None else codes
         columns = [
             Column(settings.task, own, settings.n_task_codes),
             Column(label_name(settings), label, settings.n_label_codes),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 
 from fedvalue.crypto.tokens import FORGED, check_tokens
@@ -41,10 +40,6 @@ class TokenChecking:
         self._n_left = cost.n_queries
         self._open: dict[bytes, Checked] = {}
         self._log = AnswerLog(settings, settings.validate, signing_key)
-
-    def reduce_to(self, n_samples: int) -> None:
-        """The parties have been reduced to their common ids; nothing has been uploaded yet."""
-        self._settings = msgspec.structs.replace(self._settings, n_samples=n_samples)
 
     @property
     def complete(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,10 +61,6 @@ class TokenCounting:
         self._open: dict[bytes, Query] = {}
         self._pending: dict[str, int] = dict.fromkeys(settings.everybody, 0)
         self._log = AnswerLog(settings, settings.compute, signing_key)
-
-    def reduce_to(self, n_samples: int) -> None:
-        """The parties have been reduced to their common ids; nothing has been uploaded yet."""
-        self._settings = msgspec.structs.replace(self._settings, n_samples=n_samples)
 
     @property
     def complete(self) -> bool:

@@ -21,8 +21,6 @@ class State(StrEnum):
     KEYING = "keying"
     WRAPPING = "wrapping"
     CONFIRMING = "confirming"
-    ALIGNING = "aligning"
-    MATCHING = "matching"
     UPLOADING = "uploading"
     AGREEING = "agreeing"
     DONE = "done"
@@ -53,23 +51,19 @@ _RESULTS: Mapping[type[m.Message], frozenset[State]] = {
     m.ResultSeal: _to(State.UPLOADING, State.AGREEING),
 }
 
-_AFTER_KEYS: Steps = {
-    State.CONFIRMING: {m.ConfirmRoster: _to(State.UPLOADING, State.ALIGNING)},
-    State.ALIGNING: {m.Aligned: _to(State.ALIGNING, State.MATCHING)},
-    State.MATCHING: {m.PopulationRoster: _to(State.UPLOADING)},
-    State.UPLOADING: _RESULTS,
-    State.AGREEING: {m.AgreeRoster: _to(State.DONE)},
-}
-
 TASK_PARTY: Steps = {
     State.KEYING: {m.KeyRoster: _to(State.CONFIRMING)},
-    **_AFTER_KEYS,
+    State.CONFIRMING: {m.ConfirmRoster: _to(State.UPLOADING)},
+    State.UPLOADING: _RESULTS,
+    State.AGREEING: {m.AgreeRoster: _to(State.DONE)},
 }
 
 DATA_PARTY: Steps = {
     State.KEYING: {m.KeyRoster: _to(State.WRAPPING)},
     State.WRAPPING: {m.WrappedKey: _to(State.CONFIRMING)},
-    **_AFTER_KEYS,
+    State.CONFIRMING: {m.ConfirmRoster: _to(State.UPLOADING)},
+    State.UPLOADING: _RESULTS,
+    State.AGREEING: {m.AgreeRoster: _to(State.DONE)},
 }
 
 _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
@@ -81,15 +75,12 @@ _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
 COMPUTATION_SERVER: Steps = {
     State.KEYING: {m.EphemeralKey: _to(State.KEYING, State.WRAPPING)},
     State.WRAPPING: {m.WrappedKeys: _to(State.CONFIRMING)},
-    State.CONFIRMING: {m.Confirm: _to(State.CONFIRMING, State.UPLOADING, State.ALIGNING)},
-    State.ALIGNING: {m.AlignChunk: _to(State.ALIGNING, State.MATCHING)},
-    State.MATCHING: {m.Population: _to(State.MATCHING, State.UPLOADING)},
+    State.CONFIRMING: {m.Confirm: _to(State.CONFIRMING, State.UPLOADING)},
     State.UPLOADING: {**_COUNTING, m.TokenChunk: _to(State.UPLOADING, State.AGREEING)},
     State.AGREEING: {m.Agree: _to(State.AGREEING, State.DONE)},
 }
 
 VALIDATION_SERVER: Steps = {
-    State.ALIGNING: {m.AlignChunk: _to(State.ALIGNING, State.UPLOADING)},
     State.UPLOADING: {
         m.Declaration: _to(State.UPLOADING),
         m.ShareKeys: _to(State.UPLOADING),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.alignment import ServerAlignment
 from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.computation_server import take_mirror
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.mirror_counting import MirrorCounting
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler, Role
-from fedvalue.protocol.settings import Align, ProtocolName, Settings
+from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.token_checking import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
 from fedvalue.protocol.work import Addressed
@@ -37,9 +36,7 @@ class ValidationServer(Role):
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
-        first = State.UPLOADING if settings.align is Align.EQUAL else State.ALIGNING
-        super().__init__(settings, settings.validate, first=first)
-        self._alignment = ServerAlignment(settings, self.name, credentials.signing_key)
+        super().__init__(settings, settings.validate, first=State.UPLOADING)
         self._mirror: MirrorCounting | None = None
         self._tokens: TokenChecking | None = None
         if settings.protocol is ProtocolName.MIRROR:
@@ -59,24 +56,12 @@ class ValidationServer(Role):
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.settings.everybody, (self.settings.task,)
         return {
-            m.AlignChunk: (self._take_ids, parties),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
             m.QueryKey: (self._take_tokens, task),
             m.IntersectionChunk: (self._take_tokens, (self.settings.compute,)),
         }
-
-    def _take_ids(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.AlignChunk)
-        if not self._alignment.add(sender, message):
-            return []
-        out = self._addressed(self._alignment.results())
-        for counting in (self._mirror, self._tokens):
-            if counting is not None:
-                counting.reduce_to(self._alignment.n_common)
-        self._become(State.UPLOADING)
-        return out
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._mirror is None:

@@ -14,10 +14,7 @@ from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror_result import CountsResult, ValuesResult, decode_fields, decode_result
-from fedvalue.protocol.settings import Align
-from fedvalue.valuation.answers import make_valuer
-from fedvalue.valuation.federated import make_cast
-from tests.simulation.world import SECRET, World, run
+from tests.simulation.world import World, run
 
 N_FUZZ = 100_000
 
@@ -30,12 +27,6 @@ def one_of_each() -> dict[str, bytes]:
         for data in run(world.cast(protocol, **options)).log:
             kind = type(codec.decode(data).message).__name__
             found[kind] = min(found.get(kind, data), data, key=len)
-    aligned = world.cast()
-    from_start = msgspec.structs.replace(aligned.task.settings, align=Align.INTERSECT)
-    columns = {"label": world.label, "parties": world.parties, "task": world.task}
-    valuer = make_valuer(method="exact", statistics=False)
-    for data in run(make_cast(from_start, **columns, ids=world.ids, valuer=valuer, secret=SECRET)).log:
-        found.setdefault(type(codec.decode(data).message).__name__, data)
     found["Abort"] = codec.encode(m.Envelope(bytes(32), "a", "b", m.Abort("E_RANGE")))
     return found
 

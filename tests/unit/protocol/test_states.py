@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
@@ -12,25 +11,12 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.codes import BREACHES, CHECKS
 from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import Align
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State, mermaid
-from fedvalue.valuation.answers import make_valuer
-from fedvalue.valuation.federated import Cast, make_cast
-from tests.simulation.world import RUN_ID, SECRET, Postman, World
+from tests.simulation.world import RUN_ID, Postman, World
 from tests.unit.protocol.test_codec import SAMPLES
 
 WORLD = World.drawn(1, n=12)
 KINDS = {kind.__name__: kind for kind in m.AnyMessage.__args__}
-
-
-def cast_of(protocol: str) -> Cast:
-    """A run of that protocol; "aligned" is `mirror` with ids that are intersected first."""
-    if protocol != "aligned":
-        return WORLD.cast(protocol, n_r=1)
-    columns = {"label": WORLD.label, "parties": WORLD.parties, "task": WORLD.task}
-    settings = msgspec.structs.replace(WORLD.cast().task.settings, align=Align.INTERSECT)
-    valuer = make_valuer(method="exact", statistics=False)
-    return make_cast(settings, **columns, ids=WORLD.ids, valuer=valuer, secret=SECRET)
 
 
 def journals(protocol: str) -> dict[str, list[tuple[State, m.Envelope]]]:
@@ -43,16 +29,16 @@ def journals(protocol: str) -> dict[str, list[tuple[State, m.Envelope]]]:
             seen.setdefault(role.name, []).append((role.state, envelope))
             super()._deliver(envelope)
 
-    Writing(cast_of(protocol).everyone(), seed=3).run()
+    Writing(WORLD.cast(protocol, n_r=1).everyone(), seed=3).run()
     return seen
 
 
-JOURNALS = {protocol: journals(protocol) for protocol in ("mirror", "paper", "aligned")}
+JOURNALS = {protocol: journals(protocol) for protocol in ("mirror", "paper")}
 
 
 def in_state(protocol: str, name: str, state: State) -> Role | None:
     """The role, brought into that state by an honest journal; None if it is never there."""
-    role = next(r for r in cast_of(protocol).everyone() if r.name == name)
+    role = next(r for r in WORLD.cast(protocol, n_r=1).everyone() if r.name == name)
     if state is State.CREATED:
         return role
     role.start()
@@ -79,15 +65,14 @@ ROLES = {
 }
 
 
-@pytest.mark.parametrize("protocol", ["mirror", "paper", "aligned"])
+@pytest.mark.parametrize("protocol", ["mirror", "paper"])
 @pytest.mark.parametrize("name", sorted(ROLES))
 @pytest.mark.parametrize("state", [s for s in State if s is not State.FAILED])
 def test_every_message_in_every_state(protocol: str, name: str, state: State) -> None:
     """A message that the table does not have raises E_STATE (or E_SENDER) and fails the run; a finished
     run stays finished; nothing is sent."""
     if in_state(protocol, name, state) is None:
-        # Not on the way of this role, or only with ids that are intersected first.
-        assert state not in TABLES[ROLES[name]] or state in (State.ALIGNING, State.MATCHING)
+        assert state not in TABLES[ROLES[name]] or state is State.WRAPPING
         return
     legal = TABLES[ROLES[name]].get(state, {})
     for kind_name, kind in KINDS.items():
@@ -168,7 +153,7 @@ def test_tables_lead_from_the_first_state_to_done() -> None:
     for role, table in TABLES.items():
         targets = {state for steps in table.values() for states in steps.values() for state in states}
         assert State.DONE in targets
-        first = State.ALIGNING if role is RoleName.VALIDATION_SERVER else State.KEYING
+        first = State.UPLOADING if role is RoleName.VALIDATION_SERVER else State.KEYING
         assert set(table) == (targets | {first}) - FINAL
 
 
