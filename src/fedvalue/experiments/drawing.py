@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,13 +32,19 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def styled() -> AbstractContextManager[None]:
+    """The look, for everything that is drawn inside."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(_STYLE)
+
+
 def panels(n_rows: int, n_columns: int, *, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """A figure with its panels in reading order. Needs no display."""
-    import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
+    with styled():
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots(n_rows, n_columns, squeeze=False)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 GROUP = "time"
 PANELS = {
     "parties": "data parties",
-    "features": "binary features per data party (2 data parties)",
-    "samples": "real samples (9 adversarial ones beside each)",
+    "features": "binary features per data party",
+    "samples": "real samples (10% of all)",
 }
 _VALUES: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {

@@ -204,9 +204,11 @@ def _finish(experiment: Experiment, records: dict[str, Numbers], store: Store) -
 
 def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:
     """Write the drawing as SVG."""
-    from fedvalue.experiments.drawing import svg
+    from fedvalue.experiments.drawing import styled, svg
 
-    write(path, svg(experiment.draw(numbers), salt=experiment.name))
+    with styled():
+        figure = experiment.draw(numbers)
+    write(path, svg(figure, salt=experiment.name))
 
 
 def versions() -> dict[str, str]:
