@@ -1,0 +1,160 @@
+"""Sampled values: within their standard errors of the exact ones, reproducible, mergeable."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.sampling import CHUNK_PAIRS, PermutationSums, sampled_values
+from fedvalue.valuation.walk import exact_values
+from tests.support.joint_tables import Table, random_table, tables
+
+
+@given(tables(most_parties=6, most_items=24))
+@settings(max_examples=60)
+def test_values_add_up_to_the_exact_total(table: Table) -> None:
+    """Every single order shares out exactly val(all), so any number of them does."""
+    counts = table.counts()
+    found = sampled_values(counts, n_permutations=10)
+    exact = exact_values(counts)
+    assert math.isclose(found.values.sum(), exact.total, rel_tol=0, abs_tol=1e-11)
+    assert math.isclose(found.total, exact.total, rel_tol=0, abs_tol=1e-12)
+    assert math.isclose(found.label_entropy, exact.label_entropy, rel_tol=0, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_within_4_standard_errors_of_exact(seed: int) -> None:
+    """8 seeded tables of different shapes; fixed seeds, so no reruns are needed."""
+    rng = np.random.default_rng(seed)
+    table = random_table(
+        rng, n_parties=3 + seed, n_items=40 + 20 * seed, n_codes=2 + seed % 4, n_labels=2 + 3 * (seed % 3)
+    )
+    found = sampled_values(table.counts(), n_permutations=3000, seed=seed)
+    deviation = np.abs(found.values - exact_values(table.counts()).values)
+    assert (deviation <= 4 * found.se + 1e-12).all()
+
+
+def test_standard_errors_are_honest() -> None:
+    """The spread over 60 seeds is what the standard errors say, within what 60 draws can tell (25%)."""
+    counts = random_table(np.random.default_rng(1), n_parties=6, n_items=60, n_codes=3, n_labels=2).counts()
+    runs = [sampled_values(counts, n_permutations=400, seed=seed) for seed in range(60)]
+    spread = np.std([run.values for run in runs], axis=0, ddof=1).mean()
+    claimed = np.mean([run.se for run in runs])
+    assert 0.75 < spread / claimed < 1.25
+
+
+def test_one_and_two_parties_have_no_sampling_error() -> None:
+    """A pair of antithetic orders of two parties is all orders."""
+    rng = np.random.default_rng(0)
+    x, z, y = rng.integers(0, 3, (3, 50))
+    for parties in ({"a": x}, {"a": x, "b": z}):
+        counts = JointCounts.from_columns(label=y, parties=parties)
+        found = sampled_values(counts, n_permutations=100)
+        np.testing.assert_allclose(found.values, exact_values(counts).values, rtol=0, atol=1e-12)
+        assert found.se.max() < 1e-12
+
+
+def test_three_hundred_parties() -> None:
+    """Weights w(s) of 300 parties underflow; orders do not care. Two copies of Y share ln 2 equally."""
+    label = np.array([0, 1] * 20)
+    parties = {f"c{k}": label * 0 for k in range(298)} | {"copy": label, "again": 1 - label}
+    found = sampled_values(JointCounts.from_columns(label=label, parties=parties), n_permutations=1000)
+    np.testing.assert_allclose(found.values[298:], math.log(2) / 2, rtol=1e-12)
+    assert np.abs(found.values[:298]).max() == 0.0
+
+
+def test_many_labels_and_many_codes() -> None:
+    """60 labels do not fit into one word, 400 codes not into a byte, and keys have to be hashed."""
+    rng = np.random.default_rng(9)
+    table = Table(
+        [
+            rng.integers(0, 400, 500).tolist(),
+            rng.integers(0, 300, 500).tolist(),
+            rng.integers(0, 2, 500).tolist(),
+        ],
+        rng.integers(0, 60, 500).tolist(),
+        rng.integers(0, 30, 500).tolist(),
+        rng.integers(1, 50, 500).tolist(),
+    )
+    counts = table.counts()
+    found = sampled_values(counts, n_permutations=2000)
+    deviation = np.abs(found.values - exact_values(counts).values)
+    assert (deviation <= 4 * found.se + 1e-12).all()
+
+
+def test_same_seed_same_values_other_seed_others() -> None:
+    counts = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2).counts()
+    first, second, other = (sampled_values(counts, n_permutations=200, seed=s).values for s in (3, 3, 4))
+    assert first.tolist() == second.tolist()
+    assert first.tolist() != other.tolist()
+
+
+def test_number_of_permutations_is_rounded_up_to_pairs() -> None:
+    counts = random_table(np.random.default_rng(1), n_parties=4, n_items=20, n_codes=2, n_labels=2).counts()
+    assert sampled_values(counts, n_permutations=7).n_permutations == 8
+
+
+def test_precision_stops_early_and_keeps_its_promise() -> None:
+    """The largest standard error is at most the fraction of the total, after fewer orders than allowed."""
+    counts = random_table(np.random.default_rng(6), n_parties=7, n_items=80, n_codes=3, n_labels=2).counts()
+    found = sampled_values(counts, n_permutations=10**7, precision=0.003)
+    assert found.se.max() <= 0.003 * found.total
+    assert found.n_permutations < 10**6
+    assert found.n_permutations % (2 * CHUNK_PAIRS) == 0
+
+
+def test_progress_counts_permutations() -> None:
+    seen: list[float] = []
+    counts = random_table(np.random.default_rng(6), n_parties=4, n_items=30, n_codes=3, n_labels=2).counts()
+    sampled_values(
+        counts, n_permutations=3000, progress=lambda done, total, note="": seen.append(done / total)
+    )
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_permutations": 1}, "n_permutations must be at least 2, got 1"),
+        ({"seed": -1}, "seed must not be negative, got -1"),
+        ({"precision": 0.0}, "precision is a fraction of the total between 0 and 1, got 0.0"),
+    ],
+)
+def test_impossible_settings_are_refused(options: dict[str, float], message: str) -> None:
+    counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
+    with pytest.raises(InputError, match=message):
+        sampled_values(counts, **options)  # type: ignore[arg-type]
+
+
+samples = st.lists(
+    st.lists(st.floats(-10, 10, allow_nan=False), min_size=2, max_size=2), min_size=0, max_size=6
+)
+
+
+@given(samples, samples, samples)
+def test_partial_sums_merge_in_any_grouping(
+    a: list[list[float]], b: list[list[float]], c: list[list[float]]
+) -> None:
+    """(a + b) + c = a + (b + c) = the sums of all samples at once."""
+
+    def sums(rows: list[list[float]]) -> PermutationSums:
+        array = np.array(rows).reshape(-1, 2)
+        mean = array.mean(axis=0) if len(array) else np.zeros(2)
+        return PermutationSums(len(array), mean, ((array - mean) ** 2).sum(axis=0))
+
+    left, right, whole = (sums(a) + sums(b)) + sums(c), sums(a) + (sums(b) + sums(c)), sums(a + b + c)
+    for one in (left, right):
+        assert one.n_pairs == whole.n_pairs
+        np.testing.assert_allclose(one.mean, whole.mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(one.m2, whole.m2, rtol=1e-9, atol=1e-10)
+
+
+def test_standard_error_of_fewer_than_two_pairs_is_infinite() -> None:
+    assert PermutationSums(1, np.zeros(2), np.zeros(2)).se.tolist() == [math.inf, math.inf]

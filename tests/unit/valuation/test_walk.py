@@ -1,0 +1,297 @@
+"""The exact walk against the definition, with every optimisation on and off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from fedvalue.errors import EngineError, InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.walk import WalkOptions, exact_values
+from tests.support.joint_tables import Table, binned, random_table, tables
+
+PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, chunk_work=30)
+"""Nothing shared: duplicate columns apart, every cell a list, chunks of a few blocks."""
+
+ALL_OPTIONS = [
+    WalkOptions(merge_duplicates=merge, bitset_share=share, chunk_work=work)
+    for merge in (True, False)
+    for share in (1, 8, 10**9)
+    for work in (1, 100, 10**9)
+]
+
+
+@given(tables())
+@settings(max_examples=120)
+def test_values_equal_brute_force(table: Table) -> None:
+    """Eq. 8 over all coalitions with dictionaries, to 1e-12 nats, whatever the options."""
+    expected = table.shapley_cmi()
+    for options in (WalkOptions(), PLAIN):
+        found = exact_values(table.counts(), options=options)
+        np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
+        assert found.complete
+        assert found.se.max() == 0.0
+
+
+@given(tables(most_parties=5, most_items=16))
+@settings(max_examples=40)
+def test_total_and_label_entropy_come_from_the_same_table(table: Table) -> None:
+    """Additivity: the values add up to H(Y|X_t) - H(Y|X_t, X_all), each computed apart."""
+    found = exact_values(table.counts())
+    assert math.isclose(found.values.sum(), found.total, rel_tol=0, abs_tol=1e-12)
+    assert -1e-12 <= found.total <= found.label_entropy + 1e-12
+
+
+class Here(Executor):
+    """Runs a task when it is submitted: no threads, for thousands of tiny games."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
+    """2,000 random games: plain, with one of 18 combinations of options, and as it comes."""
+    rng = np.random.default_rng(7)
+    here = Here()
+    for _ in range(2000):
+        counts = random_table(
+            rng,
+            n_parties=int(rng.integers(1, 7)),
+            n_items=int(rng.integers(1, 30)),
+            n_codes=int(rng.integers(1, 7)),
+            n_labels=int(rng.integers(1, 12)),
+        ).counts()
+        first = exact_values(counts, options=PLAIN, executor=here)
+        some = ALL_OPTIONS[int(rng.integers(len(ALL_OPTIONS)))]
+        for options in (some, WalkOptions()):
+            found = exact_values(counts, options=options, executor=here)
+            np.testing.assert_allclose(found.values, first.values, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_labels", [2, 9, 25])
+def test_labels_that_need_several_words_of_counts(n_labels: int) -> None:
+    """Weights of 2^40 make every label field 50 bits wide, so few of them fit into a word."""
+    rng = np.random.default_rng(n_labels)
+    table = random_table(rng, n_parties=5, n_items=60, n_codes=3, n_labels=n_labels)
+    heavy = Table(table.parties, table.label, table.task, rng.integers(1, 2**40, 60).tolist())
+    for options in (WalkOptions(), PLAIN):
+        found = exact_values(heavy.counts(), options=options)
+        np.testing.assert_allclose(found.values, heavy.shapley_cmi(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "n_codes",
+    [300, pytest.param(70_000, marks=pytest.mark.slow)],  # the latter compiles the kernels for wide codes
+)
+def test_parties_with_more_codes_than_a_byte_or_two_hold(n_codes: int) -> None:
+    """A party that knows every sample takes half of what the label's copy explains, and vice versa."""
+    unique = np.arange(n_codes)
+    label = unique % 2
+    counts = JointCounts.from_columns(
+        label=label, parties={"unique": unique, "copy": label, "none": label * 0}
+    )
+    found = exact_values(counts)
+    np.testing.assert_allclose(found.values, [math.log(2) / 2, math.log(2) / 2, 0.0], rtol=0, atol=1e-12)
+
+
+def test_more_than_64_parties() -> None:
+    """100 parties: two copies of the label, 97 constants and one useless coin, which gets nothing."""
+    label = np.array([0, 1, 0, 1])
+    coin = np.array([0, 0, 1, 1])
+    parties = {f"constant{k}": label * 0 for k in range(97)} | {"copy": label, "again": label, "coin": coin}
+    found = exact_values(JointCounts.from_columns(label=label, parties=parties))
+    np.testing.assert_allclose(found.values[:97], 0.0)
+    np.testing.assert_allclose(found.values[97:], [math.log(2) / 2, math.log(2) / 2, 0.0], atol=1e-15)
+
+
+def test_seventy_different_parties_against_the_closed_form() -> None:
+    """Each party separates one pair of rows of its own: it gets that pair's share of H(Y), ln 2 / 70."""
+    p = 70
+    task = np.repeat(np.arange(p), 2)
+    label = np.tile([0, 1], p)
+    parties = {f"p{k}": ((task == k) & (label == 1)).astype(int) for k in range(p)}
+    found = exact_values(JointCounts.from_columns(label=label, parties=parties, task=task))
+    np.testing.assert_allclose(found.values, math.log(2) / p, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("label", "party"),
+    [([0], [0]), ([0, 0], [0, 1]), ([0, 1], [0, 0])],
+    ids=["one item", "a constant label", "a constant party"],
+)
+def test_nothing_to_explain_or_nobody_who_explains(label: list[int], party: list[int]) -> None:
+    """One item, a pure label or a party without information: value 0, no error."""
+    found = exact_values(JointCounts.from_columns(label=np.array(label), parties={"a": np.array(party)}))
+    assert found.values.tolist() == [0.0]
+
+
+def test_exclusive_or_is_shared_equally() -> None:
+    """Y = A xor B: neither helps alone, together they explain ln 2, so each gets half."""
+    a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    found = exact_values(JointCounts.from_columns(label=a ^ b, parties={"a": a, "b": b}))
+    np.testing.assert_allclose(found.values, math.log(2) / 2, rtol=1e-15)
+
+
+def test_duplicate_parties_get_equal_values() -> None:
+    """Bit-equal where they are merged, within rounding where not, also under other code names."""
+    rng = np.random.default_rng(3)
+    x, y, z = rng.integers(0, 3, (3, 40))
+    counts = JointCounts.from_columns(label=y, parties={"a": x, "b": z, "c": 2 - x})
+    found = exact_values(counts)
+    assert found.values[0] == found.values[2]
+    apart = exact_values(counts, options=PLAIN).values
+    np.testing.assert_allclose(apart[0], apart[2], rtol=1e-13)
+
+
+def test_order_of_rows_and_names_of_codes_do_not_matter() -> None:
+    """Shuffled rows and relabelled codes change the values by rounding only."""
+    rng = np.random.default_rng(5)
+    table = random_table(rng, n_parties=6, n_items=80, n_codes=4, n_labels=3)
+    order = rng.permutation(80)
+    other = JointCounts.from_columns(
+        label=2 - np.array(table.label)[order],
+        parties={f"p{k}": 3 - np.array(column)[order] for k, column in enumerate(table.parties)},
+    )
+    np.testing.assert_allclose(
+        exact_values(other).values, exact_values(table.counts()).values, rtol=0, atol=1e-14
+    )
+
+
+def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest() -> None:
+    """With no time at all, nearly everything is sampled: within 4.5 standard errors of the exact values.
+
+    12 values and a normal tail of 7e-6 each: the chance of a false alarm under another seed is 1e-4.
+    """
+    table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
+    counts = table.counts()
+    exact = exact_values(counts)
+    stopped = exact_values(counts, options=WalkOptions(time_limit=0.0, chunk_work=2000, rest_draws=4000))
+    assert not stopped.complete
+    assert 0 < stopped.n_nodes < exact.n_nodes
+    assert (stopped.se > 0).all()
+    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+    # The rest is small where it should be: no error exceeds a hundredth of the total.
+    assert stopped.se.max() < 0.01 * exact.total
+    assert stopped.total == exact.total
+
+
+def test_rest_of_a_walk_with_duplicate_parties_counts_each() -> None:
+    """The sampled rest knows that a merged column stands for two parties."""
+    rng = np.random.default_rng(12)
+    table = random_table(rng, n_parties=8, n_items=120, n_codes=3, n_labels=2)
+    doubled = Table([*table.parties, table.parties[0]], table.label, table.task, table.weight)
+    exact = exact_values(doubled.counts())
+    stopped = exact_values(
+        doubled.counts(), options=WalkOptions(time_limit=0.0, chunk_work=2000, rest_draws=4000)
+    )
+    assert not stopped.complete
+    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+
+
+def test_memory_limit_raises_unless_a_time_limit_allows_sampling() -> None:
+    """No silent change of method: the error says what to do."""
+    counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
+    with pytest.raises(EngineError, match="use method='sampled'"):
+        exact_values(counts, options=WalkOptions(memory_limit=1))
+    assert not exact_values(counts, options=WalkOptions(memory_limit=1, time_limit=1e9)).complete
+
+
+def test_progress_rises_to_its_end() -> None:
+    """Work done never falls, never exceeds what is expected, and ends at it."""
+    seen: list[tuple[float, float]] = []
+    counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
+    exact_values(
+        counts,
+        progress=lambda done, total, note="": seen.append((done, total)),
+        options=WalkOptions(chunk_work=5000),
+    )
+    done = [d for d, _ in seen]
+    assert len(done) > 9
+    assert done == sorted(done)
+    assert all(d <= total for d, total in seen)
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_interrupt_from_progress_ends_the_walk() -> None:
+    """Ctrl-C leaves as KeyboardInterrupt, not as a number."""
+
+    def interrupt(done: float, total: float, note: str = "") -> None:
+        raise KeyboardInterrupt
+
+    counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
+    with pytest.raises(KeyboardInterrupt):
+        exact_values(counts, progress=interrupt)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (WalkOptions(chunk_work=0), "chunk_work must be at least 1, got 0"),
+        (WalkOptions(time_limit=-1.0), "time_limit must not be negative"),
+        (WalkOptions(rest_draws=1), "rest_draws must be at least 2, got 1"),
+    ],
+)
+def test_impossible_options_are_refused(options: WalkOptions, message: str) -> None:
+    counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
+    with pytest.raises(InputError, match=message):
+        exact_values(counts, options=options)
+
+
+def test_wine_and_breast_agree_with_sampled_permutations() -> None:
+    """13 and 30 parties with one feature each; no two rows of Wine agree on all features, so H(Y) is shared.
+
+    43 values: a normal deviate beyond 4.5 standard errors has probability 3e-4 among them.
+    """
+    from sklearn.datasets import load_breast_cancer, load_wine
+
+    wine, breast = load_wine(), load_breast_cancer()
+    shares = np.bincount(wine.target) / len(wine.target)
+    for data in (wine, breast):
+        counts = binned(data.data, data.target)
+        exact = exact_values(counts)
+        assert math.isclose(exact.values.sum(), exact.total, rel_tol=1e-12)
+        if data is wine:
+            assert math.isclose(exact.total, -(shares * np.log(shares)).sum(), rel_tol=1e-12)
+        sampled = sampled_values(counts, n_permutations=20_000, seed=1)
+        assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.5
+
+
+@pytest.mark.data
+def test_spect_and_parkinsons_agree_with_sampled_permutations() -> None:
+    """22 parties each; 44 values at 4.5 standard errors, as above."""
+    import pandas as pd
+
+    from tests.conftest import data_folder
+
+    folder = data_folder()
+    assert folder is not None
+    for name in ("spect", "parkinsons"):
+        frame = pd.read_csv(folder / f"{name}.csv").drop(columns="id")
+        label = pd.factorize(frame.pop("label"))[0]
+        counts = binned(frame.to_numpy(), label)
+        exact = exact_values(counts)
+        assert math.isclose(exact.values.sum(), exact.total, rel_tol=1e-12)
+        sampled = sampled_values(counts, n_permutations=20_000, seed=2)
+        assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.5
+
+
+@pytest.mark.slow
+def test_breast_exact_lies_within_4_standard_errors_of_a_million_permutations() -> None:
+    """30 values at 4 standard errors: a false alarm has probability 0.2% under another seed."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    counts = binned(data.data, data.target)
+    exact = exact_values(counts)
+    sampled = sampled_values(counts, n_permutations=1_000_000, seed=0)
+    assert sampled.n_permutations == 1_000_000
+    assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.0
