@@ -53,7 +53,7 @@ bench: $(READY)  ## Ratios against the published procedure and other tools, meas
 
 .PHONY: study
 study: $(READY)  ## The full statistical study behind docs/statistics.md
-	$(BIN)/python tests/statistics/study.py
+	$(BIN)/python -m tests.statistics.study
 
 .PHONY: lock
 lock: $(READY)  ## Write requirements/dev.txt anew from pyproject.toml
