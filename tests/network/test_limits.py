@@ -304,7 +304,7 @@ def test_random_bytes_in_every_call_end_in_a_typed_error(town):
 def test_decoders_stand_a_hundred_thousand_inputs():
     """Item 36: shell messages and frames; a typed error or a message, nothing else."""
     rng = random.Random(2)
-    ready = shell.encode(shell.Ready("telco", 120, (3,), bytes(32), bytes(64)))
+    ready = shell.encode(shell.Ready("telco", 120, 120, (3,), bytes(32), bytes(64)))
     notice = shell.encode(shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)))
     post = wire.encode(wire.Post(wire.VERSION, bytes(32), 0, b"body"))
     cases = ((ready, shell.decode), (notice, shell.decode), (post, lambda data: wire.decode(data, wire.Post)))

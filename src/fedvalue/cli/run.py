@@ -40,6 +40,8 @@ def run(
 
 def print_table(result: dict[str, Any]) -> None:
     """The values, one line per party."""
+    for name, rate in result.get("match_rate", {}).items():
+        typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
     typer.echo(f"{'party':<20}{'value':>10}{'share':>8}{'learnable':>11}{'alone':>10}{'last':>10}")
     for party in sorted(result["parties"], key=lambda one: -one["value"]):
         learnable = f"{party['learnable']:.4f}" if party.get("learnable") is not None else "-"

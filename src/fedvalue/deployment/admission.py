@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto.identity import SERVER_ROLES
+from fedvalue.deployment import align_messages as align
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
@@ -31,10 +32,7 @@ def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
             happened; the sender may send the right message instead.
     """
     if shell.is_shell(body):
-        message = shell.decode(body)
-        if not isinstance(message, shell.Ready) or message.party != sender:
-            raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
-        return blake2b(body, digest_size=32).digest()
+        return _admit_shell(manifest, sender, body)
     envelope = codec.decode(body)
     if envelope.run_id != manifest.run_id or envelope.recipient != server:
         raise RemoteProtocolError("a message for another run or another server", code="E_RUN")
@@ -50,6 +48,18 @@ def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
             raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
         # Its digest covers content and place; hashing 4 MiB once more would add nothing.
         return envelope.message.fingerprint
+    return blake2b(body, digest_size=32).digest()
+
+
+def _admit_shell(manifest: Manifest, sender: str, body: bytes) -> bytes:
+    message = shell.decode(body)
+    party = manifest.participant(sender).role not in SERVER_ROLES
+    if not party or not isinstance(message, shell.FROM_PARTIES):
+        raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
+    if isinstance(message, shell.Ready | align.AlignKey) and message.party != sender:
+        raise RemoteProtocolError(f"{sender!r} may not send as {message.party!r}", code="E_SENDER")
+    if isinstance(message, align.AlignTokens) and not message.intact:
+        raise RemoteProtocolError(f"damaged tokens from {sender!r}", code="E_DIGEST")
     return blake2b(body, digest_size=32).digest()
 
 

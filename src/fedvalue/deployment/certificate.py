@@ -132,6 +132,9 @@ def _checked(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
     readies = {ready.party: ready for ready in map(_ready_from, data["readies"])}
     check_roster(manifest, readies)
     said.append(f"all {len(readies)} parties signed their input commitments")
+    rates = {name: ready.rows / ready.brought for name, ready in readies.items()}
+    if manifest.align == "intersect" and not same_numbers(data["result"]["match_rate"], rates):
+        raise VerificationError("the match rates are not the signed ones", code="E_CERTIFICATE")
     if data["result"].get("run_id") != manifest.run_id.hex():
         raise VerificationError("the result belongs to another run", code="E_REPLAY")
     expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
@@ -159,7 +162,8 @@ def _check_server(manifest: Manifest, server: str, shown: Mapping[str, Any], dat
     if not isinstance(result, ValuesResult):
         return f"server {server!r} signed the counts that are in the file"
     opened = task_valuation(manifest, _open(result, shown["keys"], tuple(data["order"]))).to_dict()
-    if not same_numbers(opened, dict(data["result"])):
+    stated = {key: value for key, value in data["result"].items() if key != "match_rate"}
+    if not same_numbers(opened, stated):
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
     return f"server {server!r} computed and signed these values"
 
@@ -182,6 +186,7 @@ def _ready_data(ready: Ready) -> dict[str, Any]:
     return {
         "party": ready.party,
         "rows": ready.rows,
+        "brought": ready.brought,
         "sizes": list(ready.sizes),
         "commitment": ready.commitment.hex(),
         "signature": ready.signature.hex(),
@@ -192,6 +197,7 @@ def _ready_from(data: Mapping[str, Any]) -> Ready:
     return Ready(
         party=str(data["party"]),
         rows=int(data["rows"]),
+        brought=int(data["brought"]),
         sizes=tuple(int(size) for size in data["sizes"]),
         commitment=bytes.fromhex(data["commitment"]),
         signature=bytes.fromhex(data["signature"]),

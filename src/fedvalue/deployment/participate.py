@@ -15,7 +15,7 @@ from fedvalue.deployment.database import write_whole
 from fedvalue.deployment.identity_files import read_cards, read_identity
 from fedvalue.deployment.manifest_files import read_manifest
 from fedvalue.deployment.process import harden
-from fedvalue.deployment.run_settings import check_gates
+from fedvalue.deployment.run_settings import check_gates, check_rows
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
 
@@ -58,7 +58,9 @@ def take_part(config: PartyConfig, role: str, report: Report) -> Finished:
     manifest = signed.manifest
     report("reading", "reading the table")
     given = read_input(config.table, manifest, identity.card.name, role)
-    check_gates(manifest, identity.card.name, given.rows, given.sizes)
+    check_rows(manifest, identity.card.name, given.rows)
+    if manifest.align == "equal":
+        check_gates(manifest, identity.card.name, given.rows, given.sizes)
     store = PartyStore(config.state)
     party = Party(
         identity,
@@ -102,6 +104,8 @@ def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> 
     if identity.card.role != "task":
         return json_bytes({"result": data_share(manifest, identity.card.name, outcome)})
     result = task_valuation(manifest, outcome).to_dict()
+    if manifest.align == "intersect":
+        result["match_rate"] = {ready.party: ready.rows / ready.brought for ready in driver.evidence.roster}
     certificate = make_certificate(identity, signed, driver.evidence, result, outcome.order)
     return json_bytes({"result": result, "certificate": certificate})
 

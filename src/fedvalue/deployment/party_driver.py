@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 from fedvalue import errors
 from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.alignment import PartyAlignment
 from fedvalue.deployment.evidence import Evidence
-from fedvalue.deployment.run_settings import check_roster, credentials_of, settings_of
+from fedvalue.deployment.role_driver import safe_code
+from fedvalue.deployment.run_settings import check_gates, check_roster, credentials_of, settings_of
+from fedvalue.deployment.shell_base import ShellMessage
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -67,6 +70,10 @@ class PartyDriver:
         self._rosters: dict[str, dict[str, shell.Ready]] = {}
         self._role: Party | None = None
         self._early: list[tuple[str, bytes]] = []
+        self._alignment = (
+            PartyAlignment(identity, manifest, given.ids, seed) if manifest.align == "intersect" else None
+        )
+        self._brought = given.rows
         self.settings: Settings | None = None
         self.evidence = Evidence(manifest)
 
@@ -80,8 +87,10 @@ class PartyDriver:
 
     @property
     def stage(self) -> str:
-        """Where we are: waiting, or the role's own state."""
-        return "waiting" if self._role is None else self._role.state.value
+        """Where we are: aligning, waiting, or the role's own state."""
+        if self._role is not None:
+            return self._role.state.value
+        return "waiting" if self._alignment is None else "aligning"
 
     @property
     def outcome(self) -> Outcome | None:
@@ -94,7 +103,10 @@ class PartyDriver:
         return self._role is not None and self._role.state is State.DONE
 
     def begin(self) -> list[Parcel]:
-        """Say that we are ready."""
+        """Align with the others where that was agreed, else say that we are ready."""
+        return self._ready() if self._alignment is None else self._shells(self._alignment.begin())
+
+    def _ready(self) -> list[Parcel]:
         # Salted by the seed, so that nobody can guess a small table from the commitment.
         commitment = sha256(b"fedvalue/1/commitment" + self._seed + self._given.digest).digest()
         ready = shell.make_ready(
@@ -103,6 +115,7 @@ class PartyDriver:
             rows=self._given.rows,
             sizes=self._given.sizes,
             commitment=commitment,
+            brought=self._brought,
         )
         return [Parcel(server, shell.encode(ready)) for server in self.servers]
 
@@ -126,11 +139,17 @@ class PartyDriver:
 
     def fail(self, error: FedValueError) -> list[Parcel]:
         """What to send when the run has failed here."""
-        return [] if self._role is None else self._parcels(self._role.fail(error))
+        if self._role is not None:
+            return self._parcels(self._role.fail(error))
+        own, run_id = self._identity.card.name, self._manifest.run_id
+        abort = m.Abort(code=safe_code(error))
+        return [Parcel(server, m.Envelope(run_id, own, server, abort)) for server in self.servers]
 
-    def _shell(self, server: str, message: shell.ShellMessage) -> list[Parcel]:
+    def _shell(self, server: str, message: ShellMessage) -> list[Parcel]:
         if isinstance(message, shell.Notice):
             raise _notice_error(server, message)
+        if self._alignment is not None:
+            return self._align(self._alignment, server, message)
         if not isinstance(message, shell.ReadyRoster) or server in self._rosters:
             raise RemoteProtocolError(f"{server!r} sent a message that is not legal now", code="E_STATE")
         self._rosters[server] = {ready.party: ready for ready in message.readies}
@@ -148,6 +167,21 @@ class PartyDriver:
             parcels += self.feed(early_server, body)
         self._early = []
         return parcels
+
+    def _align(self, alignment: PartyAlignment, server: str, message: ShellMessage) -> list[Parcel]:
+        parcels = self._shells(alignment.take(server, message))
+        rows = alignment.rows
+        if rows is None:
+            return parcels
+        if not len(rows):
+            raise VerificationError("the parties have no id in common", code="E_POPULATION")
+        self._alignment = None
+        self._given = self._given.select(rows)
+        check_gates(self._manifest, self._identity.card.name, self._given.rows, self._given.sizes)
+        return parcels + self._ready()
+
+    def _shells(self, messages: Sequence[tuple[str, ShellMessage]]) -> list[Parcel]:
+        return [Parcel(server, shell.encode(message)) for server, message in messages]
 
     def _make_role(self, settings: Settings) -> Party:
         given = self._given

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.alignment import ServerAlignment
 from fedvalue.deployment.run_settings import check_roster, settings_of
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.codes import peer_failure
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -35,17 +37,19 @@ class RoleDriver:
 
     Args:
         manifest: What was agreed.
+        own: compute or validate.
         chunks: Where the role finds its chunks.
         make_role: Called once everybody is ready.
     """
 
     def __init__(
-        self, manifest: Manifest, chunks: SpooledChunks, make_role: Callable[[Settings], Role]
+        self, manifest: Manifest, own: str, chunks: SpooledChunks, make_role: Callable[[Settings], Role]
     ) -> None:
         self._manifest = manifest
         self._chunks = chunks
         self._make_role = make_role
         self._role: Role | None = None
+        self._alignment = ServerAlignment(manifest, own) if manifest.align == "intersect" else None
         self._readies: dict[str, shell.Ready] = {}
         self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._declared: dict[str, int] = {}
@@ -65,8 +69,10 @@ class RoleDriver:
             FedValueError: The run has failed; `fail` gives the notices.
         """
         if shell.is_shell(body):
-            return self._ready(sender, body)
+            return self._shell(sender, shell.decode(body))
         envelope = codec.decode(body)
+        if isinstance(envelope.message, m.Abort) and self._role is None:
+            raise peer_failure(sender, envelope.message.code)
         if self._role is None:
             raise RemoteProtocolError(f"{sender!r} began before everybody was ready", code="E_STATE")
         self._chunks.arriving(sender, number)
@@ -87,6 +93,8 @@ class RoleDriver:
     def missing(self) -> tuple[str, ...]:
         """The participants whose message is awaited now."""
         if self._role is None:
+            if self._alignment is not None and not self._alignment.done:
+                return self._alignment.missing()
             return tuple(name for name in self._parties if name not in self._readies)
         state = self._role.state
         if state is State.WRAPPING:
@@ -103,10 +111,15 @@ class RoleDriver:
         sent = {name: self._kinds[name].total() for name in self._parties}
         return tuple(name for name in sent if sent[name] < max(sent.values()) or not sent[name])
 
-    def _ready(self, sender: str, body: bytes) -> list[Output]:
-        message = shell.decode(body)
-        if not isinstance(message, shell.Ready) or self._role is not None:
+    def _shell(self, sender: str, message: shell.AnyShell) -> list[Output]:
+        aligning = self._alignment is not None and not self._alignment.done
+        if aligning and self._alignment is not None and not isinstance(message, shell.Ready):
+            return [(who, shell.encode(one)) for who, one in self._alignment.take(sender, message)]
+        if not isinstance(message, shell.Ready) or aligning or self._role is not None:
             raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
+        return self._ready(sender, message)
+
+    def _ready(self, sender: str, message: shell.Ready) -> list[Output]:
         participant = self._manifest.participant(sender)
         shell.check_ready(message, self._manifest.run_id, sign_key=participant.sign_key, name=sender)
         if sender in self._readies:

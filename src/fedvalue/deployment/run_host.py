@@ -314,7 +314,7 @@ class RunHost:
             credentials = credentials_of(self.manifest, around.identity, around.seed(self.run_id))
             return around.make_role(self.manifest, settings, credentials, chunks)
 
-        return RoleDriver(self.manifest, chunks, make)
+        return RoleDriver(self.manifest, around.identity.card.role, chunks, make)
 
     def _audit(self, event: str, digest: str) -> tuple[str, Receipt]:
         last = self._receipt

@@ -20,17 +20,29 @@ if TYPE_CHECKING:
     from fedvalue.protocol.settings import Settings
 
 
+def check_rows(manifest: Manifest, party: str, brought: int) -> None:
+    """Whether a party brings the number of rows that was agreed, before any reduction.
+
+    Raises:
+        VerificationError: E_POPULATION.
+    """
+    if manifest.align == "equal" and brought != manifest.n_samples:
+        raise VerificationError(
+            f"party {party!r} has {brought} rows, the manifest says {manifest.n_samples}", code="E_POPULATION"
+        )
+    if brought > manifest.n_samples:
+        raise VerificationError(
+            f"party {party!r} has {brought} rows, the manifest allows {manifest.n_samples}",
+            code="E_POPULATION",
+        )
+
+
 def check_gates(manifest: Manifest, party: str, rows: int, sizes: tuple[int, ...]) -> None:
     """Whether a party's table may take part.
 
     Raises:
-        VerificationError: E_POPULATION: another number of rows than agreed; E_GATE: fewer samples or
-            more codes than the manifest allows.
+        VerificationError: E_GATE: fewer samples or more codes than the manifest allows.
     """
-    if rows != manifest.n_samples:
-        raise VerificationError(
-            f"party {party!r} has {rows} rows, the manifest says {manifest.n_samples}", code="E_POPULATION"
-        )
     if manifest.research:
         return
     if rows < manifest.min_samples:
@@ -61,6 +73,11 @@ def check_roster(manifest: Manifest, readies: Mapping[str, Ready]) -> None:
         check_ready(ready, manifest.run_id, sign_key=participant.sign_key, name=name)
         if len(ready.sizes) != (2 if participant.role == "task" else 1):
             raise VerificationError(f"party {name!r} declares the wrong number of sizes", code="E_GATE")
+        check_rows(manifest, name, ready.brought)
+        if ready.rows != readies[manifest.task.name].rows or ready.rows > ready.brought:
+            raise VerificationError(f"party {name!r} has another number of rows", code="E_POPULATION")
+        if manifest.align == "equal" and ready.rows != ready.brought:
+            raise VerificationError(f"party {name!r} left out rows", code="E_POPULATION")
         check_gates(manifest, name, ready.rows, ready.sizes)
 
 

@@ -11,17 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from fedvalue.crypto.identity import Identity, verify
+from fedvalue.deployment import align_messages as align
+from fedvalue.deployment.shell_base import Name, ShellMessage, Signature, Size
 from fedvalue.errors import RemoteProtocolError, VerificationError
 
 MAGIC = b"FS\x01"
-
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
-Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**32)]
-Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
-
-
-class ShellMessage(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):
-    """Base of all of them."""
 
 
 class Ready(ShellMessage, frozen=True):
@@ -29,7 +23,8 @@ class Ready(ShellMessage, frozen=True):
 
     Args:
         party: Who.
-        rows: Its number of samples.
+        rows: Its number of samples in the run.
+        brought: Its number of samples before the tables were reduced to the common ids.
         sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
         commitment: Salted digest of its input: the party can show later that it used this data.
         signature: Over all of this and the run.
@@ -37,13 +32,16 @@ class Ready(ShellMessage, frozen=True):
 
     party: Name
     rows: Annotated[int, Meta(ge=1, le=2**40)]
+    brought: Annotated[int, Meta(ge=1, le=2**40)]
     sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
     commitment: Annotated[bytes, Meta(min_length=32, max_length=32)]
     signature: Signature
 
     def content(self, run_id: bytes) -> bytes:
         """What is signed."""
-        return run_id + msgspec.msgpack.encode((self.party, self.rows, self.sizes, self.commitment))
+        return run_id + msgspec.msgpack.encode(
+            (self.party, self.rows, self.brought, self.sizes, self.commitment)
+        )
 
 
 class ReadyRoster(ShellMessage, frozen=True):
@@ -61,7 +59,21 @@ class Notice(ShellMessage, frozen=True):
     missing: Annotated[tuple[Name, ...], Meta(max_length=1024)] = ()
 
 
-_decoder = msgspec.msgpack.Decoder(Ready | ReadyRoster | Notice)
+AnyShell: TypeAlias = (
+    Ready
+    | ReadyRoster
+    | Notice
+    | align.AlignKey
+    | align.AlignRoster
+    | align.AlignSecrets
+    | align.AlignSecret
+    | align.AlignTokens
+    | align.AlignMask
+)
+FROM_PARTIES = (Ready, align.AlignKey, align.AlignSecrets, align.AlignTokens)
+"""What a party may send to a server; the rest is for servers only."""
+
+_decoder: msgspec.msgpack.Decoder[AnyShell] = msgspec.msgpack.Decoder(AnyShell)
 
 
 def encode(message: ShellMessage) -> bytes:
@@ -74,24 +86,31 @@ def is_shell(body: bytes) -> bool:
     return body[: len(MAGIC)] == MAGIC
 
 
-def decode(body: bytes) -> Ready | ReadyRoster | Notice:
+def decode(body: bytes) -> AnyShell:
     """The message in `body`.
 
     Raises:
         RemoteProtocolError: E_MALFORMED.
     """
     try:
-        found: Ready | ReadyRoster | Notice = _decoder.decode(memoryview(body)[len(MAGIC) :])
-        return found  # noqa: TRY300
+        return _decoder.decode(memoryview(body)[len(MAGIC) :])
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError(f"malformed message: {type(error).__name__}", code="E_MALFORMED") from None
 
 
 def make_ready(
-    identity: Identity, run_id: bytes, *, rows: int, sizes: tuple[int, ...], commitment: bytes
+    identity: Identity,
+    run_id: bytes,
+    *,
+    rows: int,
+    sizes: tuple[int, ...],
+    commitment: bytes,
+    brought: int | None = None,
 ) -> Ready:
-    """A signed Ready."""
-    draft = Ready(identity.card.name, rows, sizes, commitment, bytes(64))
+    """A signed Ready; `brought` is `rows` where nothing was reduced."""
+    draft = Ready(
+        identity.card.name, rows, rows if brought is None else brought, sizes, commitment, bytes(64)
+    )
     signature = identity.sign("ready", draft.content(run_id))
     return msgspec.structs.replace(draft, signature=signature)
 

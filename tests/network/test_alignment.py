@@ -1,0 +1,91 @@
+"""align = "intersect": the tables are reduced to their common ids first."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from fedvalue.deployment.participate import Finished
+from tests.support.town import TASK, Town, expected, values_of
+
+pytestmark = pytest.mark.network
+
+PARTIES = ("telco", "shop")
+
+
+def with_other_ids(town: Town) -> np.ndarray:
+    """Take 30 samples from telco, 20 from shop, give each strangers; the common rows are returned."""
+    n = len(town.codes["label"])
+    lacks = {"telco": set(range(30)), "shop": set(range(20, 40))}
+    for party, missing in lacks.items():
+        path = town.member(party).folder / "table.csv"
+        head, *rows = list(csv.reader(path.read_text().splitlines()))
+        kept = [row for row in rows if int(row[0][1:]) not in missing]
+        kept += [[f"{party}-{k}", "v9"] for k in range(10)]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([head, *kept])
+    return np.array([i for i in range(n) if not any(i in missing for missing in lacks.values())])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    town = Town(tmp_path_factory.mktemp("intersect"), n=200, parties=PARTIES, align="intersect")
+    rows = with_other_ids(town)
+    town.start()
+    ends = town.join()
+    yield town, ends, rows
+    town.stop()
+
+
+def test_values_are_those_of_the_common_rows(finished):
+    """The centralised values of the joined table, by the naive twin."""
+    town, ends, rows = finished
+    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    common = {name: column[rows] for name, column in town.codes.items()}
+    assert town.result()["n_samples"] == len(rows) == 160
+    assert values_of(town.result()) == pytest.approx(expected(common, PARTIES), abs=1e-9)
+
+
+def test_the_result_states_the_match_rate_of_every_party(finished):
+    town, _, _ = finished
+    assert town.result()["match_rate"] == {
+        TASK: pytest.approx(160 / 200), "telco": pytest.approx(160 / 180), "shop": pytest.approx(160 / 190),
+    }  # fmt: skip
+
+
+def test_the_certificate_of_such_a_run_checks_and_a_changed_rate_does_not(finished):
+    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.errors import VerificationError
+
+    town, _, _ = finished
+    data = read_certificate(town.member(TASK).folder / "certificate.json")
+    check_certificate(data)
+    data["result"]["match_rate"]["telco"] = 1.0
+    with pytest.raises(VerificationError):
+        check_certificate(data)
+
+
+def test_parties_without_common_ids_end_with_a_reason(tmp_path):
+    town = Town(tmp_path, n=100, parties=("telco",), align="intersect")
+    path = town.member("telco").folder / "table.csv"
+    path.write_text(path.read_text().replace("P", "Q"))
+    town.start()
+    try:
+        ends = town.join()
+        assert {end.code for end in ends.values()} == {"E_POPULATION"}
+    finally:
+        town.stop()
+
+
+def test_a_gate_that_the_common_rows_miss_ends_the_run(tmp_path):
+    """Fewer than the agreed number of common samples: nothing is computed."""
+    town = Town(tmp_path, n=120, parties=PARTIES, align="intersect")
+    with_other_ids(town)
+    town.start()
+    try:
+        ends = town.join()
+        assert {end.code for end in ends.values()} == {"E_GATE"}
+    finally:
+        town.stop()

@@ -1,0 +1,122 @@
+"""The alignment as pure functions: what each side sends, and who is caught."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.deployment import align_messages as a
+from fedvalue.deployment.alignment import PartyAlignment, ServerAlignment
+from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.protocol.messages import bulk_digest
+from tests.support.consortium import identity, manifest
+
+IDS = {
+    "bank": [f"p{k}" for k in range(40)],
+    "telco": [f"p{k}" for k in range(39, 9, -1)],
+    "shop": [f"p{k}" for k in range(5, 35)] + ["stranger"],
+}
+
+
+def align(tamper=lambda server, who, message: message):
+    """Run the alignment of three parties; `tamper` sees what servers send."""
+    agreed = manifest(align="intersect")
+    parties = {
+        name: PartyAlignment(identity(name), agreed, canonical_ids(ids), bytes([k]) * 32)
+        for k, (name, ids) in enumerate(IDS.items())
+    }
+    servers = {role: ServerAlignment(agreed, role) for role in ("compute", "validate")}
+    sent: dict[str, list[a.AlignTokens]] = {"compute": [], "validate": []}
+    mail = deque(
+        (name, server, message) for name, party in parties.items() for server, message in party.begin()
+    )
+    while mail:
+        sender, recipient, message = mail.popleft()
+        if recipient in servers:
+            if isinstance(message, a.AlignTokens):
+                sent[recipient].append(message)
+            for who, answer in servers[recipient].take(sender, message):
+                mail.append((recipient, who, tamper(recipient, who, answer)))
+        else:
+            for server, answer in parties[recipient].take(sender, message):
+                mail.append((recipient, server, answer))
+    return parties, sent
+
+
+def test_every_party_learns_exactly_its_common_rows():
+    parties, _ = align()
+    for name, party in parties.items():
+        kept = [IDS[name][k] for k in party.rows]
+        assert sorted(kept) == sorted(f"p{k}" for k in range(10, 35)), name
+
+
+def test_tokens_of_the_two_servers_have_nothing_in_common_and_show_no_id():
+    _, sent = align()
+    tokens = {
+        server: {one.data[k : k + 16] for one in messages for k in range(0, len(one.data), 16)}
+        for server, messages in sent.items()
+    }
+    assert len(tokens["compute"]) == len(tokens["validate"]) == 41
+    assert not tokens["compute"] & tokens["validate"]
+    assert not any(b"p1" in one.data or b"stranger" in one.data for one in sent["compute"])
+
+
+@pytest.mark.parametrize("server", ["compute", "validate"])
+def test_a_server_that_drops_or_adds_a_common_row_is_found_out(server):
+    def tamper(where, who, message):
+        if where == server and who == "telco" and isinstance(message, a.AlignMask):
+            bits = bytearray(message.bits)
+            bits[1] ^= 0b1000
+            return a.AlignMask(message.index, message.total, bytes(bits))
+        return message
+
+    parties, _ = align(tamper)
+    with pytest.raises(VerificationError, match="different common rows") as caught:
+        _ = parties["telco"].rows
+    assert caught.value.code == "E_MIRROR"
+
+
+def test_a_swapped_key_is_refused():
+    """The computation server cannot put itself between the parties."""
+
+    def tamper(where, who, message):
+        if isinstance(message, a.AlignRoster):
+            first, *rest = message.keys
+            return a.AlignRoster((a.AlignKey(first.party, bytes(range(32)), first.signature), *rest))
+        return message
+
+    with pytest.raises(VerificationError) as caught:
+        align(tamper)
+    assert caught.value.code == "E_SIGNATURE"
+
+
+def test_a_server_refuses_tokens_that_do_not_fit():
+    server = ServerAlignment(manifest(align="intersect", n_samples=100), "validate")
+
+    def tokens(data: bytes, index: int = 0, total: int = 1) -> a.AlignTokens:
+        return a.AlignTokens(index, total, bulk_digest(index, total, data), data)
+
+    rising = b"".join(k.to_bytes(16, "big") for k in range(1, 101))
+    for wrong, code in (
+        (tokens(rising, index=1, total=2), "E_DECLARED"),
+        (tokens(rising + bytes([255]) * 16), "E_SIZE"),
+        (tokens(rising[:-1]), "E_SIZE"),
+        (tokens(rising[::-1]), "E_DECLARED"),
+    ):
+        with pytest.raises(RemoteProtocolError) as caught:
+            ServerAlignment(manifest(align="intersect", n_samples=100), "validate").take("telco", wrong)
+        assert caught.value.code == code
+    assert server.take("telco", tokens(rising)) == []
+    with pytest.raises(RemoteProtocolError):
+        server.take("telco", tokens(rising))
+    assert server.missing() == ("bank", "shop")
+
+
+def test_a_damaged_part_is_recognised():
+    data = bytes(np.arange(16, dtype=np.uint8))
+    part = a.AlignTokens(0, 1, bulk_digest(0, 1, data), data)
+    assert part.intact
+    assert not a.AlignTokens(0, 1, part.digest, data[::-1]).intact
