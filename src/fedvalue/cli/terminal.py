@@ -31,9 +31,9 @@ def show_valuation(valuation: Valuation) -> None:
 
     with_error = any(party.se_data is not None for party in valuation.parties)
     with_learnable = valuation.learnable_total is not None
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
     table.add_column("party", overflow="fold")
-    table.add_column("Shapley-CMI", justify="right")
+    table.add_column("value", justify="right")
     if with_error:
         table.add_column("± 95%", justify="right")
     table.add_column("share", justify="right")
@@ -41,9 +41,6 @@ def show_valuation(valuation: Valuation) -> None:
         table.add_column("learnable", justify="right")
     for heading in ("alone", "last", "codes"):
         table.add_column(heading, justify="right")
-    flagged = any(party.flags for party in valuation.parties)
-    if flagged:
-        table.add_column("note", overflow="fold")
     for party in sorted(valuation.parties, key=lambda party: -party.value):
         row = [party.name, f"{party.value:.4f}"]
         if with_error:
@@ -52,8 +49,6 @@ def show_valuation(valuation: Valuation) -> None:
         if with_learnable:
             row.append("" if party.learnable is None else f"{party.learnable:.4f}")
         row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
-        if flagged:
-            row.append(", ".join(party.flags))
         table.add_row(*row)
     console = Console(file=sys.stdout, highlight=False)
     console.print(table)
@@ -61,6 +56,8 @@ def show_valuation(valuation: Valuation) -> None:
 
 
 def _summary(valuation: Valuation) -> str:
+    from fedvalue.valuation import guard
+
     how = valuation.method
     if valuation.n_permutations is not None:
         how += f" with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
@@ -74,6 +71,9 @@ def _summary(valuation: Valuation) -> str:
     ]
     if valuation.learnable_total is not None:
         lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
+    lines += [
+        f"{party.name}: {guard.describe(flag)}" for party in valuation.parties for flag in party.flags
+    ]
     lines += _since_last_time(valuation.details)
     lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
     return "\n".join(lines)
