@@ -14,8 +14,10 @@ from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import InputError
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.layout import Layout
 from fedvalue.protocol.outcome import Outcome, Valuer
 from fedvalue.protocol.party import DataParty
+from fedvalue.protocol.queries import check_budget
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.settings import (
     COMPUTE,
@@ -128,6 +130,7 @@ def federated_value(
         label=label, parties=parties, task=task, protocol=protocol, q=q, n_r=n_r, harden=harden,
         policy=policy, by_coalition=by_coalition, pad=pad, max_tokens=max_tokens,
     )  # fmt: skip
+    cost = _announce(settings, progress)
     packed = PackedIds.of_rows(settings.n_samples) if ids is None else canonical_ids(ids)
     engine: dict[str, Any] = {
         "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
@@ -140,7 +143,27 @@ def federated_value(
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
     about = {"protocol": settings.protocol.value, "run_id": settings.run_id.hex()}
-    return _valuation(outcome, settings, engine, about)
+    result = _valuation(outcome, settings, engine, about)
+    return replace(result, details={**result.details, "cost": cost})
+
+
+def _announce(settings: Settings, progress: Progress | None) -> dict[str, int]:
+    """Say what the run will cost before it starts.
+
+    Raises:
+        InputError: More tokens than `max_tokens` (E_BUDGET).
+    """
+    if settings.protocol is ProtocolName.MIRROR:
+        lanes = Layout.of([size for _, size in settings.sizes()]).n_lanes
+        n_bytes = 8 * lanes * settings.n_samples * len(settings.everybody) * len(settings.servers)
+        cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
+    else:
+        expected = check_budget(settings)
+        cost = {key: getattr(expected, key) for key in ("n_queries", "n_tokens", "n_bytes")}
+        note = f"{expected.n_queries:,} queries, {expected.n_tokens:,} tokens, {expected.n_bytes:,} bytes"
+    if progress is not None:
+        progress(0.0, 1.0, note)
+    return cost
 
 
 def _valuation(
