@@ -2,7 +2,7 @@
 
     python -m tests.statistics.back_off
 
-prints the table of docs/decisions/0006-learnable-back-off.md. The games are written from their
+prints the table of docs/decisions/0601-learnable-back-off.md. The games are written from their
 definitions here, in plain NumPy, because most of the variants are not in the package.
 """
 

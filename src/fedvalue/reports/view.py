@@ -231,6 +231,7 @@ def _cell(part: float, diagonal: bool) -> Cell:
 
 
 _DETAIL_NAMES = {
+    "learnable_search": "Learnable values",
     "policy": "Output policy",
     "certificate": "Certificate digest",
     "certificate_digest": "Certificate digest",

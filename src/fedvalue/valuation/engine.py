@@ -210,8 +210,10 @@ def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coali
         for d, party in enumerate(valuation.parties)
     )
     pairs = interaction.interactions(counts, seed=seed)
+    remark = {"learnable_search": learned.remark} if learned.remark else {}
     return replace(
         valuation,
+        details={**valuation.details, **remark},
         parties=tuple(replace(party, flags=guard.flags(party, counts.n_samples)) for party in parties),
         learnable_total=float(learned.total),
         interactions=tuple(tuple(float(x) for x in row) for row in pairs),

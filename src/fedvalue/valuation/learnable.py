@@ -21,7 +21,7 @@ For a coalition S, with N(.) a number of samples:
 
 v* is a game like any other (0 for nobody, monotone), so its Shapley value keeps additivity, missingness
 and consistency. It is a function of the counts alone: deterministic and invariant under relabelling.
-The choice of back-off, alpha and cap is in docs/decisions/0006-learnable-back-off.md, with the numbers.
+The choice of back-off, alpha and cap is in docs/decisions/0601-learnable-back-off.md, with the numbers.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ class Learnable:
     method: str
     order: int
     complete: bool
+
+    @property
+    def remark(self) -> str | None:
+        """What a reader must know about the search, or None when it was complete."""
+        if self.complete:
+            return None
+        return f"only coalitions of at most {self.order} parties were searched, so the total is a lower bound"
 
 
 def learnable_values(

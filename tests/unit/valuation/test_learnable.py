@@ -101,6 +101,8 @@ def test_search_that_runs_out_says_so_and_is_a_lower_bound():
     assert complete.complete
     assert not cut.complete
     assert cut.order < 9
+    assert f"at most {cut.order} parties" in (cut.remark or "")
+    assert complete.remark is None
     assert cut.total <= complete.total + 1e-12
 
 
