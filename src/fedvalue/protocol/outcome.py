@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 
 from fedvalue.information.contingency import JointCounts
 
@@ -75,3 +76,18 @@ def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(same_numbers(x, y, tolerance) for x, y in zip(a, b, strict=True))
     return type(a) is type(b) and bool(a == b)
+
+
+def same_outcome(a: Outcome, b: Outcome) -> bool:
+    """Whether two servers' results are the same: counts exactly, numbers to within 1e-9."""
+    if a.counts is not None and b.counts is not None:
+        return all(
+            np.array_equal(getattr(a.counts, key), getattr(b.counts, key))
+            for key in ("task", "label", "parties", "count")
+        )
+    return (
+        a.counts is b.counts
+        and same_numbers(a.public, b.public)
+        and same_numbers(a.task, b.task)
+        and same_numbers(dict(a.shares), dict(b.shares))
+    )

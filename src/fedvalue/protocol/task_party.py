@@ -8,7 +8,7 @@ import numpy as np
 
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror_party import label_name
+from fedvalue.protocol.naming import label_name
 from fedvalue.protocol.party import Party
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import RoleName

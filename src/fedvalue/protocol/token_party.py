@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fedvalue.crypto import aes, keys
 from fedvalue.crypto.hashing import adversarial_hashes
 from fedvalue.crypto.masks import masks_of
-from fedvalue.crypto.permute import row_order
 from fedvalue.crypto.sorting import sort_tokens
 from fedvalue.crypto.tokens import FORGED, INCOMPLETE, token_blocks, tokens
 from fedvalue.errors import RemoteProtocolError, VerificationError
@@ -26,6 +25,7 @@ from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.value_sets import ValueSets, own_values
 from fedvalue.protocol.work import Addressed, Column, Work
 
 WINDOW_BYTES = 32 * 1024 * 1024
@@ -50,7 +50,7 @@ class TokenWork(Work):
         self._ring = ring
         self._seed = credentials.seed
         self._q = queries.copies(settings)
-        self._sets = _ValueSets(hashes, _own_values(columns), math.prod(c.n_codes for c in columns))
+        self._sets = ValueSets(hashes, own_values(columns), math.prod(c.n_codes for c in columns))
         self._tables = queries.tables(settings)
         n_queries = sum(table.n_cells for table in self._tables)
         self._query_ids = ring.query_ids(n_queries)
@@ -243,30 +243,3 @@ class TokenWork(Work):
                 common = [k for k in self._accepted if peer in self._tables[self._members[k]].coalition]
                 out[peer] = keys.digest(*(self._digest(s, common) for s in self._settings.servers))
         return out
-
-
-class _ValueSets:
-    """A_p(v): the hashes of our samples by value, cut from one sorted array."""
-
-    def __init__(self, hashes: aes.Blocks, values: NDArray[np.int64], n_values: int) -> None:
-        row_order(bytes(16), hashes)  # raises where an id occurs twice
-        self._hashes = hashes[np.argsort(values, kind="stable")]
-        self.sizes = np.bincount(values, minlength=n_values)
-        self._starts = np.r_[0, np.cumsum(self.sizes)]
-
-    def of(self, value: int) -> aes.Blocks:
-        """The hashes of the samples with that value."""
-        return self._hashes[self._starts[value] : self._starts[value + 1]]
-
-    @property
-    def largest(self) -> int:
-        """Size of the largest set."""
-        return int(self.sizes.max())
-
-
-def _own_values(columns: list[Column]) -> NDArray[np.int64]:
-    """One value per sample: the task party's are pairs (x_t, y), numbered x_t · m_y + y."""
-    values = np.zeros(len(columns[0].codes), dtype=np.int64)
-    for column in columns:
-        values = values * column.n_codes + column.codes
-    return values

@@ -12,10 +12,9 @@ import numpy as np
 
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
-from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.outcome import Outcome, Valuer, same_numbers
+from fedvalue.protocol.outcome import Outcome, Valuer, same_outcome
 from fedvalue.protocol.settings import Settings
 from fedvalue.transport.in_process import InProcessTransport
 from fedvalue.valuation.answers import make_valuer
@@ -167,7 +166,7 @@ class Trial:
             assert plot.fired, "the run failed before the server cheated"
             return error.code
         assert plot.fired, "the server had no occasion to cheat"
-        assert not _same(self._truth, _outcome(cast)), "the lie made no difference"
+        assert not same_outcome(self._truth, _outcome(cast)), "the lie made no difference"
         return ""
 
     def _cast(self, computation: Factory, validation: Factory, valuer: Valuer) -> Cast:
@@ -233,14 +232,3 @@ def _outcome(cast: Cast) -> Outcome:
     outcome = cast.task.outcome
     assert outcome is not None
     return outcome
-
-
-def _same(a: Outcome, b: Outcome) -> bool:
-    if a.counts is None or b.counts is None:
-        return same_numbers(dict(a.shares), dict(b.shares)) and same_numbers(a.public, b.public)
-    return _cells(a.counts) == _cells(b.counts)
-
-
-def _cells(counts: JointCounts) -> dict[tuple[int, ...], int]:
-    rows = np.column_stack([counts.task, counts.label, counts.parties]).tolist()
-    return {tuple(row): int(n) for row, n in zip(rows, counts.count, strict=True)}
