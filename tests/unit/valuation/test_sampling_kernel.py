@@ -72,10 +72,11 @@ def test_prefix_costs_are_those_of_every_short_coalition(depth: int) -> None:
     table = make()
     prefixes = sampling_prefixes.build(table, depth)
     for size in range(depth + 1):
+        # Colexicographic: the largest member decides first.
         ranked = sorted(combinations(range(table.n_parties), size), key=lambda s: tuple(reversed(s)))
         for rank, members in enumerate(ranked):
-            found = prefixes.costs[prefixes.cost_start[size] + rank]
-            assert found == pytest.approx(twin(table, members)[0], rel=1e-12, abs=1e-9)
+            cost = prefixes.costs[prefixes.cost_start[size] + rank]
+            assert cost == pytest.approx(twin(table, members)[0], rel=1e-12, abs=1e-9)
             if size == depth:
                 live = prefixes.item[prefixes.start[rank] : prefixes.start[rank + 1]]
                 assert sorted(live.tolist()) == twin(table, members)[1]
@@ -88,8 +89,8 @@ def test_depth_does_not_change_the_walks() -> None:
     for depth in (1, 3):
         start = sampling_prefixes.build(table, depth)
         found = sampling_kernel.walk_pairs(
-            table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, start.whole,
-            depth, start.binomial, start.costs, start.cost_start, start.item, start.block, start.start,
+            table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi,
+            start.whole, depth, start.binomial, start.costs, start.cost_start, start.item, start.block, start.start,
             start.n_blocks, 50, np.uint64(7), *sampling_prefixes.scratch_arrays(table),
         )  # fmt: skip
         results.append(found)

@@ -1,0 +1,85 @@
+"""One suite over every engine: the same bits wherever the work runs."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import numpy as np
+import pytest
+
+from fedvalue.engines import map_in_order, n_workers, share
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.walk import WalkOptions, exact_values
+from tests import naive
+from tests.support.joint_tables import random_table
+
+pytestmark = pytest.mark.network
+
+MANY_CHUNKS = WalkOptions(chunk_work=20_000)
+
+
+@pytest.fixture(scope="module")
+def counts() -> JointCounts:
+    return random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3).counts()
+
+
+def square(x: int) -> int:
+    return x * x
+
+
+def refuse(x: int) -> int:
+    raise InputError(f"no {x}", code="E_TEST")
+
+
+def test_results_come_in_the_order_of_the_tasks(engine: Executor) -> None:
+    done: list[int] = []
+    found = list(map_in_order(engine, square, ((k,) for k in range(40)), done=done.append))
+    assert found == [k * k for k in range(40)]
+    assert done == list(range(1, 41))
+
+
+def test_no_tasks_no_results(engine: Executor) -> None:
+    assert list(map_in_order(engine, square, [])) == []
+
+
+def test_errors_arrive_with_their_class_and_code(engine: Executor) -> None:
+    with pytest.raises(InputError, match="no 0") as caught:
+        list(map_in_order(engine, refuse, ((k,) for k in range(5))))
+    assert caught.value.code == "E_TEST"
+
+
+def test_shared_data_reaches_the_tasks(engine: Executor) -> None:
+    data = share(engine, np.arange(5))
+    assert list(map_in_order(engine, np.sum, [(data,), (data,)])) == [10, 10]
+    assert n_workers(engine) >= 1
+
+
+def test_exact_values_are_bit_equal(engine: Executor, counts: JointCounts) -> None:
+    here = exact_values(counts, options=MANY_CHUNKS)
+    there = exact_values(counts, options=MANY_CHUNKS, executor=engine)
+    assert there.values.tobytes() == here.values.tobytes()
+    assert there.n_nodes == here.n_nodes
+
+
+def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
+    table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
+    found = exact_values(table.counts(), options=WalkOptions(chunk_work=100), executor=engine)
+    np.testing.assert_allclose(
+        found.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
+    )
+
+
+def test_sampled_values_are_bit_equal(engine: Executor, counts: JointCounts) -> None:
+    here = sampled_values(counts, n_permutations=4000, seed=5)
+    there = sampled_values(counts, n_permutations=4000, seed=5, executor=engine)
+    assert there.values.tobytes() == here.values.tobytes()
+    assert there.se.tobytes() == here.se.tobytes()
+
+
+def test_precision_stops_at_the_same_place(engine: Executor, counts: JointCounts) -> None:
+    here = sampled_values(counts, n_permutations=200_000, precision=0.004)
+    there = sampled_values(counts, n_permutations=200_000, precision=0.004, executor=engine)
+    assert there.n_permutations == here.n_permutations < 200_000
+    assert there.values.tobytes() == here.values.tobytes()
