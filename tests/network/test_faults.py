@@ -173,8 +173,6 @@ class FullDisk:
 def test_a_full_disk_is_waited_out(tmp_path, monkeypatch):
     """Item 27: E_STORAGE while it is full, nothing half accepted; then the run goes on."""
     town = Town(tmp_path, n=100)
-    for party in (TASK, *town.parties):
-        assert party in town.consortium.members
     town.start()
     disk = FullDisk(monkeypatch)
     seen = []
@@ -263,8 +261,6 @@ def test_servers_never_hold_ids_labels_or_names_of_values(tmp_path):
         for blob in hay:
             assert not any(needle in blob for needle in needles)
             assert b"customer" not in blob
-    both = [[b[k : k + 16] for b in kept[s] for k in range(0, len(b) - 16, 8)] for s in kept]
-    assert len(both[0]) > 100
 
 
 def test_two_runs_on_the_same_data_share_no_uploaded_word(tmp_path):

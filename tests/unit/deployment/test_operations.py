@@ -1,0 +1,108 @@
+"""Logs, metrics, database and process settings of a server."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from fedvalue.deployment.database import Database, write_whole
+from fedvalue.deployment.logs import FIELDS, Log
+from fedvalue.deployment.metrics import Metrics, MetricsServer
+from fedvalue.errors import ConfigError, EngineError
+
+
+def test_a_log_line_is_json_with_known_fields_only():
+    stream = io.StringIO()
+    Log("compute", stream).event("stage", run="abc", stage="keying")
+    line = json.loads(stream.getvalue())
+    assert {
+        "actor": "compute",
+        "event": "stage",
+        "run": "abc",
+        "stage": "keying",
+        "level": "info",
+    }.items() <= line.items()
+    for forbidden in ("id", "ids", "token", "label", "count", "counts", "key", "value", "seed"):
+        assert forbidden not in FIELDS
+        with pytest.raises(ValueError, match="not allowed"):
+            Log("compute", stream).event("x", **{forbidden: "y"})
+
+
+def test_a_log_that_cannot_be_written_stops_nobody():
+    stream = io.StringIO()
+    stream.close()
+    Log("compute", stream).event("stage")
+
+
+def test_metrics_in_prometheus_text_over_http():
+    metrics = Metrics()
+    metrics.add("fedvalue_messages_total", 3)
+    metrics.add("fedvalue_refused_total", code="E_RUN")
+    metrics.add("fedvalue_refused_total", code="E_RUN")
+    metrics.gauge("fedvalue_runs_active", lambda: 2.0)
+    server = MetricsServer(metrics, "127.0.0.1:0")
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as reply:
+            lines = reply.read().decode().splitlines()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz") as reply:
+            assert reply.read() == b"ok\n"
+    finally:
+        server.stop()
+    assert "fedvalue_messages_total 3" in lines
+    assert 'fedvalue_refused_total{code="E_RUN"} 2' in lines
+    assert "fedvalue_runs_active 2" in lines
+    assert any(line.startswith("fedvalue_resident_bytes ") for line in lines)
+    assert "# TYPE fedvalue_messages_total counter" in lines
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:9101", "192.168.1.1:9101", "example.org:9101"])
+def test_metrics_are_served_on_loopback_only(listen):
+    with pytest.raises(ConfigError, match="loopback"):
+        MetricsServer(Metrics(), listen)
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path):
+    database = Database(tmp_path / "state" / "x.sqlite", "CREATE TABLE IF NOT EXISTS t (a)")
+    with contextlib.suppress(ZeroDivisionError), database.transaction() as db:
+        db.execute("INSERT INTO t VALUES (1)")
+        raise ZeroDivisionError
+    with database.transaction() as db:
+        db.execute("INSERT INTO t VALUES (2)")
+    assert database.rows("SELECT a FROM t") == [(2,)]
+    assert database.one("PRAGMA synchronous") == (2,)
+    assert database.one("PRAGMA journal_mode") == ("wal",)
+    database.close()
+    assert (tmp_path / "state" / "x.sqlite").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+def test_a_broken_database_is_a_storage_error(tmp_path):
+    (tmp_path / "x.sqlite").write_bytes(b"not a database at all, but long enough to look at" * 100)
+    with pytest.raises(EngineError) as caught:
+        Database(tmp_path / "x.sqlite", "CREATE TABLE t (a)")
+    assert caught.value.code == "E_STORAGE"
+
+
+def test_a_file_is_whole_or_absent(tmp_path):
+    write_whole(tmp_path / "a" / "file", b"content")
+    assert (tmp_path / "a" / "file").read_bytes() == b"content"
+    assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["file"]
+
+
+def test_processes_make_no_core_dumps_and_private_files():
+    """Item 37: measured in a process of its own, because the limits cannot be taken back."""
+    program = (
+        "import os, resource\n"
+        "from fedvalue.deployment.process import harden\n"
+        "harden()\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE), oct(os.umask(0)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(0, 0) 0o77"
