@@ -196,12 +196,9 @@ def _exact(game: Game, price: list[Decimal], budget: Decimal) -> tuple[int, tupl
         cost[1 << k : 1 << (k + 1)] = cost[: 1 << k] + own
     size = np.bitwise_count(np.arange(len(table), dtype=np.uint64))
     ranked = np.lexsort((size, -table, cost))
-    best: list[int] = []
-    for mask in ranked.tolist():
-        if not best or table[mask] > table[best[-1]] + _SAME:
-            if best and cost[best[-1]] == cost[mask]:
-                best.pop()
-            best.append(mask)
+    # Among equal costs the most valuable comes first, so a new maximum is a point of the curve.
+    reached = np.maximum.accumulate(table[ranked])
+    best = [int(ranked[0]), *ranked[1:][table[ranked[1:]] > reached[:-1] + _SAME].tolist()]
     affordable = [mask for mask in best if Decimal(int(cost[mask])) * unit <= budget]
     curve = tuple(
         Point(Decimal(int(cost[m])) * unit, float(table[m]), games.members(m, game.names)) for m in best

@@ -19,6 +19,9 @@ WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 26.0, 16.0, 46.0
 """The drawing and its margins, in its own units."""
 
+MOST_DOTS = 60
+"""Beyond this the line alone is drawn; dots would cover it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dot:
@@ -90,6 +93,7 @@ def curve(result: Valuation, prices: Mapping[str, object] | None, budget: object
                 f"{wording.listing(p.parties) or 'nobody'}: cost {p.cost}, {wording.nats(p.value)} nats",
             )
             for (px, py), p in zip(points, found.curve, strict=True)
+            if len(points) <= MOST_DOTS
         ),
         x_ticks=tuple((x(t), f"{t:,.10g}") for t in _cost_ticks(top_cost, unit)),
         y_ticks=tuple((y(t), f"{t:g}") for t in (0.0, *ticks(top_value))),
@@ -154,5 +158,7 @@ def _sentence(found: Selection, unit: bool, with_budget: bool) -> str:
 
 
 def _in_words(found: Selection) -> str:
-    steps = [f"{wording.nats(p.value)} nats for {p.cost}" for p in found.curve[1:]]
+    points = found.curve[1:]
+    shown = points if len(points) <= 10 else points[:: len(points) // 8]
+    steps = [f"{wording.nats(p.value)} nats for {p.cost}" for p in shown]
     return f"Step curve of the best value over cost: {wording.listing(steps) or 'no party adds value'}."

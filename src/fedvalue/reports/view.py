@@ -259,8 +259,17 @@ def _how(result: Valuation) -> tuple[tuple[str, str], ...]:
     if result.run_id:
         rows.append(("Run", result.run_id))
     for key, item in result.details.items():
-        if isinstance(item, bool):
-            rows.append((_DETAIL_NAMES.get(key, key.replace("_", " ").capitalize()), "yes" if item else "no"))
-        elif isinstance(item, str | int | float):
-            rows.append((_DETAIL_NAMES.get(key, key.replace("_", " ").capitalize()), str(item)))
+        text = _detail(item)
+        if text:
+            rows.append((_DETAIL_NAMES.get(key, key.replace("_", " ").capitalize()), text))
     return tuple(rows)
+
+
+def _detail(item: object) -> str:
+    """A detail as text; lists have their own places in the report, or none."""
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, Mapping):
+        numbers = {k: v for k, v in item.items() if isinstance(v, int | float)}
+        return ", ".join(f"{str(k).replace('_', ' ')} {v:,}" for k, v in numbers.items())
+    return str(item) if isinstance(item, str | int | float) else ""

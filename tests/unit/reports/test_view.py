@@ -92,7 +92,8 @@ def test_selection_with_a_missing_price_is_refused(result):
 def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     federated = replace(
         result, protocol="mirror", run_id="run-7", coalitions=None,
-        details={"policy": "valuation", "certificate_digest": "sha256:ab12", "harden": True, "notes": ["n"]},
+        details={"policy": "valuation", "certificate_digest": "sha256:ab12", "harden": True, "notes": ["n"],
+                 "cost": {"n_bytes": 12345}},
     )  # fmt: skip
     shown = view(federated)
     rows = dict(shown.how)
@@ -101,6 +102,8 @@ def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     assert rows["Output policy"] == "valuation"
     assert rows["Certificate digest"] == "sha256:ab12"
     assert rows["Added checks"] == "yes"
+    assert rows["Cost"] == "n bytes 12,345"
+    assert "Notes" not in rows
     assert shown.notes == ("n",)
     assert "a lie of one server is detected" in shown.protection
     assert "nothing was hidden" in view(result).protection
