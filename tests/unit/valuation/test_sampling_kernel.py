@@ -90,7 +90,8 @@ def test_depth_does_not_change_the_walks() -> None:
         start = sampling_prefixes.build(table, depth)
         found = sampling_kernel.walk_pairs(
             table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi,
-            start.whole, depth, start.binomial, start.costs, start.cost_start, start.item, start.block, start.start,
+            start.whole, depth, start.binomial, start.costs, start.cost_start, start.item, start.block,
+            start.start,
             start.n_blocks, 50, np.uint64(7), *sampling_prefixes.scratch_arrays(table),
         )  # fmt: skip
         results.append(found)

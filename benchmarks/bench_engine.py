@@ -1,0 +1,187 @@
+"""The valuation engine: sampled permutations and exact walks against the paper's published procedure.
+
+One feature per party in five equal-width bins on 80% of the rows, as in the paper's repeats; all features
+are data parties'. The published procedure recounts every prefix of every permutation with Python
+counters (`fedvalue.valuation.algorithm1`); its time for 10,000 permutations is extrapolated from a few. Times
+are CPU seconds of this process, so that a busy machine does not blur the ratios.
+
+`python benchmarks/bench_engine.py exact NAME [N_PARTIES]` runs one walk alone and prints its seconds and
+peak memory as JSON; the larger sizes are measured that way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedvalue.engines import thread_engine
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.algorithm1 import published_procedure
+from fedvalue.valuation.prediction import predict_walk
+from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.walk import exact_values
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import Row, at_least, peak_memory_mib, seconds
+
+BINS = 5
+PUBLISHED = "the published procedure"
+# Data set, least ratio to 10,000 permutations, orders of the published procedure to time.
+EXACT = (("wine", 10_000, 40), ("parkinsons", 1_000, 15), ("spect", 200, 15), ("breast", 20, 6))
+
+
+def folder() -> Path:
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("FEDVALUE_DATA", beside))
+
+
+def load(name: str, n_parties: int | None = None) -> JointCounts | None:
+    """80% of the rows of a data set, or None where it is not at hand."""
+    path = folder() / f"{name}.csv"
+    if path.is_file():
+        frame = pd.read_csv(path).drop(columns="id")
+    elif name in ("wine", "breast"):
+        from sklearn import datasets
+
+        frame = getattr(datasets, f"load_{'breast_cancer' if name == 'breast' else name}")(
+            as_frame=True
+        ).frame
+        frame = frame.rename(columns={"target": "label"})
+    else:
+        return None
+    frame = frame.sample(frac=0.8, random_state=0)
+    label = pd.factorize(frame.pop("label"), sort=True)[0]
+    columns = list(frame)[:n_parties]
+    return JointCounts.from_columns(label=label, parties={column: codes(frame[column]) for column in columns})
+
+
+def codes(column: pd.Series) -> np.ndarray:
+    if column.nunique() > BINS:
+        column = pd.cut(column, BINS, labels=False)
+    return pd.factorize(column, sort=True)[0]
+
+
+def published_seconds(counts: JointCounts, n_orders: int) -> float:
+    """CPU seconds per permutation of the published procedure."""
+    return seconds(lambda: published_procedure(counts, n_orders), clock=time.process_time) / n_orders
+
+
+def rows() -> Iterator[Row]:
+    with thread_engine(1) as one:
+        yield from sampled_rows(one)
+        yield from exact_rows(one)
+    yield from size_rows()
+
+
+def sampled_rows(one: Executor) -> Iterator[Row]:
+    for name, n_orders, n_permutations in (("wine", 40, 200_000), ("breast", 6, 50_000)):
+        counts = load(name)
+        assert counts is not None
+        sampled_values(counts, n_permutations=2000, executor=one)
+        published = published_seconds(counts, n_orders)
+        for number in (5000, n_permutations):
+            mine = seconds(
+                lambda counts=counts, number=number: sampled_values(
+                    counts, n_permutations=number, executor=one
+                ),
+                repeat=3,
+                clock=time.process_time,
+            )
+            yield at_least(
+                f"sampled: {name}, {counts.n_parties} parties, {number:,} permutations, one core",
+                PUBLISHED,
+                published * number / mine,
+                2500,
+                f"{mine / number * 1e6:.2f} µs against {published * 1e3:.1f} ms per permutation",
+            )
+
+
+def exact_rows(one: Executor) -> Iterator[Row]:
+    for name, wanted, n_orders in EXACT:
+        counts = load(name)
+        if counts is None:
+            continue
+        exact_values(counts, executor=one)
+        mine = seconds(
+            lambda counts=counts: exact_values(counts, executor=one),
+            repeat=5 if name in ("wine", "parkinsons") else 1,
+            clock=time.process_time,
+        )
+        published = published_seconds(counts, n_orders) * 10_000
+        yield at_least(
+            f"exact: {name}, {counts.n_parties} parties, one core",
+            f"10,000 permutations of {PUBLISHED}",
+            published / mine,
+            wanted,
+            f"{mine:.4g} s against {published:,.0f} s (extrapolated from {n_orders} permutations)",
+        )
+
+
+def size_rows() -> Iterator[Row]:
+    """The sizes of the scale page: seconds on all cores, and peak memory."""
+    for name, n_parties, limit in (("breast", None, 60.0), ("credit", None, 300.0), ("music", 24, None)):
+        if load(name, n_parties) is None:
+            continue
+        found = alone(name, n_parties)
+        yield Row(
+            f"exact: {name}, {found['n_parties']} parties, all cores",
+            "the limit in seconds",
+            (limit or found["seconds"]) / found["seconds"],
+            f"at most {limit:g} s" if limit else "",
+            found["seconds"] <= limit if limit else None,
+            f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of CPU, {found['blocks']:,} blocks, "
+            f"peak memory {found['peak_mib']:,.0f} MiB",
+        )
+    counts = load("music")
+    if counts is not None:
+        predicted = predict_walk(counts, keep=4000, time_limit=60)
+        yield Row(
+            "exact: music, 57 parties (predicted, not run)",
+            "a day",
+            86400 / predicted.seconds,
+            note=f"{predicted.n_blocks:.2g} ± {predicted.n_blocks_se:.1g} blocks, "
+            f"about {predicted.seconds / 3600:.1f} h, {predicted.memory_bytes / 2**30:,.0f} GiB",
+        )
+
+
+def alone(name: str, n_parties: int | None) -> dict[str, float]:
+    """One walk in a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, __file__, "exact", name, *([] if n_parties is None else [str(n_parties)])]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+
+
+def main(name: str, n_parties: int | None = None) -> None:
+    counts = load(name, n_parties)
+    assert counts is not None, f"{name} is not at hand"
+    exact_values(load("wine"))  # compiles
+    before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
+    found = exact_values(counts)
+    print(
+        json.dumps(
+            {
+                "name": name,
+                "n_parties": counts.n_parties,
+                "n_items": counts.n_items,
+                "seconds": time.perf_counter() - start,
+                "cpu": time.process_time() - cpu,
+                "blocks": found.n_nodes,
+                "work": found.work,
+                "peak_mib": peak_memory_mib(),
+                "peak_before_mib": before,
+                "total": found.total,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)
