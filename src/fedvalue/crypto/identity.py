@@ -2,7 +2,7 @@
 
 The signing key carries authority (manifest, messages, audit log); the certificate carries the
 connection. Both are listed in the manifest and compared on every call, so no certificate authority
-has a say in who is who. Certificates are self-signed and pinned (`docs/decisions/0040`).
+has a say in who is who. Certificates are self-signed and pinned (`docs/decisions/0401`).
 
 Bytes in, bytes out: files and their permissions are the business of `deployment.identity_files`.
 """
