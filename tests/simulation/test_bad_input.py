@@ -8,7 +8,7 @@ import pytest
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.errors import InputError
 from fedvalue.protocol.transitions import State
-from tests.simulation.world import Codes, World, run
+from tests.simulation.world import Codes, World, cells, run
 
 WORLD = World.drawn(1)
 N = len(WORLD.label.codes)
@@ -72,6 +72,39 @@ def test_parties_may_have_the_names_of_roles() -> None:
     parties = tuple(Codes(name, p.codes, p.n_codes) for name, p in zip(names, WORLD.parties, strict=True))
     cast = World(WORLD.label, WORLD.task, parties, WORLD.ids).cast("paper", n_r=1)
     assert run(cast).errors == {}
+
+
+def test_coalition_by_coalition_is_for_few_parties() -> None:
+    world = World.drawn(1, sizes=(2,) * 17)
+    with pytest.raises(InputError, match="at most 16"):
+        world.cast("paper", by_coalition=True)
+
+
+def test_too_many_queries_are_refused_however_few_samples() -> None:
+    world = World.drawn(1, n=1, sizes=(1000, 1000, 1000))
+    with pytest.raises(InputError) as refused:
+        world.cast("paper", max_tokens=10**15)
+    assert refused.value.code == "E_BUDGET"
+
+
+def test_codes_may_change_outside_without_effect() -> None:
+    """The party has its own copy: keys are bound to it."""
+    world = World.drawn(1)
+    cast = world.cast(policy="counts")
+    expected = cells(world.counts())
+    world.parties[0].codes[:] = 0
+    assert run(cast).errors == {}
+    assert cells(cast.task.outcome.counts) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
+def test_codes_of_any_integer_type(dtype: type) -> None:
+    world = World.drawn(1)
+    parties = tuple(Codes(p.name, p.codes.astype(dtype), p.n_codes) for p in world.parties)
+    for protocol in ("mirror", "single"):
+        cast = World(world.label, world.task, parties, world.ids).cast(protocol, policy="counts")
+        assert run(cast).errors == {}
+        assert cells(cast.task.outcome.counts) == cells(world.counts())
 
 
 def test_a_run_too_large_is_refused_before_it_starts() -> None:

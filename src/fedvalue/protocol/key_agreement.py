@@ -111,6 +111,11 @@ class KeyAgreement:
     def _context(self, data_party: str) -> bytes:
         return keys.info("wrap", self._settings.run_id, self._settings.task, data_party)
 
+    def forget(self) -> None:
+        """Drop all keys; the run is over."""
+        self._private = b""
+        self._pairs = {}
+
     def keyring(self, run_key: bytes) -> Keyring:
         """All keys of the run."""
         order = {name: place for place, name in enumerate(self._settings.everybody)}

@@ -6,6 +6,7 @@ task party and a data party is who draws the run's key. Everything else is here,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,8 @@ class Party(Role):
             raise InputError(f"{name!r} is not a party of this run")
         if len(ids) != settings.n_samples:
             raise InputError(f"party {name!r}: expected {settings.n_samples} sample ids, got {len(ids)}")
-        for column in columns:
-            _check_column(column, settings.n_samples)
+        # A copy: the keys are bound to these codes, so nobody may change them underneath.
+        columns = [replace(column, codes=_checked_codes(column, settings.n_samples)) for column in columns]
         if settings.protocol is not ProtocolName.MIRROR:
             queries.check_budget(settings)
         self._ids = ids
@@ -65,13 +66,12 @@ class Party(Role):
         self._hashes: aes.Blocks | None = None
         self._population = b""
         self._work: Work | None = None
+        self._outcome: Outcome | None = None
 
     @property
     def outcome(self) -> Outcome | None:
         """What this party has learned; None until the state is DONE."""
-        if self._state is not State.DONE or self._work is None:
-            return None
-        return self._work.outcome()
+        return self._outcome if self._state is State.DONE else None
 
     def _peers(self) -> tuple[str, ...]:
         return self.settings.servers
@@ -150,14 +150,16 @@ class Party(Role):
                 raise VerificationError(
                     f"a server told {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
                 )
+        self._outcome = self._work.outcome()
         self._become(State.DONE)
-        self._ring = None
+        self._forget()
         return []
 
     def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
         return [self._to(recipient, message) for recipient, message in messages]
 
     def _forget(self) -> None:
+        self._agreement.forget()
         self._ring = None
         self._hashes = None
         self._work = None
@@ -203,7 +205,7 @@ def _data_digest(ids: PackedIds, columns: list[Column]) -> bytes:
     state.update(np.diff(ids.offsets).astype(np.uint16).data)
     state.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
     for column in columns:
-        state.update(np.asarray(column.codes).astype(np.min_scalar_type(column.n_codes)).data)
+        state.update(column.codes.astype(np.min_scalar_type(column.n_codes)).data)
     return state.digest()
 
 
@@ -212,8 +214,8 @@ def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:
     return keys.mac(ring.agree(), "agree", party, *parts)
 
 
-def _check_column(column: Column, n_samples: int) -> None:
-    """Codes must be whole numbers in their range: refused here, before any byte is sent."""
+def _checked_codes(column: Column, n_samples: int) -> Codes:
+    """A copy of the codes: whole numbers in their range, or refused here, before any byte is sent."""
     codes = np.asarray(column.codes)
     who = column.name.replace("\0", " ")
     if codes.ndim != 1 or len(codes) != n_samples:
@@ -223,3 +225,4 @@ def _check_column(column: Column, n_samples: int) -> None:
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= column.n_codes:
         raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
+    return codes.astype(np.int64)

@@ -23,6 +23,8 @@ from fedvalue.protocol.settings import NoiseKind, Settings
 
 TOKEN_BYTES = 16
 AUTHENTICATOR_BYTES = 8
+MAX_QUERIES = 5_000_000
+"""Every query costs every member a message, however few samples there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +144,11 @@ def check_budget(settings: Settings) -> Estimate:
         InputError: The estimate is above `max_tokens` (E_BUDGET).
     """
     cost = estimate(settings)
-    if cost.n_tokens > settings.max_tokens:
+    if cost.n_tokens > settings.max_tokens or cost.n_queries > MAX_QUERIES:
         raise InputError(
             f"protocol {settings.protocol.value!r} needs {cost.n_tokens:.3g} tokens "
             f"({cost.n_bytes / 1e9:.3g} GB) for {cost.n_queries:.3g} queries, "
-            f"above the limit of {settings.max_tokens:.3g} tokens",
+            f"above the limit of {settings.max_tokens:.3g} tokens or {MAX_QUERIES:.3g} queries",
             code="E_BUDGET",
         )
     return cost

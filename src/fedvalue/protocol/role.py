@@ -18,6 +18,7 @@ Rules that keep it so:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -97,7 +98,7 @@ class Role:
             return []
         if self._state is not State.FAILED:
             self._failed(error)
-        code = error.code if error.code.startswith("E_") else "E_PROTOCOL"
+        code = error.code if re.fullmatch("E_[A-Z_]{1,38}", error.code) else "E_PROTOCOL"
         return [self._to(peer, m.Abort(code=code)) for peer in self._peers()]
 
     def _accept(self, envelope: m.Envelope) -> list[m.Envelope]:

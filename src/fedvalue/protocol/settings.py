@@ -27,6 +27,8 @@ MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_PARTIES = 256
 MAX_NAME = 200
+MAX_COALITION_PARTIES = 16
+"""Coalition by coalition means 2^parties tables."""
 MAX_CODES = 2**24
 """Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
@@ -175,6 +177,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
         if not 1 <= self.n_samples <= MAX_SAMPLES:
             raise InputError(f"n_samples must be 1 to 2^40, got {self.n_samples}")
+        if self.by_coalition and len(self.parties) > MAX_COALITION_PARTIES:
+            raise InputError(
+                f"by_coalition is for at most {MAX_COALITION_PARTIES} data parties, got {len(self.parties)}"
+            )
         if not 1 <= self.q <= 255:
             raise InputError(f"q must be 1 to 255, got {self.q}")
         if not 1024 <= self.chunk_bytes <= CHUNK_BYTES:

@@ -175,6 +175,8 @@ class TokenWork(Work):
         n -= int(self._noise[number])
         if rest or n < 0:
             raise VerificationError("a cardinality is below the adversarial samples", code="E_FLOOR")
+        if n > self._settings.n_samples:
+            raise VerificationError("a cardinality is above the number of samples", code="E_TOTAL")
         return n
 
     def _finish(self) -> None:

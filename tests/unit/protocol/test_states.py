@@ -164,6 +164,24 @@ def test_documentation_shows_the_tables() -> None:
         assert f"```mermaid\n{mermaid(role)}\n```" in text
 
 
+@pytest.mark.parametrize("state", [State.DONE, State.FAILED])
+def test_a_party_drops_its_keys_at_the_end(state: State) -> None:
+    role = in_state("mirror", "p0", State.DONE if state is State.DONE else State.UPLOADING)
+    assert role is not None
+    role.fail(RemoteProtocolError("deadline", code="E_DEADLINE"))
+    assert role.state is state
+    assert (role._ring, role._hashes, role._work) == (None, None, None)  # type: ignore[attr-defined]
+    assert role._agreement._private == b""  # type: ignore[attr-defined]
+    assert role._agreement._pairs == {}  # type: ignore[attr-defined]
+
+
+def test_a_strange_code_is_not_sent() -> None:
+    role = in_state("mirror", "p0", State.UPLOADING)
+    assert role is not None
+    for notice in role.fail(RemoteProtocolError("x", code="E_ü 1")):
+        assert codec.decode(codec.encode(notice)).message == m.Abort("E_PROTOCOL")
+
+
 def test_secrets_stay_out_of_repr() -> None:
     for role in WORLD.cast().everyone():
         assert repr(role) == f"{type(role).__name__}(name={role.name!r}, state='created')"
