@@ -53,12 +53,12 @@ def redundancy(result: Valuation) -> Redundancy | None:
     p = len(names)
     if p < 2:
         return None
-    if result.coalitions is not None:
-        table = np.asarray(result.coalitions.get("learnable", result.coalitions.get("value")))
-        alone = np.array([table[1 << k] for k in range(p)])
-        joint = np.array([[table[1 << a | 1 << b] for b in range(p)] for a in range(p)])
-        together = joint - alone[:, None] - alone[None, :]
-        total, basis = float(table[-1]), PAIRS
+    pairs = _pairs(result, p)
+    if pairs is not None:
+        alone = np.diag(pairs)
+        together = pairs - alone[:, None] - alone[None, :]
+        total = result.learnable_total if result.learnable_total is not None else result.total
+        basis = PAIRS
     elif result.interactions is not None:
         alone = np.array([party.alone for party in result.parties])
         together = np.array(result.interactions)
@@ -74,6 +74,17 @@ def redundancy(result: Valuation) -> Redundancy | None:
     matrix[np.abs(matrix) < _ROUNDING] = 0.0
     np.fill_diagonal(matrix, np.nan)
     return Redundancy(names, matrix, basis, _sentences(names, matrix, together, total))
+
+
+def _pairs(result: Valuation, p: int) -> Floats | None:
+    """Learnable values of all pairs, single parties on the diagonal, where the result carries them."""
+    tables = result.coalitions or {}
+    if "learnable" in tables:
+        table = tables["learnable"]
+        return np.array([[table[1 << a | 1 << b] for b in range(p)] for a in range(p)])
+    if "learnable_pairs" in tables:
+        return np.array(tables["learnable_pairs"]).reshape(p, p)
+    return None
 
 
 def _sentences(names: tuple[str, ...], matrix: Floats, together: Floats, total: float) -> tuple[str, ...]:

@@ -74,7 +74,8 @@ PROTECTION = {
 
 def nats(value: float) -> str:
     """A value in nats, with enough digits to tell parties apart."""
-    return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}"
+    text = f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def percent(part: float) -> str:

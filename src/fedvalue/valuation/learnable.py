@@ -51,6 +51,9 @@ MAX_PARTIES_DENSE = 20
 MAX_PARTIES_TABLES = 12
 """Up to here a result may carry the value of every coalition: 2 x 4,096 numbers."""
 
+MAX_PARTIES_PAIRS = 100
+"""Up to here a result may carry the value of every pair: 10,000 numbers."""
+
 BUDGET = 150_000_000
 """Item visits of the walk over coalitions: several seconds on one core."""
 
@@ -134,15 +137,37 @@ def learnable_values(
 def coalition_tables(
     counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP
 ) -> dict[str, tuple[float, ...]] | None:
-    """The two games themselves, val(S) as "value" and v*(S) as "learnable", by bit mask (party k is bit k).
+    """The games themselves, for decisions about subsets of parties, as part of a result.
 
-    Decisions about subsets of parties read them. None beyond 12 parties: the tables are part of the
-    result, and 2^p numbers each.
+    Up to 12 parties val(S) as "value" and v*(S) as "learnable", by bit mask (party k is bit k): 2^p numbers
+    each. Up to 100 parties v* of single parties and pairs as "learnable_pairs", the rows of a p x p matrix
+    with single parties on the diagonal. None beyond.
     """
-    if counts.n_parties > MAX_PARTIES_TABLES:
-        return None
-    value, learnable = coalition_games(counts, alpha=alpha, cap=cap)
-    return {"value": tuple(value.tolist()), "learnable": tuple(learnable.tolist())}
+    p = counts.n_parties
+    if p <= MAX_PARTIES_TABLES:
+        value, learnable = coalition_games(counts, alpha=alpha, cap=cap)
+        return {"value": tuple(value.tolist()), "learnable": tuple(learnable.tolist())}
+    if p <= MAX_PARTIES_PAIRS:
+        return {"learnable_pairs": tuple(pair_values(counts, alpha=alpha, cap=cap).ravel().tolist())}
+    return None
+
+
+def pair_values(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) -> Floats:
+    """v* of every pair of parties, single parties on the diagonal, shape (p, p)."""
+    from fedvalue.valuation import learnable_kernels as kernels
+    from fedvalue.valuation.learnable_search import every_coalition
+
+    _check(alpha, cap)
+    p = counts.n_parties
+    order = min(2, p)
+    found = every_coalition(counts, alpha, order)
+    value, _ = kernels.envelope(found.loo, found.plug, p, order, found.binomial, cap)
+    out = np.diag(value[1 : p + 1])
+    # Pairs {a < b} follow the empty and the single coalitions, numbered C(b, 2) + a.
+    for b in range(1, p):
+        row = value[p + 1 + b * (b - 1) // 2 :][:b]
+        out[b, :b] = out[:b, b] = row
+    return np.asarray(out / counts.n_samples)
 
 
 def coalition_games(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) -> tuple[Floats, Floats]:
@@ -158,7 +183,7 @@ def coalition_games(counts: JointCounts, *, alpha: float = ALPHA, cap: float = C
     n, p = counts.n_samples, counts.n_parties
     if p > MAX_PARTIES_DENSE:
         raise InputError(f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {p}")
-    found = every_coalition(counts, alpha)
+    found = every_coalition(counts, alpha, p)
     value, _ = kernels.envelope(found.loo, found.plug, p, p, found.binomial, cap)
     plug = kernels.by_mask(found.plug, p, p, found.binomial)
     return plug / n, kernels.by_mask(value, p, p, found.binomial) / n

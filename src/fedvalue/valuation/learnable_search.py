@@ -77,13 +77,13 @@ def search(counts: JointCounts, alpha: float, budget: int) -> Found:
     return best
 
 
-def every_coalition(counts: JointCounts, alpha: float) -> Found:
-    """The tables of all coalitions, parties in the order of the counts."""
+def every_coalition(counts: JointCounts, alpha: float, order: int) -> Found:
+    """The tables of all coalitions of at most `order` parties, parties in the order of the counts."""
     items = items_of(counts)
     p = items.n_parties
     binomial = _pascal(p)
-    loo, plug, _, _ = _walk(items, alpha, binomial, order=p, prune=False, budget=_UNLIMITED)
-    return Found(loo, plug, p, True, np.arange(p), binomial)
+    loo, plug, _, _ = _walk(items, alpha, binomial, order=order, prune=False, budget=_UNLIMITED)
+    return Found(loo, plug, order, order == p, np.arange(p), binomial)
 
 
 def _orders(p: int) -> list[int]:

@@ -60,6 +60,17 @@ def test_interactions_stand_in_for_coalitions():
     assert (first.basis, second.basis) == ("pairs of parties", "Shapley interactions")
 
 
+def test_pairs_alone_are_enough():
+    """A result of many parties carries the pairs only, and the map is the same."""
+    whole = result_of_game([0, 1.0, 0.5, 1.1])
+    pairs = replace(whole, coalitions={"learnable_pairs": (1.0, 1.1, 1.1, 0.5)})
+    first, second = redundancy(whole), redundancy(pairs)
+    assert first is not None
+    assert second is not None
+    assert second.matrix == pytest.approx(first.matrix, nan_ok=True)
+    assert first.basis == second.basis == "pairs of parties"
+
+
 def test_memorising_party_replaces_nobody():
     whole = result_of_game([0, 1.0, 0.5, 1.0])
     parties = (replace(whole.parties[0], flags=("near_unique", "memorised")), whole.parties[1])

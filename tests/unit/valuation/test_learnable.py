@@ -14,6 +14,7 @@ from fedvalue.valuation.learnable import (
     coalition_tables,
     learnable_game,
     learnable_values,
+    pair_values,
     shapley,
 )
 from tests.statistics import definitions
@@ -118,12 +119,23 @@ def test_game_of_records_equals_the_tables(p):
     assert game((1 << p) - 1) == pytest.approx(table[-1], abs=1e-13)
 
 
-def test_tables_are_part_of_a_result_up_to_twelve_parties():
-    small, large = random_table(0, p=3), random_table(0, p=13)
-    tables = coalition_tables(small)
+def test_tables_are_part_of_a_result_where_they_are_small():
+    """All coalitions up to 12 parties, pairs up to 100, nothing beyond."""
+    tables = coalition_tables(random_table(0, p=3))
     assert tables is not None
     assert {key: len(item) for key, item in tables.items()} == {"value": 8, "learnable": 8}
-    assert coalition_tables(large) is None
+    many = coalition_tables(random_table(0, p=13))
+    assert many is not None
+    assert {key: len(item) for key, item in many.items()} == {"learnable_pairs": 169}
+    assert coalition_tables(random_table(0, p=101)) is None
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_values_of_pairs_are_those_of_the_game(p):
+    counts = random_table(8, p=p, n=90)
+    _, game = coalition_games(counts)
+    expected = [[game[1 << a | 1 << b] for b in range(p)] for a in range(p)]
+    assert pair_values(counts) == pytest.approx(np.array(expected), abs=1e-13)
 
 
 def test_weighted_items_count_as_many_samples():
