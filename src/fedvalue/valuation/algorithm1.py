@@ -13,10 +13,14 @@ from collections import Counter
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
     from fedvalue.information.contingency import JointCounts
 
@@ -43,28 +47,29 @@ def algorithm_1(counts: JointCounts) -> list[float]:
 def published_procedure(counts: JointCounts, n_permutations: int, seed: int = 0) -> list[float]:
     """Sampled permutations as the paper's notebooks walk them: what the benchmarks compare with.
 
-    For each prefix of each permutation the samples' tuples are built anew, joined with the label as
-    text, and counted; a marginal is the difference of two mutual informations. The notebooks do so sample by
-    sample, so weights are spread out again.
+    For each prefix of each permutation, the columns are taken from a NumPy matrix of the samples, each row
+    is made a tuple, joined with the label as text, and counted; a marginal is the difference of two
+    mutual informations. The notebooks do so sample by sample, so weights are spread out again.
     """
     generator = random.Random(seed)  # noqa: S311 - sampling, not secrecy
-    samples = [(task, codes, y) for task, codes, y, weight in _rows(counts) for _ in range(weight)]
-    label = [y for _, _, y in samples]
-    nobody = _mutual_information(label, [(task,) for task, _, _ in samples])
+    matrix = np.repeat(np.column_stack([counts.parties, counts.task]), counts.count, axis=0)
+    label = np.repeat(counts.label, counts.count).tolist()
+    nobody = _mutual_information(label, matrix[:, [-1]])
     phi = [0.0] * counts.n_parties
     for _ in range(n_permutations):
-        joined: list[int] = []
+        joined = [counts.n_parties]
         before = nobody
         for d in generator.sample(range(counts.n_parties), counts.n_parties):
             joined.append(d)
-            after = _mutual_information(label, [(task, *[x[e] for e in joined]) for task, x, _ in samples])
+            after = _mutual_information(label, matrix[:, joined])
             phi[d] += after - before
             before = after
     return [value / n_permutations for value in phi]
 
 
-def _mutual_information(y: list[int], x: list[tuple[int, ...]]) -> float:
-    """H(Y) + H(X) - H(X, Y), from counters."""
+def _mutual_information(y: list[int], matrix: NDArray[np.int64]) -> float:
+    """H(Y) + H(X) - H(X, Y), from counters of rows."""
+    x = [tuple(row) for row in matrix]
     joint = [f"{a}{b}" for a, b in zip(y, x, strict=True)]
     return _entropy(Counter(y)) + _entropy(Counter(x)) - _entropy(Counter(joint))
 
