@@ -122,6 +122,12 @@ def predict_walk(
     )
 
 
+def expected_work(table: BlockTable, *, seed: int = 0, keep: int = 400, rounds: int = 3) -> float:
+    """A quick estimate of the work of a walk, for the progress of one that has already started."""
+    rng = np.random.default_rng(seed)
+    return float(np.mean([_round(table, keep, rng)[1] for _ in range(rounds)]))
+
+
 def _se(sample: Floats) -> float:
     return float(sample.std(ddof=1) / np.sqrt(len(sample))) if len(sample) > 1 else 0.0
 

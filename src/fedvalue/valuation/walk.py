@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
 
+# Seconds after which a walk whose work was not predicted estimates it, for its progress.
+ESTIMATE_AFTER = 1.0
 # A level of less work than this is split here and now: handing it out would take longer.
 SMALL_WORK = 400_000
 
@@ -102,7 +104,10 @@ class ExactValues:
 
 @dataclass(slots=True)
 class _Walk:
-    """What a walk has found so far."""
+    """What a walk has found so far.
+
+    `in_hand` is the work of the level that is being split; `unsplit` is what a stopped walk has left over.
+    """
 
     table: BlockTable
     levels: Levels
@@ -110,6 +115,7 @@ class _Walk:
     carry: Floats
     n_nodes: int = 0
     work: int = 0
+    in_hand: float = 0.0
     unsplit: list[Blocks] = field(default_factory=list)
 
     def take_in(self, result: SplitResult) -> None:
@@ -121,6 +127,25 @@ class _Walk:
         self.n_nodes += result.n_blocks
         self.work += result.work
         self.levels.add(result.parts)
+
+
+class _Reporter:
+    """Tells the progress of a walk: work done, and the best estimate of all work."""
+
+    def __init__(self, walk: _Walk, progress: Progress | None, predicted: float | None) -> None:
+        self._walk, self._progress, self._predicted = walk, progress, predicted
+        self._start = monotonic()
+
+    def __call__(self) -> None:
+        if self._progress is None:
+            return
+        walk = self._walk
+        if self._predicted is None and monotonic() - self._start > ESTIMATE_AFTER:
+            from fedvalue.valuation.prediction import expected_work
+
+            self._predicted = expected_work(walk.table)
+        known = walk.work + walk.in_hand + walk.levels.waiting_work()
+        self._progress(float(walk.work), max(self._predicted or 0.0, known), f"{walk.n_nodes:,} blocks")
 
 
 def exact_values(
@@ -137,7 +162,8 @@ def exact_values(
         counts: The joint table; any number of parties.
         executor: Where chunks of blocks are split; threads of this machine when None.
         progress: Told the work done and the work expected (items times columns). The expectation is
-            `predicted_work` where given (see `prediction.py`), and never less than what is known to wait.
+            `predicted_work` where given, else an estimate made when the walk takes longer than a second
+            (see `prediction.py`), and never less than what is known to wait.
         options: How to walk, and a time limit.
         predicted_work: From `predict_walk(counts).work`.
 
@@ -159,7 +185,7 @@ def exact_values(
     walk.levels.add(roots)
     deadline = None if options.time_limit is None else monotonic() + options.time_limit
     with engines.using(executor) as pool:
-        _run(walk, pool, options, deadline, progress, predicted_work or 0.0)
+        _run(walk, pool, options, deadline, _Reporter(walk, progress, predicted_work))
     n = table.n_samples
     gains, errors = walk.gains, np.zeros(table.n_columns)
     if walk.unsplit:
@@ -190,8 +216,7 @@ def _run(
     pool: Executor,
     options: WalkOptions,
     deadline: float | None,
-    progress: Progress | None,
-    predicted: float,
+    report: _Reporter,
 ) -> None:
     """Split level after level, until none is left or the time is over."""
     shared = engines.share(pool, walk.table)
@@ -200,12 +225,13 @@ def _run(
         blocks = walk.levels.take(rank)
         if blocks is None:
             continue
-        chunks = list(cut(blocks, walk.table.n_columns - rank, options.chunk_work))
+        n_free = walk.table.n_columns - rank
+        chunks = list(cut(blocks, n_free, options.chunk_work))
+        walk.in_hand = float(blocks.size.sum(dtype=np.int64)) * n_free
         for done, result in enumerate(_split_all(walk.table, shared, chunks, pool), start=1):
             walk.take_in(result)
-            if progress is not None:
-                known = walk.work + walk.levels.waiting_work()
-                progress(float(walk.work), max(predicted, known), f"{walk.n_nodes:,} blocks")
+            walk.in_hand -= result.work
+            report()
             if _must_stop(walk, memory, deadline):
                 walk.unsplit = chunks[done:]
                 if (left := walk.levels.rest()) is not None:

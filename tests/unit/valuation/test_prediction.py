@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.prediction import predict_walk
+from fedvalue.valuation.prediction import expected_work, predict_walk
 from fedvalue.valuation.walk import exact_values
+from fedvalue.valuation.walk_table import block_table
 from tests.support.joint_tables import random_table
 
 
@@ -22,6 +23,7 @@ def test_small_trees_are_counted() -> None:
         assert predicted.n_blocks == walked.n_nodes
         assert predicted.work == walked.work
         assert predicted.seconds_se == 0.0
+        assert expected_work(block_table(counts)) == walked.work
 
 
 def test_estimates_are_unbiased() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from fedvalue.errors import EngineError, InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation import walk
 from fedvalue.valuation.sampling import sampled_values
 from fedvalue.valuation.walk import WalkOptions, exact_values
 from tests.support.joint_tables import Table, binned, random_table, tables
@@ -219,6 +220,16 @@ def test_progress_rises_to_its_end() -> None:
     assert done == sorted(done)
     assert all(d <= total for d, total in seen)
     assert seen[-1][0] == seen[-1][1]
+
+
+def test_a_long_walk_estimates_its_work_for_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Early in the walk the expected work is near the true one, though few blocks are known yet."""
+    monkeypatch.setattr(walk, "ESTIMATE_AFTER", 0.0)
+    seen: list[float] = []
+    counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
+    found = exact_values(counts, progress=lambda done, total, note="": seen.append(total))
+    assert 0.7 < seen[0] / found.work < 1.4
+    assert seen[-1] >= found.work
 
 
 def test_interrupt_from_progress_ends_the_walk() -> None:
