@@ -1,0 +1,140 @@
+"""After a run: `fedvalue audit`, and `fedvalue join` and `fedvalue run` once more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.runner import fedvalue
+from tests.support.town import TASK, Town, values_of
+
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    """A finished run; its servers are gone."""
+    found = Town(tmp_path_factory.mktemp("audit"), n=100).start()
+    found.join()
+    found.stop()
+    return found
+
+
+@pytest.fixture(scope="module")
+def log(town, tmp_path_factory):
+    """The computation server's audit log, exported."""
+    path = tmp_path_factory.mktemp("log") / "compute.jsonl"
+    done = fedvalue("audit", "export", town.member("compute").folder / "state", town.run_id.hex(), "-o", path)
+    assert done.code == 0, done.err
+    return path
+
+
+def card(town: Town, name: str):
+    return town.member(name).folder / "identity" / "card.json"
+
+
+def receipts(town: Town, name: str):
+    return town.member(name).folder / "state" / f"receipts-{town.run_id.hex()[:12]}.jsonl"
+
+
+def test_an_honest_log_passes_with_the_receipts_of_a_party(town, log):
+    done = fedvalue(
+        "audit", "verify", log, "--card", card(town, "compute"), "--receipts", receipts(town, "telco")
+    )
+    assert done.code == 0
+    assert "unbroken" in done.out
+    assert "receipts agree" in done.out
+
+
+def test_a_changed_log_fails_at_the_right_entry(town, log, tmp_path):
+    """Item 35 through the command."""
+    lines = log.read_text().splitlines()
+    cases = {
+        "edited": [*lines[:4], lines[4].replace("received", "recovered"), *lines[5:]],
+        "deleted": lines[:4] + lines[5:],
+        "reordered": [*lines[:4], lines[5], lines[4], *lines[6:]],
+    }
+    for name, changed in cases.items():
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(changed) + "\n")
+        done = fedvalue("audit", "verify", path, "--card", card(town, "compute"))
+        assert (done.code, "entry 4:" in done.err, "[E_AUDIT]" in done.err) == (7, True, True), (
+            name,
+            done.err,
+        )
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("\n".join(lines[:4]) + "\n")
+    assert fedvalue("audit", "verify", cut, "--card", card(town, "compute")).code == 0
+    done = fedvalue(
+        "audit", "verify", cut, "--card", card(town, "compute"), "--receipts", receipts(town, TASK)
+    )
+    assert (done.code, "receipt" in done.err) == (7, True)
+
+
+def test_a_log_shown_to_people_holds_events_only(town, log):
+    done = fedvalue("audit", "show", log)
+    assert done.code == 0
+    assert "received telco" in done.out
+    assert "uploading" in done.out
+
+
+def test_the_certificate_checks_offline_and_a_forged_one_does_not(town, tmp_path):
+    path = town.member(TASK).folder / "certificate.json"
+    done = fedvalue("audit", "certificate", path)
+    assert done.code == 0
+    assert "telco" in done.out
+    assert "signed these values" in done.err
+    data = json.loads(path.read_text())
+    data["result"]["parties"][0]["value"] += 0.001
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(data))
+    done = fedvalue("audit", "certificate", forged)
+    assert done.code == 7
+    assert done.out == ""
+
+
+def test_join_and_run_give_the_stored_result_again(town):
+    """The run is over and the servers are gone: the same command prints the same result."""
+    done = fedvalue("run", "--config", town.member(TASK).folder / "party.toml", "--json", "-")
+    assert done.code == 0, done.err
+    assert values_of(json.loads(done.out)) == pytest.approx(town.values, abs=1e-9)
+    done = fedvalue("join", "--config", town.member("telco").folder / "party.toml")
+    assert done.code == 0
+    assert f"{town.values['telco']:.6f} nats of" in done.out
+    done = fedvalue("join", "--config", town.member("telco").folder / "party.toml", "--json", "-")
+    assert json.loads(done.out)["party"] == "telco"
+
+
+def test_the_wrong_command_for_a_role_is_refused(town):
+    done = fedvalue("join", "--config", town.member(TASK).folder / "party.toml")
+    assert (done.code, "has role 'task', not 'data'" in done.err) == (4, True)
+    done = fedvalue("serve", "validate", "--config", town.member("compute").folder / "server.toml")
+    assert (done.code, "has role 'compute', not 'validate'" in done.err) == (4, True)
+
+
+def test_keys_are_in_the_identity_folders_and_nowhere_else(town):
+    """Item 37: private keys in no log, journal, result or certificate of anybody."""
+    secrets: dict[str, list[bytes]] = {}
+    for name, member in town.consortium.members.items():
+        raw = member.identity.signing.private_bytes_raw()
+        pem = member.identity.tls_key.splitlines()[1]
+        secrets[name] = [raw, raw.hex().encode(), pem, member.identity.signing_pem().splitlines()[1]]
+    searched = 0
+    for path in town.root.rglob("*"):
+        if not path.is_file() or path.name in ("sign.key", "tls.key"):
+            continue
+        data = path.read_bytes()
+        searched += 1
+        for name, needles in secrets.items():
+            assert not any(needle in data for needle in needles), (name, path)
+    assert searched > 30
+    for stream in town.logs.values():
+        assert not any(one in stream.getvalue().encode() for needles in secrets.values() for one in needles)
+
+
+def test_state_of_a_participant_is_private(town):
+    """Item 37: databases, journals and receipts are for the owner only."""
+    for name in town.consortium.members:
+        for path in (town.member(name).folder / "state").rglob("*"):
+            assert path.stat().st_mode & 0o077 == 0, path

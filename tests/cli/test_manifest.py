@@ -1,0 +1,136 @@
+"""`fedvalue init`, `fedvalue manifest` and `fedvalue audit` as people use them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.cli.runner import fedvalue
+from tests.support.town import TASK, Town
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A consortium made without the command line, to look at with it."""
+    return Town(tmp_path_factory.mktemp("manifest"), n=100)
+
+
+def test_init_makes_private_keys_and_prints_the_fingerprint(tmp_path):
+    done = fedvalue("init", tmp_path / "id", "--consortium", "alpha", "--role", "data", "--name", "telco")
+    assert done.code == 0
+    assert "fedvalue://alpha/data/telco" in done.out
+    shown = done.out.split("fingerprint")[1].split()
+    assert len(shown) == 16
+    for name in ("sign.key", "tls.key"):
+        assert (tmp_path / "id" / name).stat().st_mode & 0o777 == 0o600
+    card = fedvalue("audit", "card", tmp_path / "id" / "card.json")
+    assert card.out.split("fingerprint")[1].split() == shown
+    again = fedvalue("init", tmp_path / "id", "--consortium", "alpha", "--role", "data", "--name", "telco")
+    assert again.code == 4
+    assert "never overwritten" in again.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--role", "king", "role must be one of"), ("--name", "Tel co", "lower-case")],
+)
+def test_init_refuses_what_does_not_fit_a_certificate(tmp_path, option, value, words):
+    arguments = {"--consortium": "alpha", "--role": "data", "--name": "telco", option: value}
+    done = fedvalue("init", tmp_path / "id", *(part for pair in arguments.items() for part in pair))
+    assert done.code == 4
+    assert words in done.err
+    assert not (tmp_path / "id").exists()
+
+
+def test_show_explains_the_agreement_in_words(made):
+    done = fedvalue("manifest", "show", made.member(TASK).folder / "manifest.json")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    for words in (
+        "AGREEMENT " + made.run_id.hex(), "Purpose: a test", "Data parties (are valued): shop, telco",
+        "must be run by different operators", "is always detected", "No party learns how many samples",
+        "the same 100 samples", "At least 100 samples", "for one run only",
+    ):  # fmt: skip
+        assert words in text
+    assert "NOT SIGNED" not in text
+
+
+def test_verify_accepts_the_signed_one_and_names_what_is_wrong_with_others(made, tmp_path):
+    original = made.member(TASK).folder / "manifest.json"
+    assert fedvalue("manifest", "verify", original).out.strip() == f"run id  {made.run_id.hex()}"
+    data = json.loads(original.read_text())
+    del data["signatures"]["shop"]
+    unsigned = tmp_path / "unsigned.json"
+    unsigned.write_text(json.dumps(data))
+    done = fedvalue("manifest", "verify", unsigned)
+    assert (done.code, "not signed by shop" in done.err, "[E_MANIFEST]" in done.err) == (7, True, True)
+    data = json.loads(original.read_text())
+    data["manifest"]["policy"] = "counts"
+    altered = tmp_path / "altered.json"
+    altered.write_text(json.dumps(data))
+    assert fedvalue("manifest", "verify", altered).code == 7
+    peers = tmp_path / "peers"
+    shutil.copytree(made.root / "cards", peers)
+    assert fedvalue("manifest", "verify", original, "--peers", peers).code == 0
+    (peers / "shop.json").unlink()
+    done = fedvalue("manifest", "verify", original, "--peers", peers)
+    assert (done.code, "[E_IDENTITY]" in done.err) == (7, True)
+
+
+def test_new_sign_merge_without(made, tmp_path):
+    """The agreement from cards, signed in two copies, merged; then without a party."""
+    file, copy = tmp_path / "m.json", tmp_path / "copy.json"
+    done = fedvalue(
+        "manifest", "new", file, "--cards", made.root / "cards", "--purpose", "again", "--samples", "500",
+        "--compute", "10.0.0.1:7101", "--validate", "10.0.0.2:7102",
+    )  # fmt: skip
+    assert done.code == 0
+    shutil.copy(file, copy)
+    assert (
+        fedvalue("manifest", "sign", file, "--identity", made.member("telco").folder / "identity").code == 0
+    )
+    done = fedvalue("manifest", "sign", copy, "--identity", made.member("shop").folder / "identity")
+    assert "missing signatures: bank, telco, compute, validate" in done.err
+    done = fedvalue("manifest", "merge", file, copy)
+    assert "missing signatures: bank, compute, validate" in done.err
+    rest = tmp_path / "rest.json"
+    assert fedvalue("manifest", "without", file, "shop", "-o", rest).code == 0
+    assert "shop" not in json.loads(rest.read_text())["signatures"]
+    assert fedvalue("manifest", "without", file, "bank", "-o", rest).code == 4
+    other = made.member(TASK).folder / "manifest.json"
+    done = fedvalue("manifest", "merge", file, other)
+    assert (done.code, "different agreements" in done.err) == (4, True)
+
+
+def test_new_refuses_unsafe_terms(made, tmp_path):
+    for extra, words in (
+        (["--samples", "50"], "below the gate of 100"),
+        (["--samples", "500", "--protocol", "single"], "needs research"),
+        (["--samples", "500", "--compute", "nowhere"], "host:port"),
+    ):
+        done = fedvalue(
+            "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
+            "--compute", "h:1", "--validate", "h:2", *extra,
+        )  # fmt: skip
+        assert done.code == 4
+        assert words in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("manifest", "show", "missing.json"),
+        ("audit", "certificate", "missing.json"),
+        ("audit", "verify", "missing.jsonl", "--card", "missing.json"),
+        ("serve", "compute", "--config", "missing.toml"),
+        ("join", "--config", "missing.toml"),
+        ("run", "--config", "missing.toml"),
+    ],
+)
+def test_a_missing_file_is_one_line_and_exit_code_4(arguments, tmp_path):
+    done = fedvalue(*arguments, cwd=tmp_path)
+    assert done.code == 4
+    assert "missing" in done.err
+    assert len(done.err.strip().splitlines()) == 1
