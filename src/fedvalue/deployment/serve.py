@@ -11,7 +11,7 @@ from fedvalue.deployment.database import write_whole
 from fedvalue.deployment.identity_files import read_identity
 from fedvalue.deployment.logs import Log
 from fedvalue.deployment.pins import Pins
-from fedvalue.deployment.process import harden
+from fedvalue.deployment.process import harden, return_memory
 from fedvalue.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         EngineError: The port is taken, or the state folder cannot be written.
     """
     harden()
+    return_memory()
     from fedvalue.deployment.metrics import MetricsServer
     from fedvalue.deployment.server import Limits, RelayServer
     from fedvalue.deployment.server_roles import server_role
