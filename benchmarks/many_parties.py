@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fedvalue.crypto.identity import ROLES
+from fedvalue.crypto.certificates import ROLES
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.identity_files import read_identity
 from fedvalue.deployment.participate import take_part

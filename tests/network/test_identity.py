@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from fedvalue.crypto.identity import Card, Identity, create_identity, pem_of, tls_name
+from fedvalue.crypto.certificates import pem_of, tls_name
+from fedvalue.crypto.identity import Card, Identity, create_identity
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.identity_files import write_card
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
@@ -113,7 +114,7 @@ def test_an_expired_certificate_is_refused(town):
 def test_a_certificate_of_another_shape_is_refused_on_every_call(town, monkeypatch, flaw):
     """Item 21: two SANs, wrong EKU. Such a card cannot be pinned, and were it pinned (here the
     manifest's pin is made to be this very key), the check on the call refuses it."""
-    from fedvalue.crypto import identity as module
+    from fedvalue.crypto import certificates as module
 
     if flaw == "two names":
         names = module._alternative_names

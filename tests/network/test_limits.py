@@ -13,7 +13,7 @@ import grpc
 import msgspec
 import pytest
 
-from fedvalue.crypto.identity import pem_of, tls_name
+from fedvalue.crypto.certificates import pem_of, tls_name
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.protocol import codec

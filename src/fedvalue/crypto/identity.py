@@ -11,33 +11,28 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedvalue.crypto.certificates import (
+    ROLES,
+    check_certificate,
+    check_name,
+    identity_uri,
+    pem_of,
+    self_signed,
+    spki_sha256,
+)
 from fedvalue.errors import ConfigError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROLES = ("task", "data", "compute", "validate")
-"""The paper's four kinds of participants, as they stand in a certificate."""
-
-SERVER_ROLES = ("compute", "validate")
-
 CARD_SCHEMA = "fedvalue.card/1"
-
-# A label of a DNS name, because a server's certificate carries its name in one.
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
-
-# A little slack for a clock that runs behind; a certificate is not valid for longer than asked.
-_BACKDATE = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +151,6 @@ def create_identity(
 ) -> Identity:
     """Make new keys and a self-signed certificate.
 
-    TLS uses ECDSA P-256 because gRPC's TLS library does not accept Ed25519 certificates.
-
     Raises:
         ConfigError: A name that does not fit, or an unknown role.
     """
@@ -170,7 +163,7 @@ def create_identity(
     moment = now or dt.datetime.now(dt.UTC)
     tls = ec.generate_private_key(ec.SECP256R1())
     signing = ed25519.Ed25519PrivateKey.generate()
-    certificate = _self_signed(tls, consortium, role, name, moment, dt.timedelta(days=valid_days))
+    certificate = self_signed(tls, consortium, role, name, moment, dt.timedelta(days=valid_days))
     public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return Identity(
         card=Card(consortium, role, name, public, certificate.public_bytes(serialization.Encoding.DER)),
@@ -217,146 +210,6 @@ def verify(sign_key: bytes, purpose: str, content: bytes, signature: bytes, *, w
         raise VerificationError(
             f"the signature of {who!r} on its {purpose} does not fit", code="E_SIGNATURE"
         ) from None
-
-
-def identity_uri(consortium: str, role: str, name: str) -> str:
-    """The URI in a certificate."""
-    return f"fedvalue://{consortium}/{role}/{name}"
-
-
-def tls_name(consortium: str, role: str, name: str) -> str:
-    """The DNS name in a server's certificate. It exists for gRPC's host check, not in the DNS."""
-    return f"{name}.{role}.{consortium}.fedvalue"
-
-
-def check_name(what: str, name: str) -> None:
-    """Names are lower-case letters, digits and hyphens, at most 32: they appear in certificates.
-
-    Raises:
-        ConfigError: The name does not fit.
-    """
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise ConfigError(
-            f"{what} must be 1 to 32 lower-case letters, digits or inner hyphens, got {name!r}",
-            code="E_IDENTITY",
-        )
-
-
-def spki_sha256(certificate: bytes) -> bytes:
-    """SHA-256 of the SubjectPublicKeyInfo of a DER or PEM certificate.
-
-    Raises:
-        ConfigError: Not a certificate.
-    """
-    parsed = _parse(certificate)
-    try:
-        key = parsed.public_key()
-    except (ValueError, UnsupportedAlgorithm):
-        raise ConfigError("the certificate has no usable public key", code="E_IDENTITY") from None
-    return hashlib.sha256(
-        key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    ).digest()
-
-
-def pem_of(certificate: bytes) -> bytes:
-    """A DER certificate as PEM."""
-    return _parse(certificate).public_bytes(serialization.Encoding.PEM)
-
-
-def check_certificate(
-    certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
-) -> None:
-    """Whether a certificate is exactly what this participant's must be.
-
-    1. One URI as subject alternative name, the participant's; a server has its one DNS name too.
-    2. Extended key usage: clients authenticate as clients, servers as both.
-    3. With `now`: inside its validity.
-
-    The caller still has to compare the public key with the pin.
-
-    Raises:
-        ConfigError: E_IDENTITY, saying which rule is broken.
-    """
-    parsed = _parse(certificate)
-    try:
-        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        usage = set(parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    except (x509.ExtensionNotFound, ValueError):
-        raise ConfigError(
-            f"the certificate of {name!r} names no participant or no usage", code="E_IDENTITY"
-        ) from None
-    if set(names) != set(_alternative_names(consortium, role, name)) or len(names) != len(set(names)):
-        raise ConfigError(
-            f"the certificate of {name!r} must name {identity_uri(consortium, role, name)} and nobody else",
-            code="E_IDENTITY",
-        )
-    if usage != set(_usages(role)):
-        raise ConfigError(
-            f"the certificate of {name!r} has the wrong extended key usage for role {role!r}",
-            code="E_IDENTITY",
-        )
-    if now is not None and not parsed.not_valid_before_utc <= now < parsed.not_valid_after_utc:
-        raise ConfigError(
-            f"the certificate of {name!r} is valid from {parsed.not_valid_before_utc:%Y-%m-%d %H:%M} "
-            f"to {parsed.not_valid_after_utc:%Y-%m-%d %H:%M} UTC only",
-            code="E_IDENTITY",
-        )
-
-
-def _self_signed(
-    key: ec.EllipticCurvePrivateKey,
-    consortium: str,
-    role: str,
-    name: str,
-    moment: dt.datetime,
-    validity: dt.timedelta,
-) -> x509.Certificate:
-    # The key's own digest makes the subject unique, so that an old and a renewed certificate of
-    # one participant can be trusted side by side during a rotation.
-    ski = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, f"{consortium}/{role}/{name}"[:64]),
-            x509.NameAttribute(NameOID.SERIAL_NUMBER, ski.digest.hex()),
-        ]
-    )
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(moment - _BACKDATE)
-        .not_valid_after(moment + validity)
-        .add_extension(x509.SubjectAlternativeName(_alternative_names(consortium, role, name)), False)
-        .add_extension(x509.ExtendedKeyUsage(_usages(role)), False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-        .add_extension(ski, False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False)
-        .sign(key, hashes.SHA256())
-    )
-
-
-def _alternative_names(consortium: str, role: str, name: str) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity_uri(consortium, role, name))]
-    if role in SERVER_ROLES:
-        names.append(x509.DNSName(tls_name(consortium, role, name)))
-    return names
-
-
-def _usages(role: str) -> list[x509.ObjectIdentifier]:
-    if role in SERVER_ROLES:
-        return [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    return [ExtendedKeyUsageOID.CLIENT_AUTH]
-
-
-def _parse(certificate: bytes) -> x509.Certificate:
-    try:
-        if certificate.lstrip().startswith(b"-----BEGIN"):
-            return x509.load_pem_x509_certificate(certificate)
-        return x509.load_der_x509_certificate(certificate)
-    except (ValueError, x509.InvalidVersion):
-        raise ConfigError("not an X.509 certificate", code="E_IDENTITY") from None
 
 
 def _tagged(purpose: str, content: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from fedvalue.crypto.identity import SERVER_ROLES
+from fedvalue.crypto.certificates import SERVER_ROLES
 from fedvalue.deployment import align_messages as align
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.errors import RemoteProtocolError

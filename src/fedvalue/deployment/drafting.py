@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedvalue import __version__
-from fedvalue.crypto.identity import ROLES
+from fedvalue.crypto.certificates import ROLES
 from fedvalue.deployment.identity_files import read_cards
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
+from fedvalue.deployment.outgoing import Outgoing
 from fedvalue.deployment.party_driver import Parcel, PartyDriver
 from fedvalue.errors import ConfigError, FedValueError, TransportError
 from fedvalue.transport.network_client import ServerClient
@@ -109,7 +110,7 @@ class Party:
             self._stop.set()
 
     def _drive(self, driver: PartyDriver) -> bytes:
-        self._outgoing = {server: _Outgoing() for server in driver.servers}
+        self._outgoing = {server: Outgoing() for server in driver.servers}
         counts = dict.fromkeys(driver.servers, 0)
         received = 0
         clients = {server: self._client(server) for server in driver.servers}
@@ -124,7 +125,7 @@ class Party:
                 self._thread(self._fetch, client, counts[server])
             while not driver.done:
                 server, number, body = self._next(driver)
-                line = self._audit(f"received {server}", "")
+                line = self._audit(f"received {server}", sha256_hex(body))
                 self._store.receive(self._run_id, received, server, number, body, [line])
                 received += 1
                 self._feed(driver, server, body)
@@ -212,7 +213,7 @@ class Party:
 
         threading.Thread(target=guarded, name=target.__name__.strip("_"), daemon=True).start()
 
-    def _deliver(self, client: ServerClient, outgoing: _Outgoing) -> None:
+    def _deliver(self, client: ServerClient, outgoing: Outgoing) -> None:
         try:
             number = self._try(client, lambda: client.submit(self._signed.to_json().encode())).next
             outgoing.skip(number)
@@ -286,61 +287,6 @@ class Party:
         line = writer.append(event, digest, dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._head = writer.receipt
         return line
-
-
-class _Outgoing:
-    """Messages to one server, in order. What the server has acknowledged is let go."""
-
-    def __init__(self) -> None:
-        self._parcels: list[Parcel | None] = []
-        self._released = 0
-        self._delivered = 0
-        self._abandoned = False
-        self._changed = threading.Condition()
-
-    def __len__(self) -> int:
-        return len(self._parcels)
-
-    def append(self, parcel: Parcel) -> None:
-        self._parcels.append(parcel)
-
-    def release(self) -> None:
-        """Everything so far is on disk by fingerprint and may leave."""
-        with self._changed:
-            self._released = len(self._parcels)
-            self._changed.notify_all()
-
-    def skip(self, number: int) -> None:
-        """The server has the first `number` messages from an earlier start."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._released >= number, timeout=60.0)
-        self.delivered(number)
-
-    def get(self, number: int, seconds: float) -> Parcel | None:
-        """Message `number`, or None when it is not there within `seconds`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._released > number, timeout=seconds)
-            return self._parcels[number] if self._released > number else None
-
-    def delivered(self, number: int) -> None:
-        with self._changed:
-            for k in range(self._delivered, number):
-                self._parcels[k] = None
-            self._delivered = number
-            self._changed.notify_all()
-
-    def abandon(self) -> None:
-        """Nobody delivers any more."""
-        with self._changed:
-            self._abandoned = True
-            self._changed.notify_all()
-
-    def wait_empty(self, seconds: float) -> None:
-        """Return when everything is delivered, or nobody delivers any more, or time is up."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._abandoned or self._delivered >= self._released, timeout=max(seconds, 0)
-            )
 
 
 def stored_failure(run: PartyRun) -> FedValueError:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedvalue import __version__
-from fedvalue.crypto.identity import Identity, check_certificate
+from fedvalue.crypto.certificates import check_certificate
+from fedvalue.crypto.identity import Identity
 from fedvalue.deployment.courier import Courier
 from fedvalue.deployment.logs import Log
 from fedvalue.deployment.metrics import Metrics

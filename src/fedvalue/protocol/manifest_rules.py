@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from fedvalue.crypto.identity import ROLES, SERVER_ROLES, Card, check_certificate, check_name, spki_sha256
+from fedvalue.crypto.certificates import ROLES, SERVER_ROLES, check_certificate, check_name, spki_sha256
+from fedvalue.crypto.identity import Card
 from fedvalue.errors import ConfigError, VerificationError
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ class ServerClient:
     ) -> None:
         import grpc
 
-        from fedvalue.crypto.identity import pem_of, tls_name
+        from fedvalue.crypto.certificates import pem_of, tls_name
 
         self.name = server.name
         self._backoff = backoff or Backoff()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fedvalue.crypto.identity import spki_sha256
+from fedvalue.crypto.certificates import spki_sha256
 from fedvalue.errors import EngineError, FedValueError, TransportError, VerificationError
 from fedvalue.transport import network_wire as wire
 

@@ -13,14 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 
-from fedvalue.crypto.identity import (
-    Card,
-    check_certificate,
-    create_identity,
-    load_identity,
-    spki_sha256,
-    verify,
-)
+from fedvalue.crypto.certificates import check_certificate, spki_sha256
+from fedvalue.crypto.identity import Card, create_identity, load_identity, verify
 from fedvalue.errors import ConfigError, VerificationError
 from tests.support.consortium import NOW, identity
 

@@ -1,0 +1,173 @@
+"""Names and TLS certificates of participants: what they look like, and whether one is right.
+
+A certificate is self-signed and pinned; its shape is checked on every call (`docs/decisions/0401`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedvalue.errors import ConfigError
+
+ROLES = ("task", "data", "compute", "validate")
+"""The paper's four kinds of participants, as they stand in a certificate."""
+
+SERVER_ROLES = ("compute", "validate")
+
+# A label of a DNS name, because a server's certificate carries its name in one.
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+
+# A little slack for a clock that runs behind; a certificate is not valid for longer than asked.
+_BACKDATE = dt.timedelta(hours=1)
+
+
+def identity_uri(consortium: str, role: str, name: str) -> str:
+    """The URI in a certificate."""
+    return f"fedvalue://{consortium}/{role}/{name}"
+
+
+def tls_name(consortium: str, role: str, name: str) -> str:
+    """The DNS name in a server's certificate. It exists for gRPC's host check, not in the DNS."""
+    return f"{name}.{role}.{consortium}.fedvalue"
+
+
+def check_name(what: str, name: str) -> None:
+    """Names are lower-case letters, digits and hyphens, at most 32: they appear in certificates.
+
+    Raises:
+        ConfigError: The name does not fit.
+    """
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"{what} must be 1 to 32 lower-case letters, digits or inner hyphens, got {name!r}",
+            code="E_IDENTITY",
+        )
+
+
+def spki_sha256(certificate: bytes) -> bytes:
+    """SHA-256 of the SubjectPublicKeyInfo of a DER or PEM certificate.
+
+    Raises:
+        ConfigError: Not a certificate.
+    """
+    parsed = _parse(certificate)
+    try:
+        key = parsed.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        raise ConfigError("the certificate has no usable public key", code="E_IDENTITY") from None
+    return hashlib.sha256(
+        key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    ).digest()
+
+
+def pem_of(certificate: bytes) -> bytes:
+    """A DER certificate as PEM."""
+    return _parse(certificate).public_bytes(serialization.Encoding.PEM)
+
+
+def check_certificate(
+    certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
+) -> None:
+    """Whether a certificate is exactly what this participant's must be.
+
+    1. One URI as subject alternative name, the participant's; a server has its one DNS name too.
+    2. Extended key usage: clients authenticate as clients, servers as both.
+    3. With `now`: inside its validity.
+
+    The caller still has to compare the public key with the pin.
+
+    Raises:
+        ConfigError: E_IDENTITY, saying which rule is broken.
+    """
+    parsed = _parse(certificate)
+    try:
+        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        usage = set(parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except (x509.ExtensionNotFound, ValueError):
+        raise ConfigError(
+            f"the certificate of {name!r} names no participant or no usage", code="E_IDENTITY"
+        ) from None
+    if set(names) != set(_alternative_names(consortium, role, name)) or len(names) != len(set(names)):
+        raise ConfigError(
+            f"the certificate of {name!r} must name {identity_uri(consortium, role, name)} and nobody else",
+            code="E_IDENTITY",
+        )
+    if usage != set(_usages(role)):
+        raise ConfigError(
+            f"the certificate of {name!r} has the wrong extended key usage for role {role!r}",
+            code="E_IDENTITY",
+        )
+    if now is not None and not parsed.not_valid_before_utc <= now < parsed.not_valid_after_utc:
+        raise ConfigError(
+            f"the certificate of {name!r} is valid from {parsed.not_valid_before_utc:%Y-%m-%d %H:%M} "
+            f"to {parsed.not_valid_after_utc:%Y-%m-%d %H:%M} UTC only",
+            code="E_IDENTITY",
+        )
+
+
+def self_signed(
+    key: ec.EllipticCurvePrivateKey,
+    consortium: str,
+    role: str,
+    name: str,
+    moment: dt.datetime,
+    validity: dt.timedelta,
+) -> x509.Certificate:
+    """A new certificate.
+
+    TLS uses ECDSA P-256 because gRPC's TLS library does not accept Ed25519 certificates.
+    """
+    # The key's own digest makes the subject unique, so that an old and a renewed certificate of
+    # one participant can be trusted side by side during a rotation.
+    ski = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, f"{consortium}/{role}/{name}"[:64]),
+            x509.NameAttribute(NameOID.SERIAL_NUMBER, ski.digest.hex()),
+        ]
+    )
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(moment - _BACKDATE)
+        .not_valid_after(moment + validity)
+        .add_extension(x509.SubjectAlternativeName(_alternative_names(consortium, role, name)), False)
+        .add_extension(x509.ExtendedKeyUsage(_usages(role)), False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+        .add_extension(ski, False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _alternative_names(consortium: str, role: str, name: str) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity_uri(consortium, role, name))]
+    if role in SERVER_ROLES:
+        names.append(x509.DNSName(tls_name(consortium, role, name)))
+    return names
+
+
+def _usages(role: str) -> list[x509.ObjectIdentifier]:
+    if role in SERVER_ROLES:
+        return [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def _parse(certificate: bytes) -> x509.Certificate:
+    try:
+        if certificate.lstrip().startswith(b"-----BEGIN"):
+            return x509.load_pem_x509_certificate(certificate)
+        return x509.load_der_x509_certificate(certificate)
+    except (ValueError, x509.InvalidVersion):
+        raise ConfigError("not an X.509 certificate", code="E_IDENTITY") from None
