@@ -9,6 +9,7 @@ definitions here, in plain NumPy, because most of the variants are not in the pa
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 
 import numpy as np
@@ -74,8 +75,8 @@ class Cells:
         return loo
 
 
-def envelope(cells: Cells, loo: np.ndarray, plug: np.ndarray, cap: float) -> np.ndarray:
-    """v* as `fedvalue.valuation.learnable` defines it; cap = 1 is the plain envelope of loo."""
+def envelope(cells: Cells, loo: np.ndarray, plug: np.ndarray, cap: float, luck: float) -> np.ndarray:
+    """v* as `fedvalue.valuation.learnable` defines it; cap = 1 and luck = 0 is the plain envelope of loo."""
     best = np.zeros_like(loo)
     value = np.zeros_like(loo)
     for mask in range(1, len(loo)):
@@ -84,31 +85,44 @@ def envelope(cells: Cells, loo: np.ndarray, plug: np.ndarray, cap: float) -> np.
         best[mask] = max(behind, loo[mask])
         gain = loo[mask] - behind
         value[mask] = base
-        if gain > 0:
+        if gain > luck:
             corrected = 0.5 * (loo[mask] + max(plug[mask], loo[mask]))
-            value[mask] = max(base, min(corrected, base + cap * gain))
+            value[mask] = max(base, min(corrected, base + cap * min(gain, 2 * (gain - luck))))
     return value
 
 
 def samples(world: World, n: int, seed: int):
-    counts = world.draw(n, seed, USELESS, row_id=True)
+    crowded = world.name == "crowd"
+    counts = world.draw(n, seed, (2,) * 6 if crowded else USELESS, row_id=not crowded)
     row = np.repeat(np.arange(counts.n_items), counts.count)
     return Cells(counts.task[row], list(counts.parties[row].T), counts.label[row])
 
 
+def crowd() -> World:
+    """A weak signal in two binary parties, to which six useless binary ones are added."""
+    joint = np.zeros((1, 2, 2, 2))
+    for a, b in itertools.product(range(2), range(2)):
+        chance = 1 / (1 + math.exp(-(a - 0.5) * 1.5 - (b - 0.5)))
+        joint[0, a, b] = np.array([1 - chance, chance]) / 4
+    return World("crowd", joint)
+
+
 def variants():
+    """Back-off, alpha, cap, noise: first the back-off alone, then what is added to it."""
     for back_off in ("direct", "mean of parts", "best part"):
         for alpha in STRENGTHS:
-            yield back_off, alpha, 1.0
-    for cap in (1.5, 2.0, 3.0):
-        for alpha in STRENGTHS:
-            yield "direct", alpha, cap
+            yield back_off, alpha, 1.0, 0.0
+    for alpha in STRENGTHS:
+        yield "direct", alpha, 2.0, 0.0
+    for cap in (1.0, 1.5, 2.0, 3.0):
+        for noise in (0.0, 2.0, 4.0, 6.0):
+            yield "direct", 1.0, cap, noise
 
 
 def study(sizes: dict[int, int]) -> dict:
-    """Mean useless share, and mean relative error of each informative party, per variant and n."""
+    """Mean useless share, and mean relative error of each informative party, per variant, n and world."""
     out: dict = {}
-    for world in worlds():
+    for world in (*worlds(), crowd()):
         truth = world.truth()
         k = len(truth)
         for n, repeats in sizes.items():
@@ -117,15 +131,16 @@ def study(sizes: dict[int, int]) -> dict:
                 cells = samples(world, n, seed)
                 plug = cells.plug_in()
                 loo: dict = {}
-                for back_off, alpha, cap in variants():
+                for back_off, alpha, cap, noise in dict.fromkeys(variants()):
                     if (back_off, alpha) not in loo:
                         loo[back_off, alpha] = cells.leave_one_out(alpha, back_off)
-                    game = envelope(cells, loo[back_off, alpha], plug, cap)
-                    found.setdefault((back_off, alpha, cap), []).append(shapley(game))
+                    game = envelope(cells, loo[back_off, alpha], plug, cap, noise / n)
+                    found.setdefault((back_off, alpha, cap, noise), []).append(shapley(game))
             for variant, draws in found.items():
                 mean = np.mean(draws, axis=0)
-                out.setdefault(variant, {}).setdefault(n, []).append(
-                    (mean[k:].mean() / mean.sum(), (mean[:k] / truth - 1).tolist())
+                out.setdefault(variant, {})[n, world.name] = (
+                    mean[k:].mean() / mean.sum(),
+                    (mean[:k] / truth - 1).tolist(),
                 )
     return out
 
@@ -134,18 +149,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=40)
     repeats = parser.parse_args().repeats
-    sizes = {150: repeats, 1000: max(4, repeats // 2)}
-    found = study(sizes)
-    print("| back-off | alpha | cap | useless share, n=150 (worst world) | n=1,000 | "
-          "informative, n=1,000: mean error | worst |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|")
-    for (back_off, alpha, cap), by_n in found.items():
-        small = max(share for share, _ in by_n[150])
-        large = max(share for share, _ in by_n[1000])
-        errors = [e for _, row in by_n[1000] for e in row]
-        worst = max(errors, key=abs)
-        print(f"| {back_off} | {alpha:g} | {cap:g} | {small:.2%} | {large:.2%} | "
-              f"{np.mean(errors):+.1%} | {worst:+.1%} |")  # fmt: skip
+    found = study({150: repeats, 1000: max(4, repeats // 2)})
+    names = [world.name for world in worlds()]
+    print("| back-off | alpha | cap | noise | useless share, n=150: worst world | crowd "
+          "| n=1,000: worst world | crowd | informative, n=1,000: mean error | worst |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for (back_off, alpha, cap, noise), cells in found.items():
+        shares = [max(cells[n, name][0] for name in names) for n in (150, 1000)]
+        crowded = [cells[n, "crowd"][0] for n in (150, 1000)]
+        errors = [e for name in names for e in cells[1000, name][1]]
+        print(f"| {back_off} | {alpha:g} | {cap:g} | {noise:g} | {shares[0]:.2%} | {crowded[0]:.2%} "
+              f"| {shares[1]:.2%} | {crowded[1]:.2%} | {np.mean(errors):+.1%} "
+              f"| {max(errors, key=abs):+.1%} |")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def shapley(game, p):
     return phi / math.factorial(p)
 
 
-def learnable_game(samples, alpha, cap):
+def learnable_game(samples, alpha, cap, noise):
     """v* of every coalition, as docs/statistics.md defines it."""
     loo = {S: samples.leave_one_out(S, alpha) if S else 0.0 for S in coalitions(samples.p)}
     star = {frozenset(): 0.0}
@@ -85,9 +85,10 @@ def learnable_game(samples, alpha, cap):
         base = max(star[T] for T in proper)
         gain = loo[S] - max(0.0, *(loo[T] for T in proper))
         star[S] = base
-        if gain > 0:
+        luck = noise / len(samples.rows)
+        if gain > luck:
             middle = (loo[S] + max(samples.val(S), loo[S])) / 2
-            star[S] = max(base, min(middle, base + cap * gain))
+            star[S] = max(base, min(middle, base + cap * min(gain, 2 * (gain - luck))))
     return star
 
 

@@ -45,12 +45,13 @@ def test_back_off_study_uses_the_game_of_the_package():
     """The variant that was chosen is the one that is shipped: same values, from another code."""
     import numpy as np
 
-    from fedvalue.valuation.learnable import ALPHA, CAP, coalition_games
+    from fedvalue.valuation.learnable import ALPHA, CAP, NOISE, coalition_games
 
     for world in worlds():
-        cells = back_off.samples(world, 120, 1)
-        game = back_off.envelope(cells, cells.leave_one_out(ALPHA, "direct"), cells.plug_in(), CAP)
-        _, shipped = coalition_games(world.draw(120, 1, back_off.USELESS, row_id=True))
+        cells = back_off.samples(world, 300, 1)
+        loo = cells.leave_one_out(ALPHA, "direct")
+        game = back_off.envelope(cells, loo, cells.plug_in(), CAP, NOISE / 300)
+        _, shipped = coalition_games(world.draw(300, 1, back_off.USELESS, row_id=True))
         assert np.abs(game - shipped).max() < 1e-12
 
 

@@ -59,7 +59,7 @@ class World:
         flat = rng.choice(self.joint.size, size=n, p=self.joint.ravel())
         columns = np.unravel_index(flat, self.joint.shape)
         parties = {f"informative {j}": columns[j + 1] for j in range(self.n_informative)}
-        parties |= {f"noise {k}": rng.integers(0, k, n) for k in useless}
+        parties |= {f"noise {j} of {k}": rng.integers(0, k, n) for j, k in enumerate(useless)}
         if row_id:
             parties["row id"] = rng.permutation(n)
         return JointCounts.from_columns(label=columns[-1], task=columns[0], parties=parties)

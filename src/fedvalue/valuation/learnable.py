@@ -15,13 +15,15 @@ For a coalition S, with N(.) a number of samples:
    and the plug-in val(S) passes it by about the same amount, so their mean, mid(S), is nearly unbiased.
    In badly filled cells it is not, so the correction must be earned, see 3.
 3. *Monotone envelope.* More data never hurts someone who may ignore it:
-   v*(S) = max over d in S of v*(S - d), unless S is a record, that is loo(S) exceeds loo of every proper part
-   (and 0) by a gain g > 0. Then v*(S) = min(mid(S), that maximum + cap g) if this is larger: the
-   correction may stretch what leave-one-out has shown by half (cap = 1.5), and no further.
+   v*(S) = m = max over d in S of v*(S - d), unless S is a record, that is loo(S) exceeds loo of every
+   proper part (and 0) by a gain g of more than noise / n. Then v*(S) = min(mid(S), m + cap min(g, 2 (g
+   - noise / n))) if this is larger: what may be luck counts for nothing, what is beyond doubt counts in
+   full, and the correction may at most double (cap = 2) what leave-one-out has shown.
 
 v* is a game like any other (0 for nobody, monotone), so its Shapley value keeps additivity, missingness
 and consistency. It is a function of the counts alone: deterministic and invariant under relabelling.
-The choice of back-off, alpha and cap is in docs/decisions/0601-learnable-back-off.md, with the numbers.
+The choice of back-off, alpha, cap and noise is in docs/decisions/0601-learnable-back-off.md, with the
+numbers.
 """
 
 from __future__ import annotations
@@ -42,8 +44,15 @@ if TYPE_CHECKING:
 ALPHA = 1.0
 """Strength of the back-off, in samples."""
 
-CAP = 1.5
+CAP = 2.0
 """How far the bias correction may stretch a leave-one-out gain."""
+
+NOISE = 4.0
+"""Gain, times samples, up to which a record may be luck; from twice that on it counts in full.
+
+A useless split of one cell in two gains (chi-square with 1 degree of freedom - 2) / 2 on average, so it
+passes 4 once in 640 times.
+"""
 
 MAX_PARTIES_DENSE = 20
 """Up to here the Shapley value of v* is exact: 2^20 coalitions fit in memory and in a second."""
@@ -93,6 +102,7 @@ def learnable_values(
     *,
     alpha: float = ALPHA,
     cap: float = CAP,
+    noise: float = NOISE,
     n_permutations: int = 2000,
     seed: int = 0,
     budget: int = BUDGET,
@@ -106,20 +116,21 @@ def learnable_values(
         counts: The joint table.
         alpha: Strength of the back-off, in samples.
         cap: How far the bias correction may stretch a leave-one-out gain; 1 leaves it out.
+        noise: Gain, times samples, up to which a record may be luck; 0 takes every gain.
         n_permutations: Permutations beyond 20 parties.
         seed: Of those permutations.
         budget: Item visits that the search may take.
 
     Raises:
-        InputError: alpha not positive, or cap below 1.
+        InputError: alpha not positive, cap below 1 or noise negative.
     """
     from fedvalue.valuation import learnable_kernels as kernels
     from fedvalue.valuation.learnable_search import search
 
-    _check(alpha, cap)
-    found = search(counts, alpha, budget)
+    _check(alpha, cap, noise)
+    found = search(counts, alpha, noise, budget)
     n, p = counts.n_samples, counts.n_parties
-    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap)
+    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap, noise)
     if p <= MAX_PARTIES_DENSE:
         game = kernels.by_mask(value, p, found.order, found.binomial) / n
         values, se, total, method = shapley(game), np.zeros(p), float(game[-1]), "exact"
@@ -135,7 +146,7 @@ def learnable_values(
 
 
 def coalition_tables(
-    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP
+    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, noise: float = NOISE
 ) -> dict[str, tuple[float, ...]] | None:
     """The games themselves, for decisions about subsets of parties, as part of a result.
 
@@ -145,23 +156,27 @@ def coalition_tables(
     """
     p = counts.n_parties
     if p <= MAX_PARTIES_TABLES:
-        value, learnable = coalition_games(counts, alpha=alpha, cap=cap)
+        value, learnable = coalition_games(counts, alpha=alpha, cap=cap, noise=noise)
         return {"value": tuple(value.tolist()), "learnable": tuple(learnable.tolist())}
     if p <= MAX_PARTIES_PAIRS:
-        return {"learnable_pairs": tuple(pair_values(counts, alpha=alpha, cap=cap).ravel().tolist())}
+        return {
+            "learnable_pairs": tuple(pair_values(counts, alpha=alpha, cap=cap, noise=noise).ravel().tolist())
+        }
     return None
 
 
-def pair_values(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) -> Floats:
+def pair_values(
+    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, noise: float = NOISE
+) -> Floats:
     """v* of every pair of parties, single parties on the diagonal, shape (p, p)."""
     from fedvalue.valuation import learnable_kernels as kernels
     from fedvalue.valuation.learnable_search import every_coalition
 
-    _check(alpha, cap)
+    _check(alpha, cap, noise)
     p = counts.n_parties
     order = min(2, p)
     found = every_coalition(counts, alpha, order)
-    value, _ = kernels.envelope(found.loo, found.plug, p, order, found.binomial, cap)
+    value, _ = kernels.envelope(found.loo, found.plug, p, order, found.binomial, cap, noise)
     out = np.diag(value[1 : p + 1])
     # Pairs {a < b} follow the empty and the single coalitions, numbered C(b, 2) + a.
     for b in range(1, p):
@@ -170,27 +185,29 @@ def pair_values(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) 
     return np.asarray(out / counts.n_samples)
 
 
-def coalition_games(counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP) -> tuple[Floats, Floats]:
+def coalition_games(
+    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, noise: float = NOISE
+) -> tuple[Floats, Floats]:
     """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,).
 
     Raises:
-        InputError: More than 20 parties, alpha not positive, or cap below 1.
+        InputError: More than 20 parties, alpha not positive, cap below 1 or noise negative.
     """
     from fedvalue.valuation import learnable_kernels as kernels
     from fedvalue.valuation.learnable_search import every_coalition
 
-    _check(alpha, cap)
+    _check(alpha, cap, noise)
     n, p = counts.n_samples, counts.n_parties
     if p > MAX_PARTIES_DENSE:
         raise InputError(f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {p}")
     found = every_coalition(counts, alpha, p)
-    value, _ = kernels.envelope(found.loo, found.plug, p, p, found.binomial, cap)
+    value, _ = kernels.envelope(found.loo, found.plug, p, p, found.binomial, cap, noise)
     plug = kernels.by_mask(found.plug, p, p, found.binomial)
     return plug / n, kernels.by_mask(value, p, p, found.binomial) / n
 
 
 def learnable_game(
-    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, budget: int = BUDGET
+    counts: JointCounts, *, alpha: float = ALPHA, cap: float = CAP, noise: float = NOISE, budget: int = BUDGET
 ) -> Callable[[int], float]:
     """v* as a function of a coalition's bit mask, for any number of parties.
 
@@ -199,10 +216,10 @@ def learnable_game(
     from fedvalue.valuation import learnable_kernels as kernels
     from fedvalue.valuation.learnable_search import search
 
-    _check(alpha, cap)
-    found = search(counts, alpha, budget)
+    _check(alpha, cap, noise)
+    found = search(counts, alpha, noise, budget)
     n, p = counts.n_samples, counts.n_parties
-    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap)
+    value, record = kernels.envelope(found.loo, found.plug, p, found.order, found.binomial, cap, noise)
     members, tops = kernels.members_of_records(record, value, p, found.order, found.binomial)
     needs = np.zeros((len(tops), p), dtype=bool)
     rows, places = np.nonzero(members >= 0)
@@ -245,8 +262,10 @@ def _sampled_shapley(
     return pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / math.sqrt(len(pairs))
 
 
-def _check(alpha: float, cap: float) -> None:
+def _check(alpha: float, cap: float, noise: float) -> None:
     if not alpha > 0:
         raise InputError(f"alpha must be positive, got {alpha}")
     if not cap >= 1:
         raise InputError(f"cap must be at least 1, got {cap}")
+    if not noise >= 0:
+        raise InputError(f"noise must not be negative, got {noise}")

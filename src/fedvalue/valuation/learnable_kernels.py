@@ -122,12 +122,13 @@ def walk(
     order,
     binomial,
     prune,
+    noise,
     budget,
 ):
     """Leave-one-out sums and n h(S) of every coalition of at most `order` parties.
 
     Depth first; a child adds a party of smaller index than all before it. A subtree whose bound does
-    not pass the best sub-coalition met so far holds no record and is left out (`prune`).
+    not pass the best sub-coalition met so far by `noise` holds no record and is left out (`prune`).
 
     Returns:
         (leave-one-out table, n h table, work, open). `work` counts item visits; beyond `budget` the
@@ -186,7 +187,7 @@ def walk(
         entropy[entry] = h
         # Every sub-coalition was visited before, or left out; an entry of 0 is a valid lower bound.
         best[entry] = max(total, best_of_parts(best, coalition, child, offset[child - 1], binomial))
-        if d == 0 or (prune and bound <= best[entry]):
+        if d == 0 or (prune and bound <= best[entry] + noise):
             continue
         if child == order:
             n_open += 1
@@ -197,7 +198,7 @@ def walk(
 
 
 @njit(cache=True, nogil=True)
-def envelope(loo, plug, p, order, binomial, cap):
+def envelope(loo, plug, p, order, binomial, cap, noise):
     """The learnable game v* on a table of coalitions (see `learnable`).
 
     Returns:
@@ -220,9 +221,9 @@ def envelope(loo, plug, p, order, binomial, cap):
             best_loo[entry] = max(sub_loo, loo[entry])
             value[entry] = sub_value
             gain = loo[entry] - sub_loo
-            if gain > 0:
+            if gain > noise:
                 corrected = 0.5 * (loo[entry] + max(plug[entry], loo[entry]))
-                candidate = min(corrected, sub_value + cap * gain)
+                candidate = min(corrected, sub_value + cap * min(gain, 2.0 * (gain - noise)))
                 if candidate > sub_value:
                     value[entry] = candidate
                     record[entry] = True

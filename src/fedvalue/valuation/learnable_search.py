@@ -53,7 +53,7 @@ class Found:
     binomial: NDArray[np.int64]
 
 
-def search(counts: JointCounts, alpha: float, budget: int) -> Found:
+def search(counts: JointCounts, alpha: float, noise: float, budget: int) -> Found:
     """Search for records among ever larger coalitions, until none is left or the budget is spent.
 
     Parties are numbered by rising entropy, so that the largest subtrees are left out first.
@@ -66,7 +66,7 @@ def search(counts: JointCounts, alpha: float, budget: int) -> Found:
     for order in _orders(items.n_parties):
         # Single parties are always computed, whatever they cost.
         allowed = _UNLIMITED if best is None else budget
-        loo, plug, work, n_open = _walk(items, alpha, binomial, order=order, prune=True, budget=allowed)
+        loo, plug, work, n_open = _walk(items, alpha, binomial, order=order, noise=noise, budget=allowed)
         if work > allowed:
             break
         budget -= work
@@ -82,7 +82,7 @@ def every_coalition(counts: JointCounts, alpha: float, order: int) -> Found:
     items = items_of(counts)
     p = items.n_parties
     binomial = _pascal(p)
-    loo, plug, _, _ = _walk(items, alpha, binomial, order=order, prune=False, budget=_UNLIMITED)
+    loo, plug, _, _ = _walk(items, alpha, binomial, order=order, noise=None, budget=_UNLIMITED)
     return Found(loo, plug, order, order == p, np.arange(p), binomial)
 
 
@@ -93,9 +93,12 @@ def _orders(p: int) -> list[int]:
 
 
 def _walk(
-    items: Items, alpha: float, binomial: NDArray[np.int64], *, order: int, prune: bool, budget: int
+    items: Items, alpha: float, binomial: NDArray[np.int64], *, order: int, noise: float | None, budget: int
 ) -> tuple[Floats, Floats, int, int]:
-    """Leave-one-out table, n val table, work and open ends (see `learnable_kernels.walk`)."""
+    """Leave-one-out table, n val table, work and open ends (see `learnable_kernels.walk`).
+
+    Without `noise` no coalition is left out.
+    """
     total, prior = _prior(items, alpha)
     row, logs = _log_tables(items, prior, alpha)
     # An item alone in its block; where it is alone in its X_t too, the coalition adds nothing.
@@ -104,7 +107,8 @@ def _walk(
     single = np.where(count == total, 0.0, count * (np.log(share) - np.log(prior)))
     loo, entropy, work, n_open = walk(
         items.codes, items.label, count, items.start, items.width,
-        total, single, prior, np.log(prior), row, logs, alpha, order, binomial, prune, budget,
+        total, single, prior, np.log(prior), row, logs, alpha, order, binomial,
+        noise is not None, noise or 0.0, budget,
     )  # fmt: skip
     return loo, entropy[0] - entropy, int(work), int(n_open)
 
