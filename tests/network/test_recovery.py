@@ -102,6 +102,38 @@ def test_killed_at_a_journal_write_and_started_again_a_run_ends_in_the_same_resu
     check_good_end(cast, codes)
 
 
+def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
+    """Issue: uploads resume at the missing chunk. Six chunks per party; each is stored exactly once."""
+    cast = Cast(Town(tmp_path, n=3000, parties=("telco",), chunk_bytes=4096))
+    try:
+        cast.start("validate", *cast.parties)
+        cast.start("compute", crash=("after", 24))
+        check_good_end(cast, cast.finish())
+        assert "recovered" in cast.running["compute"].text()
+        with sqlite3.connect(cast.town.member("compute").folder / "state" / "server.sqlite") as db:
+            rows = db.execute(
+                "SELECT sender, count(*), count(DISTINCT fingerprint) FROM inbox GROUP BY sender"
+            ).fetchall()
+        for _, messages, different in rows:
+            assert messages == different >= 8
+    finally:
+        cast.stop()
+
+
+@pytest.mark.parametrize(("who", "k"), [("compute", 14), ("validate", 8)])
+def test_the_paper_protocol_recovers_too(tmp_path, who, k):
+    """Item 26 for `paper`, where the computation server is a client of the validation server."""
+    accept = 'protocols = ["paper"]'
+    cast = Cast(Town(tmp_path, n=100, parties=("telco",), protocol="paper", accept=accept))
+    try:
+        cast.start(*(name for name in ("compute", "validate", *cast.parties) if name != who))
+        cast.start(who, crash=("after", k))
+        check_good_end(cast, cast.finish())
+        assert "recovered" in cast.running[who].text()
+    finally:
+        cast.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("who", [TASK, "telco", "compute", "validate"])

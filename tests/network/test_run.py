@@ -97,6 +97,32 @@ def test_a_run_of_sampled_values_states_its_parameters(tmp_path):
     assert result["total"] == pytest.approx(sum(town.values.values()), abs=1e-9)
 
 
+def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_path):
+    """--psk, for tests and air-gapped use."""
+    import threading
+
+    from fedvalue.deployment.config import read_party_config
+    from fedvalue.deployment.participate import take_part
+    from fedvalue.errors import ConfigError
+
+    town = Town(tmp_path, n=100, parties=("telco",)).start()
+    psk = tmp_path / "psk"
+    psk.write_bytes(bytes(range(32)))
+    psk.chmod(0o644)
+    configs = {name: read_party_config(town.member(name).folder / "party.toml") for name in (TASK, "telco")}
+    try:
+        with pytest.raises(ConfigError, match="0644"):
+            take_part(configs[TASK], "task", lambda stage, words: None, psk)
+        psk.chmod(0o600)
+        other = threading.Thread(target=take_part, args=(configs["telco"], "data", lambda *_: None, psk))
+        other.start()
+        take_part(configs[TASK], "task", lambda stage, words: None, psk)
+        other.join(30)
+        assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
+    finally:
+        town.stop()
+
+
 def test_certificate_and_logs_of_the_run_check_offline(finished):
     from fedvalue.crypto.audit import Receipt, check_receipts, read_log
     from fedvalue.deployment.certificate import check_certificate, read_certificate

@@ -15,6 +15,13 @@ def register(app: typer.Typer) -> None:
 
 def run(
     config: Annotated[Path, typer.Option(help="task.toml")],
+    psk: Annotated[
+        Path | None,
+        typer.Option(
+            help="For tests and air-gapped use: a file (0600) of 32 bytes that all parties share, instead of "
+            "the key agreement. No forward secrecy."
+        ),
+    ] = None,
     json_: Annotated[
         str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
     ] = None,
@@ -26,8 +33,10 @@ def run(
     from fedvalue.deployment.config import read_party_config
     from fedvalue.deployment.participate import take_part
 
-    found = take_part(read_party_config(config), "task", lambda stage, words: typer.echo(
-        f"{stage}: {words}" if words else stage, err=True))  # fmt: skip
+    def report(stage: str, words: str) -> None:
+        typer.echo(f"{stage}: {words}" if words else stage, err=True)
+
+    found = take_part(read_party_config(config), "task", report, psk)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     if json_ == "-":

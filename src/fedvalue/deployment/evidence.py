@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
+    from fedvalue.deployment.endorsement import Endorsement
     from fedvalue.deployment.shell_messages import Ready
     from fedvalue.protocol.manifest import Manifest
 
@@ -21,6 +22,7 @@ class Evidence:
         self.chunks: defaultdict[str, list[m.ResultChunk]] = defaultdict(list)
         self.seals: dict[str, m.ResultSeal] = {}
         self.share_keys: dict[str, m.ShareKeys] = {}
+        self.endorsements: dict[str, Endorsement] = {}
 
     def received(self, server: str, message: m.AnyMessage) -> None:
         """Keep a result and the signature on it."""
@@ -28,6 +30,11 @@ class Evidence:
             self.chunks[server].append(message)
         elif isinstance(message, m.ResultSeal):
             self.seals[server] = message
+
+    @property
+    def digests(self) -> dict[str, bytes]:
+        """What each server signed, as far as it has come."""
+        return {server: seal.digest for server, seal in self.seals.items()}
 
     def sent(self, server: str, message: m.AnyMessage) -> None:
         """Keep the keys under which the servers sealed the values."""

@@ -12,7 +12,7 @@ from fedvalue import __version__
 from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
 from fedvalue.deployment.certificate import make_certificate
 from fedvalue.deployment.database import write_whole
-from fedvalue.deployment.identity_files import read_cards, read_identity
+from fedvalue.deployment.identity_files import read_cards, read_identity, read_private
 from fedvalue.deployment.manifest_files import read_manifest
 from fedvalue.deployment.process import harden
 from fedvalue.deployment.run_settings import check_gates, check_rows
@@ -20,6 +20,8 @@ from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fedvalue.crypto.identity import Identity
     from fedvalue.deployment.config import PartyConfig
     from fedvalue.deployment.party import Report
@@ -37,13 +39,20 @@ class Finished:
     notes: tuple[str, ...]
 
 
-def take_part(config: PartyConfig, role: str, report: Report) -> Finished:
+def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None = None) -> Finished:
     """Take part in the manifest's run as `task` or `data`, and write what was learned.
 
     1. The identity, and the manifest: all signatures, valid now, pinned keys, accepted terms.
     2. The table, coded, within the gates.
     3. The run, from its beginning or from where an earlier start was interrupted.
     4. Result, audit log and receipts; for the task party also certificate and report.
+
+    Args:
+        config: Where everything is.
+        role: task or data.
+        report: Told how far we are.
+        psk: File of 32 bytes that all parties share, instead of the key agreement. For tests and
+            air-gapped use: whoever learns it later can unmask a recorded run.
 
     Raises:
         FedValueError: One of these failed. Nothing was released.
@@ -70,6 +79,7 @@ def take_part(config: PartyConfig, role: str, report: Report) -> Finished:
         finish=lambda driver: _result(driver, signed, identity),
         report=report,
         addresses=config.addresses,
+        psk=None if psk is None else _shared_key(psk),
     )
     try:
         found = party.run()
@@ -78,6 +88,13 @@ def take_part(config: PartyConfig, role: str, report: Report) -> Finished:
         _write_logs(config, store, signed.run_id)
         store.close()
     return Finished(json.loads(found)["result"], found, given.notes)
+
+
+def _shared_key(path: Path) -> bytes:
+    key = read_private(path)
+    if len(key) != 32:
+        raise ConfigError(f"{path}: a shared key has 32 bytes, got {len(key)}", code="E_IDENTITY")
+    return key
 
 
 def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifest:

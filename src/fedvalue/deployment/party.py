@@ -50,6 +50,7 @@ class Party:
         finish: Makes the result bytes from the driver at the end of a good run.
         report: Told how far we are.
         addresses: Another host:port for a server than the manifest's.
+        psk: 32 bytes that all parties share, instead of the key agreement.
         clock: Monotonic seconds.
     """
 
@@ -63,6 +64,7 @@ class Party:
         finish: Callable[[PartyDriver], bytes],
         report: Report = lambda stage, words: None,
         addresses: dict[str, str] | None = None,
+        psk: bytes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._identity = identity
@@ -74,6 +76,7 @@ class Party:
         self._finish = finish
         self._report = report
         self._addresses = addresses or {}
+        self._psk = psk
         self._clock = clock
         self._events: queue.Queue[tuple[str, int, bytes] | FedValueError] = queue.Queue(maxsize=64)
         self._receipts: queue.SimpleQueue[Receipt] = queue.SimpleQueue()
@@ -94,7 +97,7 @@ class Party:
             raise stored_failure(run)
         limits = self._manifest.deadlines
         self._end = self._clock() + limits.keying * 2 + limits.upload + limits.compute * 2
-        driver = PartyDriver(self._identity, self._manifest, self._given, run.seed)
+        driver = PartyDriver(self._identity, self._manifest, self._given, run.seed, self._psk)
         try:
             return self._drive(driver)
         except FedValueError as error:

@@ -60,9 +60,18 @@ class PartyDriver:
         manifest: What was agreed; verified by the caller.
         given: Our table.
         seed: 32 secret bytes of this run.
+        psk: 32 bytes that all parties share, instead of the key agreement (tests, air-gapped use).
     """
 
-    def __init__(self, identity: Identity, manifest: Manifest, given: PartyInput, seed: bytes) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        manifest: Manifest,
+        given: PartyInput,
+        seed: bytes,
+        psk: bytes | None = None,
+    ) -> None:
+        self._psk = psk
         self._identity = identity
         self._manifest = manifest
         self._given = given
@@ -185,7 +194,7 @@ class PartyDriver:
 
     def _make_role(self, settings: Settings) -> Party:
         given = self._given
-        credentials = credentials_of(self._manifest, self._identity, self._seed)
+        credentials = credentials_of(self._manifest, self._identity, self._seed, self._psk)
         if self._identity.card.role == "task":
             assert given.label is not None
             codes = given.codes if given.sizes[0] > 1 else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.alignment import ServerAlignment
+from fedvalue.deployment.endorsement import Endorsement, check_endorsement, needed
 from fedvalue.deployment.run_settings import check_roster, settings_of
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import codec
@@ -46,6 +47,7 @@ class RoleDriver:
         self, manifest: Manifest, own: str, chunks: SpooledChunks, make_role: Callable[[Settings], Role]
     ) -> None:
         self._manifest = manifest
+        self._own = own
         self._chunks = chunks
         self._make_role = make_role
         self._role: Role | None = None
@@ -53,6 +55,7 @@ class RoleDriver:
         self._readies: dict[str, shell.Ready] = {}
         self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._declared: dict[str, int] = {}
+        self._endorsed: set[str] = set()
 
     @property
     def stage(self) -> str:
@@ -115,6 +118,8 @@ class RoleDriver:
         aligning = self._alignment is not None and not self._alignment.done
         if aligning and self._alignment is not None and not isinstance(message, shell.Ready):
             return [(who, shell.encode(one)) for who, one in self._alignment.take(sender, message)]
+        if isinstance(message, Endorsement):
+            return self._endorse(sender, message)
         if not isinstance(message, shell.Ready) or aligning or self._role is not None:
             raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
         return self._ready(sender, message)
@@ -131,6 +136,15 @@ class RoleDriver:
         self._role = self._make_role(settings_of(self._manifest, self._readies))
         roster = shell.encode(shell.ReadyRoster(tuple(self._readies[name] for name in self._parties)))
         return [(name, roster) for name in self._parties] + _posted(self._role.start())
+
+    def _endorse(self, sender: str, message: Endorsement) -> list[Output]:
+        """A data party's word about its column goes to the task party, before the release."""
+        legal = self._role is not None and self._own == "compute" and needed(self._manifest)
+        if not legal or sender in self._endorsed:
+            raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
+        check_endorsement(self._manifest, message)
+        self._endorsed.add(sender)
+        return [(self._manifest.task.name, shell.encode(message))]
 
     @property
     def _parties(self) -> tuple[str, ...]:

@@ -106,7 +106,9 @@ def settings_of(manifest: Manifest, readies: Mapping[str, Ready]) -> Settings:
     )
 
 
-def credentials_of(manifest: Manifest, identity: Identity, seed: bytes) -> Credentials:
+def credentials_of(
+    manifest: Manifest, identity: Identity, seed: bytes, psk: bytes | None = None
+) -> Credentials:
     """The keys of one role: its own signing key, everybody's pinned public key, its secret seed."""
     from fedvalue.protocol.credentials import Credentials
 
@@ -114,4 +116,5 @@ def credentials_of(manifest: Manifest, identity: Identity, seed: bytes) -> Crede
         seed=seed,
         signing_key=identity.signing.private_bytes_raw(),
         pins={one.name: one.sign_key for one in manifest.participants},
+        psk=psk,
     )
