@@ -19,7 +19,7 @@ N_PERMUTATIONS = 5000  # the paper's choice
 EXACT_UP_TO = 12  # data parties; for so few the exact values cost less than 5,000 permutations
 
 SIZES: dict[str, dict[str, Any]] = {
-    "quick": {"repeats": 5, "n_explained": 100, "n_orders": 10, "svm_rows": 4000, "budget": 100_000_000},
+    "quick": {"repeats": 10, "n_explained": 100, "n_orders": 10, "svm_rows": 4000, "budget": 100_000_000},
     "paper": {"repeats": 50, "n_explained": 200, "n_orders": 20, "svm_rows": 6000, "budget": 400_000_000},
 }
 # Predicted seconds of one repeat, measured once.
@@ -41,8 +41,8 @@ def repeat(
         features: Features per party.
 
     Returns:
-        For each number of features per party: the data parties' Shapley-CMI, learnable values and
-        normalised SHAP-m of the five models, all in the same order.
+        For each number of features per party: the data parties' Shapley-CMI, numbers of codes, learnable
+        values and normalised SHAP-m of the five models, all in the same order.
     """
     from fedvalue.valuation.learnable import learnable_values
 
@@ -70,6 +70,7 @@ def repeat(
         groups = [data.positions(held) for held in split.parties.values()]
         found[str(size)] = {
             "value": [party.value for party in valued.parties],
+            "codes": [party.n_codes for party in valued.parties],
             "learnable": [float(x) for x in learnable_values(counts, seed=seed, budget=budget).values],
             "shap": {model: party_shap(shap_values[model], groups).tolist() for model in MODELS},
             "method": valued.method,
@@ -113,6 +114,13 @@ def ensemble_correlation(repeats: list[Numbers], size: int, selected: list[str],
         )
         for one in repeats
     ]
+    mean, sd, n = mean_sd(each)
+    return {"mean": mean, "sd": sd, "n": n, "each": each}
+
+
+def codes_correlation(repeats: list[Numbers], size: int) -> Numbers:
+    """Correlation of Shapley-CMI with the number of a party's codes, which the task does not know."""
+    each = [pearson(one[str(size)]["value"], one[str(size)]["codes"]) for one in repeats]
     mean, sd, n = mean_sd(each)
     return {"mean": mean, "sd": sd, "n": n, "each": each}
 

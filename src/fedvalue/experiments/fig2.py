@@ -43,6 +43,7 @@ def cells_of(results: Mapping[str, Numbers], accuracies: Numbers, names: tuple[s
                         "models": selected,
                         "value": correlations.ensemble_correlation(repeats, size, selected, "value"),
                         "learnable": correlations.ensemble_correlation(repeats, size, selected, "learnable"),
+                        "codes": correlations.codes_correlation(repeats, size),
                     }
                 )
     return {"cells": cells, "threshold": THRESHOLD}
@@ -93,7 +94,13 @@ def tables(numbers: Numbers) -> list[Table]:
         ]
         header = ("data set", "ε", *(f"{size} feature{'s' * (size > 1)} per party" for size in sizes))
         both.append(Table(header, tuple(rows), caption))
-    return both
+    first = table2.EPSILONS[0]  # the number of codes does not depend on it
+    rows = [
+        (name.capitalize(), *(_text(found[name, first, size]["codes"]) for size in sizes)) for name in names
+    ]
+    header = ("data set", *(f"{size} feature{'s' * (size > 1)} per party" for size in sizes))
+    caption = "Shapley-CMI and the number of codes of each party, which knows nothing of the label"
+    return [*both, Table(header, tuple(rows), caption)]
 
 
 def draw(numbers: Numbers) -> Figure:
