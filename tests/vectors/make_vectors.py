@@ -130,9 +130,7 @@ def main() -> None:
         "signature": signer.sign(info("sign/result", RUN_ID, b"compute", bytes(32))).hex(),
         "mac": hmac.new(SECRET, info("mac/agree", b"shop", b"\1"), hashlib.sha256).hexdigest(),
         "sealed": ChaCha20Poly1305(seal_key).encrypt(bytes(12), b"a share", info("share")).hex(),
-        "chunk_digest": hashlib.blake2b(
-            struct.pack("<II", 2, 5) + struct.pack("<Q", 3) + b"abc", digest_size=32
-        ).hexdigest(),
+        "chunk_digest": hashlib.sha256(struct.pack("<II", 2, 5) + struct.pack("<Q", 3) + b"abc").hexdigest(),
     }
     path = Path(__file__).with_name("crypto.json")
     path.write_text(json.dumps(vectors, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

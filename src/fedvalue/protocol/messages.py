@@ -25,7 +25,7 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 from __future__ import annotations
 
 import struct
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
@@ -44,8 +44,6 @@ Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
 
-DIGEST_BYTES = 32
-
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):
     """Base of all messages."""
@@ -61,7 +59,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unk
     @property
     def fingerprint(self) -> bytes:
         """Digest of the content: the same for a resend, another for a changed message."""
-        return blake2b(msgspec.msgpack.encode(self), digest_size=DIGEST_BYTES).digest()
+        return sha256(msgspec.msgpack.encode(self)).digest()
 
 
 class BulkMessage(Message, frozen=True):
@@ -87,8 +85,8 @@ class BulkMessage(Message, frozen=True):
 
 
 def bulk_digest(index: int, total: int, *parts: bytes) -> bytes:
-    """BLAKE2b-256 over a chunk's place and its parts, each with its length in front."""
-    state = blake2b(struct.pack("<II", index, total), digest_size=DIGEST_BYTES)
+    """SHA-256 over a chunk's place and its parts, each with its length in front."""
+    state = sha256(struct.pack("<II", index, total))
     for part in parts:
         state.update(struct.pack("<Q", len(part)))
         state.update(part)

@@ -7,7 +7,7 @@ task party and a data party is who draws the run's key. Everything else is here,
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -201,7 +201,7 @@ class DataParty(Party):
 
 def _data_digest(ids: PackedIds, columns: list[Column]) -> bytes:
     """Digest of all that this party brings; codes in the smallest type that holds them."""
-    state = blake2b(len(ids).to_bytes(8, "big"), digest_size=32)
+    state = sha256(len(ids).to_bytes(8, "big"))
     state.update(np.diff(ids.offsets).astype(np.uint16).data)
     state.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
     for column in columns:

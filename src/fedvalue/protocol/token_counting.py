@@ -32,6 +32,8 @@ class TokenSet:
 
     def joined(self) -> tuple[Blocks, NDArray[np.uint64]]:
         """All tokens and authenticators."""
+        if len(self.tokens) == 1:
+            return self.tokens[0], self.sums[0]
         return np.concatenate(self.tokens), np.concatenate(self.sums)
 
 

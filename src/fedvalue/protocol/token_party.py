@@ -70,6 +70,7 @@ class TokenWork(Work):
         self._accepted: dict[int, int] = {}
         self._inbox = ResultInbox(settings, 0, credentials.pins)
         self._outcome: Outcome | None = None
+        self._seen_by: dict[str, bytes] = {}
 
     def _own_cells(self, table: queries.Table) -> NDArray[np.int64]:
         if self._name not in table.coalition:
@@ -239,9 +240,14 @@ class TokenWork(Work):
 
     def digests(self) -> dict[str, bytes]:
         """Per peer, a digest of all answers to the queries that both have seen."""
-        out = {}
-        for peer in self._settings.everybody:
-            if peer != self._name:
-                common = [k for k in self._accepted if peer in self._tables[self._members[k]].coalition]
-                out[peer] = keys.digest(*(self._digest(s, common) for s in self._settings.servers))
-        return out
+        if not self._seen_by:
+            peers = [name for name in self._settings.everybody if name != self._name]
+            if self._settings.by_coalition:
+                self._seen_by = {peer: self._common_digest(peer) for peer in peers}
+            else:  # everybody is in every query
+                self._seen_by = dict.fromkeys(peers, self._common_digest(self._name))
+        return self._seen_by
+
+    def _common_digest(self, peer: str) -> bytes:
+        common = [k for k in self._accepted if peer in self._tables[self._members[k]].coalition]
+        return keys.digest(*(self._digest(server, common) for server in self._settings.servers))
