@@ -38,7 +38,12 @@ class Cast:
     def finish(self, seconds: float = 90.0) -> dict[str, int]:
         """Restart whatever kills itself, until every party has ended."""
         for name in self.parties:
-            until(lambda name=name: self.settled(name), seconds, f"the end of {name}")
+            try:
+                until(lambda name=name: self.settled(name), seconds, f"the end of {name}")
+            except AssertionError as error:
+                raise AssertionError(
+                    {who: one.text()[-1500:] for who, one in self.running.items()}
+                ) from error
         return {name: self.running[name].wait() for name in self.parties}
 
     def settled(self, name: str) -> bool:
