@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.manifest import Manifest
 
 
 def register(app: typer.Typer) -> None:
@@ -66,13 +69,28 @@ def certificate(
     from fedvalue.protocol.manifest_rules import check_pins
 
     data = read_certificate(file)
-    manifest, said = check_certificate(data)
+    checked = check_certificate(data)
     if peers is not None:
-        check_pins(manifest, read_cards(peers))
-        said.append("all keys are those of the pinned cards")
-    for sentence in said:
+        check_pins(checked.manifest, read_cards(peers))
+    for sentence in checked.proved:
         typer.echo(f"ok  {sentence}", err=True)
+    for sentence in checked.unproved:
+        typer.echo(f"NOT CHECKED  {sentence}", err=True)
+    if peers is not None:
+        typer.echo("ok  all keys are those of the pinned cards", err=True)
+    else:
+        _print_fingerprints(checked.manifest)
     print_table(data["result"])
+
+
+def _print_fingerprints(manifest: Manifest) -> None:
+    """Whose keys these are is for the reader to compare; anybody can make a file with keys of their own."""
+    from fedvalue.crypto.identity import Card
+
+    typer.echo("NOT CHECKED  whose keys these are (no --peers): compare the fingerprints", err=True)
+    for one in manifest.participants:
+        card = Card(manifest.consortium, one.role, one.name, one.sign_key, one.certificate)
+        typer.echo(f"    {card.uri}  {card.fingerprint}", err=True)
 
 
 def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:

@@ -1,9 +1,13 @@
 """The valuation certificate: a result with everything that proves it, in one file, checked offline.
 
 It holds the manifest with all signatures, every party's signed Ready with the commitment to its
-input, both servers' signed results as they sent them, and the keys that open those results. So a
-third person can see that both servers, independently, signed these values for this agreement. What
-no file can show: that a party's table was true, and that the two servers did not work together.
+input, both servers' signed results as they sent them, the keys that open those results, and every
+data party's signed word which column of them is its own. So under `mirror` a third person can see
+that both servers, independently, signed these values for this agreement, and that the names belong
+to them; nothing of it rests on the task party's word. Under `paper` and `single` the servers sign
+counts that are not in the file: there the values are the task party's word, and the check says so.
+What no file can show: that a party's table was true, and that servers or parties did not work
+together.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +23,17 @@ from fedvalue import __version__
 from fedvalue.crypto import keys
 from fedvalue.crypto.identity import verify
 from fedvalue.deployment.answers import task_valuation
+from fedvalue.deployment.endorsement import Endorsement, check_endorsements, needed
 from fedvalue.deployment.run_settings import check_roster
 from fedvalue.deployment.shell_messages import Ready
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.layout import Layout
 from fedvalue.protocol.manifest import Manifest, SignedManifest
 from fedvalue.protocol.mirror_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
+    CountsResult,
     ValuesResult,
     decode_fields,
     decode_result,
@@ -48,7 +56,14 @@ def make_certificate(
     result: dict[str, Any],
     order: tuple[str, ...],
 ) -> dict[str, Any]:
-    """The certificate of a finished run, signed by the task party."""
+    """The certificate of a finished run, signed by the task party.
+
+    Raises:
+        VerificationError: A data party's endorsement is missing or says otherwise.
+    """
+    if needed(signed.manifest):
+        # No release on results that could not be proved later.
+        check_endorsements(signed.manifest, evidence.endorsements.values(), order, evidence.digests)
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "software": __version__,
@@ -64,6 +79,7 @@ def make_certificate(
             for server, seal in sorted(evidence.seals.items())
         },
         "order": list(order),
+        "endorsements": [_endorsement_data(one) for one in evidence.endorsements.values()],
         "result": result,
     }
     return {**content, "signature": identity.sign(_PURPOSE, _digest(content)).hex()}
@@ -91,20 +107,35 @@ def read_certificate(path: Path) -> dict[str, Any]:
     return data
 
 
-def check_certificate(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A certificate that passed.
+
+    Args:
+        manifest: The agreement in it.
+        proved: One sentence per thing that was checked.
+        unproved: What a reader might believe to be checked, and is not.
+    """
+
+    manifest: Manifest
+    proved: tuple[str, ...]
+    unproved: tuple[str, ...]
+
+
+def check_certificate(data: Mapping[str, Any]) -> Checked:
     """Check a certificate offline.
 
     1. Every participant signed the manifest.
     2. The task party signed this certificate.
     3. Every party signed its Ready, and all pass the manifest's gates.
     4. Each server signed exactly the result that is in the file, for this run.
-    5. Each server's values, opened, are the certificate's values; they add up to the total.
+    5. Under `mirror`: every data party signed which column of these results is its own.
+    6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the
+       certificate's values. Under `paper` and `single` this is not possible, and said.
+    7. The values add up to the total.
 
     The reader still has to decide whether the keys in the manifest belong to whom they name
     (compare the fingerprints).
-
-    Returns:
-        The manifest, and one sentence per thing that was checked.
 
     Raises:
         VerificationError: E_CERTIFICATE (or the code of the check that failed).
@@ -118,7 +149,7 @@ def check_certificate(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
         raise ConfigError(f"malformed certificate: {type(error).__name__}", code="E_CERTIFICATE") from None
 
 
-def _checked(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
+def _checked(data: Mapping[str, Any]) -> Checked:
     signed = SignedManifest.from_json(json.dumps(data["manifest"]))
     # Validity is judged at the time of the agreement: certificates outlive manifests.
     manifest = signed.verify(now=signed.manifest.created, code_version=signed.manifest.code_version)
@@ -138,34 +169,79 @@ def _checked(data: Mapping[str, Any]) -> tuple[Manifest, list[str]]:
     if data["result"].get("run_id") != manifest.run_id.hex():
         raise VerificationError("the result belongs to another run", code="E_REPLAY")
     expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
-    for server in expected:
-        if server not in data["servers"]:
-            raise VerificationError(f"the result of server {server!r} is missing", code="E_CERTIFICATE")
-        said.append(_check_server(manifest, server, data["servers"][server], data))
+    if set(data["servers"]) != set(expected):
+        raise VerificationError("a server's result is missing, or one too many", code="E_CERTIFICATE")
+    digests = {server: _check_seal(manifest, server, data["servers"][server]) for server in expected}
+    unproved = []
+    if needed(manifest):
+        order = tuple(data["order"])
+        check_endorsements(manifest, map(_endorsement_from, data["endorsements"]), order, digests)
+        said.append("every data party signed which column of the results is its own")
+        for server in expected:
+            _check_values(manifest, server, readies, data)
+            said.append(f"server {server!r} computed and signed these values")
+    else:
+        said += [f"server {server!r} signed the digest of its counts" for server in expected]
+        unproved.append(
+            f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
+            "signed result into the file; the values are the task party's word"
+        )
     values = [party["value"] for party in data["result"]["parties"]]
     if abs(sum(values) - data["result"]["total"]) > 1e-9 + 5 * _sampling_error(data["result"]):
         raise VerificationError("the values do not add up to the total", code="E_TOTAL")
-    return manifest, [*said, "the values add up to the total"]
+    return Checked(manifest, (*said, "the values add up to the total"), tuple(unproved))
 
 
-def _check_server(manifest: Manifest, server: str, shown: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _check_seal(manifest: Manifest, server: str, shown: Mapping[str, Any]) -> bytes:
+    """The digest that the server signed for this run."""
     digest, signature = bytes.fromhex(shown["digest"]), bytes.fromhex(shown["signature"])
     pin = manifest.participant(server).sign_key
     keys.check_signature(pin, signature, "result", manifest.run_id, server, digest)
+    return digest
+
+
+def _check_values(
+    manifest: Manifest, server: str, readies: Mapping[str, Ready], data: Mapping[str, Any]
+) -> None:
+    """Whether the certificate's values are those in the result that the server signed."""
+    shown, order = data["servers"][server], tuple(data["order"])
     chunks = [bytes.fromhex(chunk) for chunk in shown["result"]]
     if not chunks:
-        return f"server {server!r} signed the digest of its counts (the counts are not in the file)"
+        raise VerificationError(f"the result of server {server!r} is not in the file", code="E_CERTIFICATE")
     whole = keys.digest(*(m.bulk_digest(k, len(chunks), part) for k, part in enumerate(chunks)))
-    if whole != digest:
+    if whole != bytes.fromhex(shown["digest"]):
         raise VerificationError(f"server {server!r} signed another result", code="E_SIGNATURE")
     result = decode_result(b"".join(chunks))
-    if not isinstance(result, ValuesResult):
-        return f"server {server!r} signed the counts that are in the file"
-    opened = task_valuation(manifest, _open(result, shown["keys"], tuple(data["order"]))).to_dict()
+    if isinstance(result, ValuesResult) != (manifest.policy == "valuation"):
+        raise VerificationError(f"server {server!r} signed a result of another policy", code="E_CERTIFICATE")
+    if isinstance(result, CountsResult):
+        outcome = _counted(manifest, result, readies, order)
+    else:
+        outcome = _open(result, shown["keys"], order)
+    opened = task_valuation(manifest, outcome).to_dict()
     stated = {key: value for key, value in data["result"].items() if key != "match_rate"}
     if not same_numbers(opened, stated):
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
-    return f"server {server!r} computed and signed these values"
+    if result.n_samples != readies[manifest.task.name].rows:
+        raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
+
+
+def _counted(
+    manifest: Manifest, result: CountsResult, readies: Mapping[str, Ready], order: tuple[str, ...]
+) -> Outcome:
+    """The signed counts under the parties' names. Codes keep their aliases: no value depends on them."""
+    sizes = {name: ready.sizes for name, ready in readies.items()}
+    layout = Layout.of((*sizes[manifest.task.name], *(sizes[name][0] for name in order)))
+    cells = layout.joint_counts(*result.cells(layout))
+    names = tuple(party.name for party in manifest.data)
+    places = [order.index(name) for name in names]
+    counts = replace(
+        cells,
+        parties=cells.parties[:, places].copy(),
+        names=names,
+        n_codes=tuple(sizes[name][0] for name in names),
+    )
+    return Outcome(counts=counts)
 
 
 def _open(result: ValuesResult, shown: Mapping[str, Any], order: tuple[str, ...]) -> Outcome:
@@ -200,6 +276,24 @@ def _ready_from(data: Mapping[str, Any]) -> Ready:
         brought=int(data["brought"]),
         sizes=tuple(int(size) for size in data["sizes"]),
         commitment=bytes.fromhex(data["commitment"]),
+        signature=bytes.fromhex(data["signature"]),
+    )
+
+
+def _endorsement_data(one: Endorsement) -> dict[str, Any]:
+    return {
+        "party": one.party,
+        "place": one.place,
+        "digests": {server: digest.hex() for server, digest in sorted(one.digests.items())},
+        "signature": one.signature.hex(),
+    }
+
+
+def _endorsement_from(data: Mapping[str, Any]) -> Endorsement:
+    return Endorsement(
+        party=str(data["party"]),
+        place=int(data["place"]),
+        digests={str(server): bytes.fromhex(digest) for server, digest in data["digests"].items()},
         signature=bytes.fromhex(data["signature"]),
     )
 

@@ -212,7 +212,8 @@ def _checks(consortium: LocalConsortium) -> list[str]:
     from fedvalue.deployment.certificate import check_certificate, read_certificate
     from fedvalue.deployment.server_store import read_audit
 
-    _, said = check_certificate(read_certificate(consortium.members[TASK].folder / "certificate.json"))
+    certificate = read_certificate(consortium.members[TASK].folder / "certificate.json")
+    said = list(check_certificate(certificate).proved)
     short = consortium.run_id[:12]
     receipts = [
         Receipt.from_line(line)

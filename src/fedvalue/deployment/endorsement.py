@@ -27,7 +27,7 @@ _PURPOSE = "endorsement"
 
 
 class Endorsement(ShellMessage, frozen=True):
-    """"My column is number `place` of the results with these digests."
+    """My column is number `place` of the results with these digests.
 
     The digest is the one that the server signed over its whole result, so that it covers the sealed
     bytes of this column too.
@@ -91,7 +91,9 @@ def check_endorsements(
     names = sorted(party.name for party in manifest.data)
     found = {one.party: one for one in endorsements}
     if sorted(order) != names or sorted(found) != names:
-        raise VerificationError("not every data party has signed the place of its column", code="E_CERTIFICATE")
+        raise VerificationError(
+            "not every data party has signed the place of its column", code="E_CERTIFICATE"
+        )
     for place, name in enumerate(order):
         one = found[name]
         check_endorsement(manifest, one)

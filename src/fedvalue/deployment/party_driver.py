@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING
 from fedvalue import errors
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.alignment import PartyAlignment
+from fedvalue.deployment.endorsement import (
+    Endorsement,
+    EndorsingParty,
+    check_endorsement,
+    make_endorsement,
+    needed,
+)
 from fedvalue.deployment.evidence import Evidence
 from fedvalue.deployment.role_driver import safe_code
 from fedvalue.deployment.run_settings import check_gates, check_roster, credentials_of, settings_of
@@ -21,7 +28,7 @@ from fedvalue.deployment.shell_base import ShellMessage
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.party import DataParty, Party
+from fedvalue.protocol.party import Party
 from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.transitions import State
 
@@ -144,7 +151,7 @@ class PartyDriver:
         if envelope.sender != server:
             raise RemoteProtocolError(f"{server!r} sent a message as {envelope.sender!r}", code="E_SENDER")
         self.evidence.received(server, envelope.message)
-        return self._parcels(self._role.receive(envelope))
+        return self._endorsed(self._parcels(self._role.receive(envelope)))
 
     def fail(self, error: FedValueError) -> list[Parcel]:
         """What to send when the run has failed here."""
@@ -157,6 +164,8 @@ class PartyDriver:
     def _shell(self, server: str, message: ShellMessage) -> list[Parcel]:
         if isinstance(message, shell.Notice):
             raise _notice_error(server, message)
+        if isinstance(message, Endorsement):
+            return self._take_endorsement(server, message)
         if self._alignment is not None:
             return self._align(self._alignment, server, message)
         if not isinstance(message, shell.ReadyRoster) or server in self._rosters:
@@ -200,7 +209,29 @@ class PartyDriver:
             codes = given.codes if given.sizes[0] > 1 else None
             return TaskParty(settings, label=given.label, codes=codes, ids=given.ids, credentials=credentials)
         name = self._identity.card.name
-        return DataParty(settings, name, codes=given.codes, ids=given.ids, credentials=credentials)
+        return EndorsingParty(settings, name, codes=given.codes, ids=given.ids, credentials=credentials)
+
+    def _endorsed(self, parcels: list[Parcel]) -> list[Parcel]:
+        """A data party signs which column is its own, right before it agrees to the release."""
+        role, compute = self._role, self._manifest.compute.name
+        if not isinstance(role, EndorsingParty) or not needed(self._manifest):
+            return parcels
+        for k, parcel in enumerate(parcels):
+            if isinstance(parcel.content, m.Envelope) and isinstance(parcel.content.message, m.Agree):
+                assert role.place is not None
+                signed = make_endorsement(
+                    self._identity, self._manifest.run_id, place=role.place, digests=self.evidence.digests
+                )
+                return [*parcels[:k], Parcel(compute, shell.encode(signed)), *parcels[k:]]
+        return parcels
+
+    def _take_endorsement(self, server: str, message: Endorsement) -> list[Parcel]:
+        legal = isinstance(self._role, TaskParty) and server == self._manifest.compute.name
+        if not legal or message.party in self.evidence.endorsements:
+            raise RemoteProtocolError(f"{server!r} sent a message that is not legal now", code="E_STATE")
+        check_endorsement(self._manifest, message)
+        self.evidence.endorsements[message.party] = message
+        return []
 
     def _parcels(self, envelopes: Sequence[m.Envelope]) -> list[Parcel]:
         for envelope in envelopes:
