@@ -110,6 +110,25 @@ def test_ids_that_differ_end_the_run_before_any_upload(tmp_path, change, code):
         town.stop()
 
 
+@pytest.mark.parametrize(
+    ("party", "change", "words"),
+    [
+        (TASK, lambda rows: [rows[0].rpartition(",")[0] + ",", *rows[1:]], "missing"),
+        ("telco", lambda rows: ["," + rows[0].partition(",")[2], *rows[1:]], "id"),
+        ("telco", lambda rows: [rows[0] + ",more", *rows[1:]], "table.csv"),
+        ("telco", lambda rows: [], "table.csv"),
+    ],
+    ids=["label missing", "id missing", "ragged row", "no rows"],
+)
+def test_a_table_that_cannot_be_used_is_refused_before_any_byte_is_sent(tmp_path, party, change, words):
+    """Item 16 in the deployment: no server is running, and none is asked."""
+    town = Town(tmp_path, n=100)
+    _edit(town, party, change)
+    end = town.join(party)[party]
+    assert end.code == "E_INPUT"
+    assert words in str(end)
+
+
 def test_reordered_rows_change_nothing(tmp_path):
     """Item 15: input merely reordered."""
     values = []

@@ -125,6 +125,18 @@ def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
         cast.stop()
 
 
+def test_killed_between_the_rename_of_a_chunk_and_its_commit(tmp_path):
+    """Item 27: the file is there, the journal does not know it; the chunk is sent again and counted once."""
+    cast = Cast(Town(tmp_path, n=20_000, parties=("telco",)))
+    try:
+        cast.start("compute", *cast.parties)
+        cast.start("validate", crash=("spooled", 1))
+        check_good_end(cast, cast.finish())
+        assert "recovered" in cast.running["validate"].text()
+    finally:
+        cast.stop()
+
+
 @pytest.mark.parametrize(("who", "k"), [("compute", 14), ("validate", 8)])
 def test_the_paper_protocol_recovers_too(tmp_path, who, k):
     """Item 26 for `paper`, where the computation server is a client of the validation server."""

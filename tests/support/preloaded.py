@@ -67,6 +67,9 @@ def _crash_at(crash: tuple[str, int] | None) -> None:
     if crash is None:
         return
     when, wanted = crash
+    if when == "spooled":
+        _crash_after_spooling(wanted)
+        return
     commit = Database.transaction
     count = 0
 
@@ -91,6 +94,22 @@ def _crash_at(crash: tuple[str, int] | None) -> None:
         return Wrapped()
 
     Database.transaction = counted  # type: ignore[method-assign,assignment]
+
+
+def _crash_after_spooling(wanted: int) -> None:
+    """Kill this process when the k-th chunk file is in place and nothing in the database knows of it."""
+    spool = server_store.ServerStore.spool
+    count = 0
+
+    def counted(self: Any, *arguments: Any) -> bool:
+        nonlocal count
+        spooled = spool(self, *arguments)
+        count += spooled
+        if spooled and count == wanted:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return spooled
+
+    server_store.ServerStore.spool = counted  # type: ignore[method-assign]
 
 
 __all__ = ["cheat_program", "party_program", "party_store", "server_program", "server_store"]
