@@ -24,6 +24,40 @@ FROM_PARTIES = (
 
 FROM_SERVERS = (m.IntersectionChunk, m.Abort)
 
+SLACK_BYTES = 1 << 20
+"""For everything but uploads: keys and sealed keys of 1,024 parties have a third of it."""
+SLACK_MESSAGES = 64
+
+
+def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: int) -> None:
+    """Whether a sender stays within what the manifest lets it store here, in all its messages.
+
+    Args:
+        manifest: What was agreed.
+        sender: Whose messages.
+        messages: How many, with the one that has just come.
+        n_bytes: Their size.
+
+    Raises:
+        RemoteProtocolError: E_SIZE.
+    """
+    # An envelope adds less than a sixteenth to a chunk of the smallest size.
+    upload = manifest.max_bytes + manifest.max_bytes // 16
+    if manifest.align == "intersect":
+        upload += (align.TOKEN_BYTES + 1) * manifest.n_samples
+    if manifest.participant(sender).role in SERVER_ROLES:
+        upload *= 1 + len(manifest.data)  # what the computation server forwards is of all parties
+    if manifest.protocol == "mirror":
+        # All chunks but the last are at least half full.
+        most = 2 * (upload // manifest.chunk_bytes) + SLACK_MESSAGES
+    else:
+        most = upload // 64 + SLACK_MESSAGES  # one key and one set of at least 16 bytes per query
+    if n_bytes > upload + SLACK_BYTES or messages > most:
+        raise RemoteProtocolError(
+            f"{sender!r} has sent more than the {manifest.max_bytes} bytes that the manifest allows",
+            code="E_SIZE",
+        )
+
 
 def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
     """The fingerprint of a well-formed, intact message that `sender` may send to `server`.

@@ -64,7 +64,7 @@ def make_endorsement(
     identity: Identity, run_id: bytes, *, place: int, digests: Mapping[str, bytes]
 ) -> Endorsement:
     """A signed endorsement."""
-    draft = Endorsement(identity.card.name, place, dict(digests), bytes(64))
+    draft = Endorsement(identity.card.name, place, dict(sorted(digests.items())), bytes(64))
     return msgspec.structs.replace(draft, signature=identity.sign(_PURPOSE, draft.content(run_id)))
 
 

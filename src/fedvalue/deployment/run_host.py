@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
-from fedvalue.deployment.admission import admit
+from fedvalue.deployment.admission import admit, check_allowance
 from fedvalue.deployment.role_driver import Output, RoleDriver, safe_code
 from fedvalue.deployment.run_settings import credentials_of
 from fedvalue.deployment.spool import SpooledChunks
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
+
+
+_SMALL_TALK = 1 << 20
+"""Keys, declarations and frames, on top of the upload that the manifest limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class RunHost:
         # Held while a message is handled or the run is ended: one at a time.
         self._work = threading.Lock()
         self._sender_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._bytes: Counter[str] = Counter()
+        self._volumes: dict[str, int] = {}
         self._stage, self._stage_since = row.stage, row.stage_since
         self._processed, self._code, self._reason = row.processed, row.code, row.reason
         self._accepted = around.store.inbox_size(row.run_id)
@@ -97,7 +103,8 @@ class RunHost:
         """Check a message, store it, and see to it that it is handled. Returning is the promise.
 
         Raises:
-            RemoteProtocolError: Not admitted, out of order, or in conflict with an accepted one.
+            RemoteProtocolError: Not admitted, out of order, in conflict with an accepted one, or more
+                than the manifest allows its sender.
             EngineError: E_STORAGE: nothing was stored.
         """
         store = self._around.store
@@ -116,13 +123,22 @@ class RunHost:
                 raise RemoteProtocolError(
                     f"{sender!r}: expected message number {expected}, got {number}", code="E_ORDER"
                 )
+            if store.has(self.run_id, sender, fingerprint):
+                # A resend keeps its number; under a new one it would only fill the disk.
+                raise RemoteProtocolError(f"{sender!r} sent a message a second time", code="E_CONFLICT")
+            volume = self._volumes.get(sender) or store.volume(self.run_id, sender)[1]
+            check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
+            self._check_budget(sender, len(body))
             spooled = store.spool(self.run_id, sender, number, body)
             kept = None if spooled else body
             with self._lock:
                 line, receipt = self._audit(f"received {sender}", fingerprint.hex())
-                store.accept(self.run_id, self._accepted, sender, number, fingerprint, kept, [line])
+                store.accept(
+                    self.run_id, self._accepted, sender, number, fingerprint, kept, len(body), [line]
+                )
                 self._accepted += 1
                 self._receipt = receipt
+            self._volumes[sender] = volume + len(body)
         self._around.metrics.add("fedvalue_messages_total")
         self._around.metrics.add("fedvalue_bytes_total", len(body))
         self.wake()
@@ -193,6 +209,14 @@ class RunHost:
                     self._stale = True
                     raise
         self._purge()
+
+    def _check_budget(self, sender: str, size: int) -> None:
+        """Nobody fills our disk: the manifest says how much a party may send."""
+        if self._bytes[sender] + size > self.manifest.max_bytes + _SMALL_TALK:
+            raise RemoteProtocolError(
+                f"{sender!r} has sent more than the {self.manifest.max_bytes} bytes agreed", code="E_SIZE"
+            )
+        self._bytes[sender] += size
 
     def _same_again(self, sender: str, number: int, known: bytes, fingerprint: bytes) -> None:
         """The same message once more is harmless; another one in its place ends the run."""

@@ -26,8 +26,10 @@ CREATE TABLE IF NOT EXISTS runs (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inbox (
     run_id BLOB NOT NULL, k INTEGER NOT NULL, sender TEXT NOT NULL, number INTEGER NOT NULL,
-    fingerprint BLOB NOT NULL, body BLOB, PRIMARY KEY (run_id, k), UNIQUE (run_id, sender, number)
+    fingerprint BLOB NOT NULL, body BLOB, size INTEGER NOT NULL,
+    PRIMARY KEY (run_id, k), UNIQUE (run_id, sender, number)
 );
+CREATE INDEX IF NOT EXISTS inbox_fingerprint ON inbox (run_id, sender, fingerprint);
 CREATE TABLE IF NOT EXISTS outbox (
     run_id BLOB NOT NULL, recipient TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (run_id, recipient, number)
@@ -103,6 +105,24 @@ class ServerStore:
         row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ? AND sender = ?", run_id, sender)
         return int(row[0]) if row else 0
 
+    def volume(self, run_id: bytes, sender: str) -> tuple[int, int]:
+        """Number and size of all messages that were accepted from `sender`."""
+        row = self._db.one(
+            "SELECT count(*), coalesce(sum(size), 0) FROM inbox WHERE run_id = ? AND sender = ?",
+            run_id,
+            sender,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def has(self, run_id: bytes, sender: str, fingerprint: bytes) -> bool:
+        """Whether the very same message was accepted from `sender`, under whatever number."""
+        found = self._db.one(
+            "SELECT 1 FROM inbox WHERE run_id = ? AND sender = ? AND fingerprint = ?",
+            run_id, sender, fingerprint,
+        )  # fmt: skip
+        return found is not None
+
     def spool(self, run_id: bytes, sender: str, number: int, body: bytes) -> bool:
         """Write a large message to its file, before it is accepted. Small ones need none."""
         if len(body) < SPOOL_FROM:
@@ -118,12 +138,14 @@ class ServerStore:
         number: int,
         fingerprint: bytes,
         body: bytes | None,
+        size: int,
         audit: Sequence[str],
     ) -> None:
         """A message is ours from here on; `body` is None when it lies in the spool."""
         with self._db.transaction() as db:
             db.execute(
-                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?)", (run_id, k, sender, number, fingerprint, body)
+                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run_id, k, sender, number, fingerprint, body, size),
             )
             self._log(db, run_id, audit)
 

@@ -1,0 +1,106 @@
+"""What one sender may store at a server, without a network."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.admission import SLACK_BYTES
+from fedvalue.deployment.server import RelayServer
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.transport import network_wire as wire
+from fedvalue.transport.network_server import Peer
+from tests.support.consortium import NOW, identity, signed
+
+AGREED = signed(n_samples=1000, max_bytes=200_000)
+
+
+class Server:
+    """A server without sockets; `post` numbers the messages of every sender."""
+
+    def __init__(self, folder, agreed=AGREED) -> None:
+        cards = {name: identity(name).card for name in ("compute", "validate", "bank", "telco", "shop")}
+        pins = SimpleNamespace(cards=lambda: cards)
+        self.agreed = agreed
+        self.relay = RelayServer(identity("validate"), pins, folder, clock=NOW.timestamp)
+        self.numbers = dict.fromkeys(cards, 0)
+        self.relay.submit(self.peer("bank"), wire.Submit(1, agreed.to_json().encode()))
+
+    def peer(self, name: str) -> Peer:
+        one = self.agreed.manifest.participant(name)
+        return Peer(one.spki, one.certificate)
+
+    def post(self, name: str, body: bytes) -> wire.Standing:
+        standing = self.relay.post(
+            self.peer(name), wire.Post(1, self.agreed.run_id, self.numbers[name], body)
+        )
+        self.numbers[name] += 1
+        return standing
+
+    def flood(self, size: int) -> None:
+        for index in range(10_000):
+            self.post("telco", chunk(index, 10_000, os.urandom(size)))
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """One whose worker never comes to handle anything: what is refused is refused at the door."""
+    monkeypatch.setattr(RelayServer, "_schedule", lambda self, work: None)
+    found = Server(tmp_path / "state")
+    yield found
+    found.relay.stop()
+
+
+def ready(name: str, sizes: tuple[int, ...], agreed=AGREED) -> bytes:
+    return shell.encode(
+        shell.make_ready(identity(name), agreed.run_id, rows=1000, sizes=sizes, commitment=bytes(32))
+    )
+
+
+def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
+    message = m.Chunk(index, total, m.bulk_digest(index, total, data), data)
+    return codec.encode(m.Envelope(agreed.run_id, "telco", "validate", message))
+
+
+def test_a_message_under_a_second_number_is_refused_and_not_stored(server):
+    server.post("telco", ready("telco", (4,)))
+    body = chunk(0, 2, b"x" * 8000)
+    stored = server.post("telco", body).next
+    with pytest.raises(RemoteProtocolError) as caught:
+        server.post("telco", body)
+    assert caught.value.code == "E_CONFLICT"
+    assert server.relay.status(server.peer("telco"), wire.Status(1, AGREED.run_id)).next == stored
+
+
+def test_a_sender_cannot_store_more_than_the_manifest_allows(server, tmp_path):
+    """200 kB agreed: different chunks without end stop at the agreed size and the fixed slack."""
+    with pytest.raises(RemoteProtocolError) as caught:
+        server.flood(100_000)
+    assert caught.value.code == "E_SIZE"
+    assert server.numbers["telco"] * 100_000 <= 200_000 * 17 // 16 + SLACK_BYTES
+    on_disk = sum(path.stat().st_size for path in (tmp_path / "state" / "spool").rglob("*.msg"))
+    assert on_disk <= 200_000 * 17 // 16 + SLACK_BYTES
+
+
+def test_many_small_messages_are_counted_too(server):
+    with pytest.raises(RemoteProtocolError) as caught:
+        server.flood(1)
+    assert caught.value.code == "E_SIZE"
+    assert server.numbers["telco"] < 100
+
+
+def test_the_allowance_survives_a_restart(tmp_path):
+    first = Server(tmp_path / "state")
+    body = ready("telco", (4,))
+    first.post("telco", body)
+    first.relay.stop()
+    again = Server(tmp_path / "state")
+    try:
+        assert again.relay._store.volume(AGREED.run_id, "telco") == (1, len(body))
+    finally:
+        again.relay.stop()
