@@ -104,6 +104,25 @@ def test_a_party_with_another_number_of_rows_is_refused_before_any_upload(tmp_pa
         town.stop()
 
 
+def test_a_party_cannot_send_more_than_the_manifest_allows(tmp_path, monkeypatch):
+    """Protocol.md 4.3: byte budgets. Well-formed messages, accepted and not yet handled, just too many."""
+    from fedvalue.deployment.run_host import RunHost
+
+    monkeypatch.setattr(RunHost, "wake", lambda self: None)
+    town = Town(tmp_path, n=100, max_bytes=1 << 20).start("compute")
+    try:
+        client = town.client("telco")
+        client.submit(town.consortium.signed.to_json().encode())
+        data = bytes(700 << 10)
+        bodies = [codec.encode(chunk(town, data, index=index, total=9)) for index in range(3)]
+        assert client.post(town.run_id, 0, bodies[0]).next == 1
+        assert client.post(town.run_id, 1, bodies[1]).next == 2
+        assert refused(lambda: client.post(town.run_id, 2, bodies[2])).code == "E_SIZE"
+        assert client.status(town.run_id).next == 2
+    finally:
+        town.stop()
+
+
 def test_a_message_of_nine_mebibytes_is_refused_by_grpc(town):
     """Item 18: RESOURCE_EXHAUSTED while reading; the server's memory does not grow with it."""
     client = town.client("telco")

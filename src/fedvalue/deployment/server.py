@@ -247,7 +247,10 @@ class RelayServer:
                 self._sweep(swept)
 
     def _sweep(self, now: float) -> None:
-        """Answers of old runs go; run ids and audit logs stay for ever."""
+        """Answers of old runs go, and hosts of ended ones; run ids and audit logs stay for ever."""
+        with self._lock:
+            self._hosts = {run_id: host for run_id, host in self._hosts.items() if not host.ended}
+            self._couriers = {key: one for key, one in self._couriers.items() if key in self._hosts}
         try:
             self._store.forget_mail(now - 86400 * self._limits.retention_days)
         except FedValueError as error:
