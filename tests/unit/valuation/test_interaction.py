@@ -69,3 +69,14 @@ def test_every_pair_is_a_neighbour_equally_often(p):
             seen[a, b] += 1
             seen[b, a] += 1
     assert len(set(seen[~np.eye(p, dtype=bool)])) == 1
+
+
+def test_more_than_twenty_parties_are_sampled():
+    """Twins among 21 parties stand out as the most redundant pair."""
+    counts = random_table(3, p=20, n=50)
+    twin = np.column_stack([counts.parties, counts.parties[:, 4]])
+    wider = JointCounts(
+        counts.task, twin, counts.label, counts.count, (*counts.names, "twin"), (*counts.n_codes, 3)
+    )
+    found = interactions(wider, n_permutations=2100)
+    assert np.unravel_index(found.argmin(), found.shape) in {(4, 20), (20, 4)}
