@@ -13,6 +13,7 @@ from tests.support.town import TASK, Town, expected, values_of
 pytestmark = pytest.mark.network
 
 PARTIES = ("telco", "shop")
+ACCEPT = 'align = ["equal", "intersect"]'
 
 
 def with_other_ids(town: Town) -> np.ndarray:
@@ -31,7 +32,9 @@ def with_other_ids(town: Town) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    town = Town(tmp_path_factory.mktemp("intersect"), n=200, parties=PARTIES, align="intersect")
+    town = Town(
+        tmp_path_factory.mktemp("intersect"), n=200, parties=PARTIES, align="intersect", accept=ACCEPT
+    )
     rows = with_other_ids(town)
     town.start()
     ends = town.join()
@@ -68,20 +71,20 @@ def test_the_certificate_of_such_a_run_checks_and_a_changed_rate_does_not(finish
 
 
 def test_parties_without_common_ids_end_with_a_reason(tmp_path):
-    town = Town(tmp_path, n=100, parties=("telco",), align="intersect")
+    town = Town(tmp_path, n=100, parties=("telco",), align="intersect", accept=ACCEPT)
     path = town.member("telco").folder / "table.csv"
     path.write_text(path.read_text().replace("P", "Q"))
     town.start()
     try:
         ends = town.join()
-        assert {end.code for end in ends.values()} == {"E_POPULATION"}
+        assert {end.code for end in ends.values()} == {"E_GATE"}
     finally:
         town.stop()
 
 
 def test_a_gate_that_the_common_rows_miss_ends_the_run(tmp_path):
     """Fewer than the agreed number of common samples: nothing is computed."""
-    town = Town(tmp_path, n=120, parties=PARTIES, align="intersect")
+    town = Town(tmp_path, n=120, parties=PARTIES, align="intersect", accept=ACCEPT)
     with_other_ids(town)
     town.start()
     try:

@@ -78,7 +78,8 @@ class PartyAlignment:
         """
         if isinstance(message, a.AlignRoster) and not self._peers:
             return self._roster(message)
-        if isinstance(message, a.AlignSecret) and self._identity.card.role == "data":
+        waiting = bool(self._peers) and not self._orders and self._identity.card.role == "data"
+        if isinstance(message, a.AlignSecret) and waiting:
             key = self._pair_key(self._manifest.task.name)
             self._secret = keys.unseal(key, message.wrapped, _WRAP)
             return self._uploads()
@@ -125,10 +126,13 @@ class PartyAlignment:
         parts = self._bits.setdefault(server, [])
         if message.index != len(parts) or message.index >= message.total:
             raise RemoteProtocolError(f"{server!r} sent a mask out of order", code="E_DECLARED")
+        order = self._orders[server]
+        too_long = sum(map(len, parts)) + len(message.bits) > -(-len(order) // 8)
+        if too_long or not message.bits:
+            raise RemoteProtocolError(f"the mask of {server!r} has a wrong size", code="E_DECLARED")
         parts.append(message.bits)
         if len(parts) < message.total:
             return
-        order = self._orders[server]
         data = b"".join(parts)
         if len(data) != -(-len(order) // 8):
             raise RemoteProtocolError(f"the mask of {server!r} has a wrong size", code="E_DECLARED")
@@ -211,6 +215,7 @@ class ServerAlignment:
         common = first
         for other in others:
             common = np.intersect1d(common, other, assume_unique=True)
+        self._check_gate(len(common))
         found: list[Addressed] = []
         for name in self._parties:
             bits = np.packbits(_contains(common, self._tokens[name])).tobytes()
@@ -221,6 +226,21 @@ class ServerAlignment:
         self.done = True
         self._tokens = dict.fromkeys(self._parties, np.empty(0, "S16"))
         return found
+
+    def _check_gate(self, n_common: int) -> None:
+        """No answer below the gate: who brings one id would learn whether that person is everybody's.
+
+        Raises:
+            VerificationError: E_GATE, before any party has learned anything.
+        """
+        least = self._manifest.min_samples
+        if self._manifest.research:
+            return
+        if min(map(len, self._tokens.values())) < least or n_common < least:
+            # Not by how much, and not who: that would be an answer too.
+            raise VerificationError(
+                f"a party brings fewer than {least} samples, or fewer are common to all", code="E_GATE"
+            )
 
 
 def _contains(common: Tokens, tokens: Tokens) -> NDArray[np.bool_]:

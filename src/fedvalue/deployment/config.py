@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue.errors import ConfigError
-from fedvalue.protocol.manifest_rules import POLICIES, PROTOCOLS, Terms
+from fedvalue.protocol.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,7 @@ def _terms(section: _Section) -> Terms:
     terms = Terms(
         protocols=section.texts("protocols", plain.protocols, PROTOCOLS) or (),
         policies=section.texts("policies", plain.policies, POLICIES) or (),
+        alignments=section.texts("align", plain.alignments, ALIGNMENTS) or (),
         research=section.flag("research", plain.research),
         harden=section.flag("harden", plain.harden),
     )

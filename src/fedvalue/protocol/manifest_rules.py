@@ -71,6 +71,7 @@ class Terms:
 
     protocols: tuple[str, ...] = ("mirror",)
     policies: tuple[str, ...] = ("valuation",)
+    alignments: tuple[str, ...] = ("equal",)
     research: bool = False
     harden: bool = True
 
@@ -85,6 +86,11 @@ def check_terms(manifest: Manifest, terms: Terms) -> None:
     if manifest.policy not in terms.policies:
         raise VerificationError(
             f"output policy {manifest.policy!r} is not accepted here ({', '.join(terms.policies)} are)",
+            code="E_MANIFEST",
+        )
+    if manifest.align not in terms.alignments:
+        raise VerificationError(
+            f"align = {manifest.align!r} is not accepted here ({', '.join(terms.alignments)} are)",
             code="E_MANIFEST",
         )
     if manifest.research and not terms.research:

@@ -21,12 +21,12 @@ IDS = {
 }
 
 
-def align(tamper=lambda server, who, message: message):
+def align(tamper=lambda server, who, message: message, brought=IDS, **terms):
     """Run the alignment of three parties; `tamper` sees what servers send."""
-    agreed = manifest(align="intersect")
+    agreed = manifest(align="intersect", **({"research": True} | terms))
     parties = {
         name: PartyAlignment(identity(name), agreed, canonical_ids(ids), bytes([k]) * 32)
-        for k, (name, ids) in enumerate(IDS.items())
+        for k, (name, ids) in enumerate(brought.items())
     }
     servers = {role: ServerAlignment(agreed, role) for role in ("compute", "validate")}
     sent: dict[str, list[a.AlignTokens]] = {"compute": [], "validate": []}
@@ -120,3 +120,56 @@ def test_a_damaged_part_is_recognised():
     part = a.AlignTokens(0, 1, bulk_digest(0, 1, data), data)
     assert part.intact
     assert not a.AlignTokens(0, 1, part.digest, data[::-1]).intact
+
+
+@pytest.mark.parametrize("probe", ["p7", "nobody"])
+def test_a_party_that_brings_one_id_learns_nothing(probe):
+    """Whether the person is the others' customer or not: the same refusal, before any mask."""
+    answers = []
+    brought = {name: [f"p{k}" for k in range(300)] for name in ("telco", "shop")}
+
+    def watch(server, who, message):
+        answers.extend([message] if isinstance(message, a.AlignMask) else [])
+        return message
+
+    with pytest.raises(VerificationError) as caught:
+        align(watch, {"bank": [probe], **brought}, research=False)
+    assert caught.value.code == "E_GATE"
+    assert str(caught.value).startswith("a party brings fewer than 100 samples, or fewer are common")
+    assert answers == []
+
+
+def test_too_few_common_ids_give_no_answer_either():
+    brought = {"bank": [f"p{k}" for k in range(300)]}
+    brought |= {name: [f"p{k}" for k in range(201, 501)] for name in ("telco", "shop")}
+    with pytest.raises(VerificationError) as caught:
+        align(brought=brought, research=False)
+    assert caught.value.code == "E_GATE"
+    brought = {name: [f"p{k}" for k in range(300)] for name in ("bank", "telco", "shop")}
+    parties, _ = align(brought=brought, research=False)
+    assert len(parties["telco"].rows) == 300
+
+
+def test_a_server_cannot_break_a_party_by_the_order_or_length_of_its_messages():
+    party = PartyAlignment(
+        identity("telco"), manifest(align="intersect"), canonical_ids(IDS["telco"]), bytes(32)
+    )
+    party.begin()
+    with pytest.raises(RemoteProtocolError) as caught:
+        party.take("compute", a.AlignSecret(bytes(60)))
+    assert caught.value.code == "E_STATE"
+    party._orders["compute"] = np.arange(30)
+    with pytest.raises(RemoteProtocolError) as caught:
+        party.take("compute", a.AlignMask(0, 2**20, bytes(5)))
+    assert caught.value.code == "E_DECLARED"
+    assert party._bits["compute"] == []
+
+
+def test_intersect_must_be_accepted_by_every_participant():
+    from fedvalue.protocol.manifest_rules import Terms, check_terms
+
+    agreed = manifest(align="intersect")
+    with pytest.raises(VerificationError, match="not accepted here") as caught:
+        check_terms(agreed, Terms())
+    assert caught.value.code == "E_MANIFEST"
+    check_terms(agreed, Terms(alignments=("intersect",)))
