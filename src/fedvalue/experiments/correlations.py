@@ -19,7 +19,7 @@ N_PERMUTATIONS = 5000  # the paper's choice
 EXACT_UP_TO = 12  # data parties; for so few the exact values cost less than 5,000 permutations
 
 SIZES: dict[str, dict[str, Any]] = {
-    "quick": {"repeats": 10, "n_explained": 100, "n_orders": 10, "svm_rows": 4000, "budget": 100_000_000},
+    "quick": {"repeats": 5, "n_explained": 100, "n_orders": 10, "svm_rows": 4000, "budget": 100_000_000},
     "paper": {"repeats": 50, "n_explained": 200, "n_orders": 20, "svm_rows": 6000, "budget": 400_000_000},
 }
 # Predicted seconds of one repeat, measured once.

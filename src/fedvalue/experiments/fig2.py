@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     tables=tables,
     draw=draw,
     notes=(
-        "Each repeat draws 80% of the rows and a new random split; the quick profile has 10 repeats, the "
+        "Each repeat draws 80% of the rows and a new random split; the quick profile has 5 repeats, the "
         "paper profile 50.",
         "Well-performing models are selected by the accuracies of our Table 2.",
         "A party's features count as one aggregated feature: its SHAP value is the sum over its features, "
