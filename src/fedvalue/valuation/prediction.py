@@ -169,13 +169,11 @@ def _children(table: BlockTable, nodes: _Nodes) -> _Nodes:
     n_cells = int(table.first_cell[-1])
     needed = min(n_cells, table.n_columns * (table.n_items // 2) + 1)
     room = max(needed, 1 << 14)
-    n_words = table.rows.shape[1]
     scratch = (
+        np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32),
         np.zeros(table.n_items, dtype=np.uint32),
-        np.zeros(n_words, dtype=np.uint64),
-        np.zeros(n_words, dtype=np.uint64),
         np.zeros(table.n_columns, dtype=np.uint32),
     )
     parts: list[_Nodes] = []
@@ -189,7 +187,7 @@ def _children(table: BlockTable, nodes: _Nodes) -> _Nodes:
             np.empty(room),
         )
         position, count = walk_tree_kernel.tree_children(
-            table.cells, table.rows, table.lane_bits, table.first_cell, table.label, table.members,
+            table.cells, table.first_cell, table.label, table.members,
             table.members_start, table.bitset_row, table.bitsets, table.multiplicity,
             nodes.generator, nodes.witness, nodes.core, nodes.weight, position, *scratch,
             out.generator, out.witness, out.core, out.weight, out.work, needed,

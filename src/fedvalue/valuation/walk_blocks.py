@@ -147,6 +147,7 @@ def split(table: BlockTable, blocks: Blocks) -> SplitResult:
     stride = 1 + _words_needed(table, n_labels)
     scratch = (
         np.zeros(table.bitsets.shape[1], dtype=np.uint64),
+        np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32),
         np.zeros(table.rows.shape[1], dtype=np.uint64),
         np.zeros(table.n_columns, dtype=np.uint32),

@@ -29,7 +29,8 @@ def block_items(  # noqa: PLR0912 - two ways to intersect, each a plain loop
 ):
     """Write the items that agree with `witness` on the columns of `generator`; return how many.
 
-    A generator with a tiny cell filters that cell's list; otherwise bit sets are intersected.
+    A generator with a tiny cell filters that cell's list; otherwise bit sets are intersected. Either way
+    `words` holds the block as a bit set afterwards.
     """
     n_columns = cells.shape[1]
     n_words = bitsets.shape[1]
@@ -56,6 +57,8 @@ def block_items(  # noqa: PLR0912 - two ways to intersect, each a plain loop
                 started = True
     m = 0
     if shortest >= 0:
+        for w in range(n_words):
+            words[w] = 0
         for k in range(members_start[shortest], members_start[shortest + 1]):
             item = members[k]
             agree = True
@@ -68,20 +71,21 @@ def block_items(  # noqa: PLR0912 - two ways to intersect, each a plain loop
             if agree:
                 items[m] = item
                 m += 1
+                words[item >> np.uint32(6)] |= np.uint64(1) << np.uint64(item & np.uint32(63))
         return m
     for w in range(n_words):
         word = words[w]
         base = w << 6
         while word != 0:
             low = word & (~word + np.uint64(1))
-            items[m] = base + _bit_index(low)
+            items[m] = base + bit_index(low)
             m += 1
             word ^= low
     return m
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _bit_index(low):
+def bit_index(low):
     """Position of the only set bit: the number of the bits below it."""
     x = low - np.uint64(1)
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -91,8 +95,47 @@ def _bit_index(low):
 
 
 @njit(cache=True, nogil=True)
-def find_free(rows, lane_bits, items, m, multiplicity, differs, free):
-    """Write R_B, the columns on which the block is not constant; return how many, and how many parties.
+def is_constant(cells, members_start, bitset_row, bitsets, words, first, size, column):
+    """Whether a block is constant on a column: all its items lie in the cell of its first item.
+
+    With a bit set for the cell, the first word with an item outside answers no. A cell without one
+    is tiny: a larger block cannot lie in it, and a smaller one is looked through.
+    """
+    cell = cells[first, column]
+    row = bitset_row[cell]
+    if row >= 0:
+        for w in range(len(words)):  # noqa: SIM110 - a loop compiles to less than a generator
+            if words[w] & ~bitsets[row, w] != 0:
+                return False
+        return True
+    if size > members_start[cell + 1] - members_start[cell]:
+        return False
+    for w in range(len(words)):
+        word = words[w]
+        while word != 0:
+            low = word & (~word + np.uint64(1))
+            if cells[(w << 6) + bit_index(low), column] != cell:
+                return False
+            word ^= low
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_free(cells, members_start, bitset_row, bitsets, words, first, size, multiplicity, free):
+    """Write R_B, the columns on which the block is not constant; return how many, and how many parties."""
+    n_free = 0
+    players = np.int64(0)
+    for column in range(len(multiplicity)):
+        if not is_constant(cells, members_start, bitset_row, bitsets, words, first, size, column):
+            free[n_free] = column
+            n_free += 1
+            players += multiplicity[column]
+    return n_free, players
+
+
+@njit(cache=True, nogil=True)
+def find_free_small(rows, lane_bits, items, m, multiplicity, differs, free):
+    """The same for a block of few items: compare them with the first.
 
     `rows` holds the codes of an item side by side in lanes of 64-bit words, so that one XOR compares
     several columns.

@@ -16,9 +16,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import block_items, count_cells, find_free, label_runs
+from fedvalue.valuation.walk_count_kernel import (
+    bit_index,
+    block_items,
+    count_cells,
+    find_free,
+    find_free_small,
+    is_constant,
+    label_runs,
+)
 from fedvalue.valuation.walk_split_kernel import split_narrow, split_wide
 
+# Up to so many items, comparing them one by one is faster than intersecting bit sets.
+SMALL_BLOCK = 128
 # Places in the counters of a run of the kernel.
 COUNT, WORK, N_EDGES = range(3)
 N_COUNTERS = 3
@@ -39,8 +49,38 @@ def _slot(slots, h):
 
 
 @njit(cache=True, nogil=True)
-def _describe(cells, rows, lane_bits, items, m, column, cell, n_columns, differs):
-    """The first item of a part, and on how many columns the part is constant."""
+def _describe(
+    cells, members, members_start, bitset_row, bitsets, words, cell, size, free, n_free, n_columns, part_words
+):  # fmt: skip
+    """The first item of a part of the block in `words`, and on how many columns the part is constant.
+
+    What is constant on the block is constant on its parts.
+    """
+    row = bitset_row[cell]
+    if row >= 0:
+        for w in range(len(words)):
+            part_words[w] = words[w] & bitsets[row, w]
+    else:
+        for w in range(len(words)):
+            part_words[w] = 0
+        for k in range(members_start[cell], members_start[cell + 1]):
+            item = members[k]
+            w = item >> np.uint32(6)
+            part_words[w] |= words[w] & (np.uint64(1) << np.uint64(item & np.uint32(63)))
+    w = 0
+    while part_words[w] == 0:
+        w += 1
+    first = (w << 6) + bit_index(part_words[w] & (~part_words[w] + np.uint64(1)))
+    constant = n_columns - n_free
+    for k in range(n_free):
+        if is_constant(cells, members_start, bitset_row, bitsets, part_words, first, size, free[k]):
+            constant += 1
+    return first, constant
+
+
+@njit(cache=True, nogil=True)
+def _describe_small(cells, rows, lane_bits, items, m, column, cell, n_columns, differs):
+    """The same for a block of few items: look through them."""
     at = 0
     while cells[items[at], column] != cell:
         at += 1
@@ -64,7 +104,8 @@ def _describe(cells, rows, lane_bits, items, m, column, cell, n_columns, differs
 
 @njit(cache=True, nogil=True)
 def pass_on(
-    cells, rows, lane_bits, items, m, differs, parent, n_parts, part_key, part_share, part_size, part_cell,
+    cells, rows, lane_bits, items, m, differs, members, members_start, bitset_row, bitsets, words, part_words,
+    free, n_free, parent, n_parts, part_key, part_share, part_size, part_cell,
     part_column, n_columns, slots, masses, slot_of, generator, witness, size, rank, count,
 ):  # fmt: skip
     """Add the shares of the parts to the blocks found so far, enter the new ones; return the new count.
@@ -92,9 +133,15 @@ def pass_on(
             masses[slot + np.uint64(1)] += part_share[k]
             continue
         column = part_column[k]
-        first, constant = _describe(
-            cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs
-        )
+        if m <= SMALL_BLOCK:
+            first, constant = _describe_small(
+                cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs
+            )
+        else:
+            first, constant = _describe(
+                cells, members, members_start, bitset_row, bitsets, words, part_cell[k], part_size[k], free,
+                n_free, n_columns, part_words,
+            )  # fmt: skip
         if constant == n_columns:
             continue
         slots[slot] = h
@@ -117,7 +164,7 @@ def split_blocks(
     bitset_row, bitsets, hashes, xi, multiplicity,
     in_mass, in_generator, in_witness, position,
     slots, masses, slot_of, generator, witness, size, rank,
-    state, gains, carry, words, items, differs, free, label_field, counted, whole, rest,
+    state, gains, carry, words, part_words, items, differs, free, label_field, counted, whole, rest,
     part_key, part_share, part_size, part_cell, part_column,
 ):  # fmt: skip
     """Split the blocks from `position` on; collect their parts, each once, with the mass they receive.
@@ -137,7 +184,12 @@ def split_blocks(
             words,
             items,
         )  # fmt: skip
-        n_free, players = find_free(rows, lane_bits, items, m, multiplicity, differs, free)
+        if m <= SMALL_BLOCK:
+            n_free, players = find_free_small(rows, lane_bits, items, m, multiplicity, differs, free)
+        else:
+            n_free, players = find_free(
+                cells, members_start, bitset_row, bitsets, words, items[0], m, multiplicity, free
+            )
         state[WORK] += m * n_free
         n_fields, total, cost = label_runs(label, weight, items, m, xi, label_field)
         bits = np.int64(0)
@@ -174,7 +226,8 @@ def split_blocks(
             )  # fmt: skip
         state[N_EDGES] += n_parts
         count = pass_on(
-            cells, rows, lane_bits, items, m, differs, in_generator[position], n_parts, part_key, part_share,
+            cells, rows, lane_bits, items, m, differs, members, members_start, bitset_row, bitsets, words,
+            part_words, free, n_free, in_generator[position], n_parts, part_key, part_share,
             part_size, part_cell, part_column, n_columns, slots, masses, slot_of, generator, witness, size,
             rank,
             count,

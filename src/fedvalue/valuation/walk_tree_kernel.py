@@ -15,13 +15,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import block_items, find_free
+from fedvalue.valuation.walk_count_kernel import block_items, find_free, is_constant
 
 
 @njit(cache=True, nogil=True)
 def tree_children(  # noqa: PLR0912 - nested loops over columns, cells and items
-    cells, rows, lane_bits, first_cell, label, members, members_start, bitset_row, bitsets, multiplicity,
-    generator, witness, core, weight, position, words, items, part, differs, part_differs, free,
+    cells, first_cell, label, members, members_start, bitset_row, bitsets, multiplicity,
+    generator, witness, core, weight, position, words, part_words, items, part, free,
     out_generator, out_witness, out_core, out_weight, out_work, room_needed,
 ):  # fmt: skip
     """List the children of the nodes from `position` on, each with its node's weight.
@@ -30,15 +30,15 @@ def tree_children(  # noqa: PLR0912 - nested loops over columns, cells and items
         The next position and the number of children; the position is less than the number of nodes when
         the room is used up.
     """
-    per_word = 64 // lane_bits
-    lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
     count = 0
     while position < len(witness) and count + room_needed <= len(out_witness):
         m = block_items(
             cells, members, members_start, bitset_row, bitsets, generator[position], witness[position],
             words, items
         )  # fmt: skip
-        n_free, _ = find_free(rows, lane_bits, items, m, multiplicity, differs, free)
+        n_free, _ = find_free(
+            cells, members_start, bitset_row, bitsets, words, items[0], m, multiplicity, free
+        )
         for k in range(n_free):
             column = np.int64(free[k])
             if column <= core[position]:
@@ -52,18 +52,18 @@ def tree_children(  # noqa: PLR0912 - nested loops over columns, cells and items
                 # Items are sorted by label: impure when the ends differ.
                 if size < 2 or label[part[0]] == label[part[size - 1]]:
                     continue
-                for w in range(len(part_differs)):
-                    part_differs[w] = 0
-                for i in range(1, size):
-                    for w in range(len(part_differs)):
-                        part_differs[w] |= rows[part[i], w] ^ rows[part[0], w]
+                for w in range(len(part_words)):
+                    part_words[w] = 0
+                for i in range(size):
+                    part_words[part[i] >> np.uint32(6)] |= np.uint64(1) << np.uint64(part[i] & np.uint32(63))
                 # The first column that was free and is constant now must be the one that made the part.
                 n_varying = 0
                 mine = True
                 for f in range(n_free):
                     other = np.int64(free[f])
-                    w = other // per_word
-                    if (part_differs[w] >> np.uint64((other - w * per_word) * lane_bits)) & lane != 0:
+                    if not is_constant(
+                        cells, members_start, bitset_row, bitsets, part_words, part[0], size, other
+                    ):
                         n_varying += 1
                     elif other < column:
                         mine = False

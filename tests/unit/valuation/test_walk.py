@@ -78,6 +78,17 @@ def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
             np.testing.assert_allclose(found.values, first.values, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("share", [1, 8, 256])
+def test_blocks_of_hundreds_of_items_equal_brute_force(share: int) -> None:
+    """Large blocks are compared by bit sets: with none, with some, and with all cells having one."""
+    rng = np.random.default_rng(share)
+    table = random_table(rng, n_parties=5, n_items=900, n_codes=4, n_labels=3)
+    table.parties[2][:] = (rng.random(900) < 0.004).astype(int).tolist()
+    table.parties[4][:] = [a * (b == 0) for a, b in zip(table.parties[0], table.parties[1], strict=True)]
+    found = exact_values(table.counts(), options=WalkOptions(bitset_share=share))
+    np.testing.assert_allclose(found.values, table.shapley_cmi(), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_labels", [2, 9, 25])
 def test_labels_that_need_several_words_of_counts(n_labels: int) -> None:
     """Weights of 2^40 make every label field 50 bits wide, so few of them fit into a word."""
