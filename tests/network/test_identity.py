@@ -7,6 +7,8 @@ import json
 import socket
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -83,31 +85,35 @@ def test_a_certificate_that_nobody_pinned_is_refused_in_the_handshake(town):
     assert error.code == "E_UNREACHABLE"
 
 
-def test_a_pinned_key_that_is_not_in_the_manifest_is_refused_by_spki(town):
-    """Item 23: known to the server, and even of the right name, but another key than the run's."""
-    path = town.member("compute").folder / "peers" / "stranger.json"
-    other = create_identity("demo", "data", "stranger")
-    write_card(other.card, path)
+@contextmanager
+def also_pinned(town: Town, card: Card) -> Iterator[None]:
+    """The computation server with one more card: pinned, then restarted, and back again."""
+    path = town.member("compute").folder / "peers" / f"{card.name}.json"
+    write_card(card, path)
+    town.stop("compute")
+    town.start("compute")
     try:
-        error = _refused(lambda: _as(town, other).status(town.run_id))
-        assert error.code == "E_IDENTITY"
-        assert _as(town, other).health().name == "compute"  # a new card needs no restart
+        yield
     finally:
         path.unlink()
+        town.stop("compute")
+        town.start("compute")
+
+
+def test_a_pinned_key_that_is_not_in_the_manifest_is_refused_by_spki(town):
+    """Item 23: known to the server, but no participant of this run."""
+    other = create_identity("demo", "data", "stranger")
+    with also_pinned(town, other.card):
+        assert _refused(lambda: _as(town, other).status(town.run_id)).code == "E_IDENTITY"
+        assert _as(town, other).health().name == "compute"
 
 
 def test_an_expired_certificate_is_refused(town):
     """Item 21. Pinned, but its time is over."""
-    old = create_identity(
-        "demo", "data", "old", valid_days=1, now=dt.datetime.now(dt.UTC) - dt.timedelta(days=30)
-    )
-    path = town.member("compute").folder / "peers" / "old.json"
-    write_card(old.card, path)
-    try:
-        error = _refused(lambda: _as(town, old).health(), TransportError)
-    finally:
-        path.unlink()
-    assert error.code == "E_UNREACHABLE"
+    past = dt.datetime.now(dt.UTC) - dt.timedelta(days=30)
+    old = create_identity("demo", "data", "old", valid_days=1, now=past)
+    with also_pinned(town, old.card):
+        assert _refused(lambda: _as(town, old).health(), TransportError).code == "E_UNREACHABLE"
 
 
 @pytest.mark.parametrize("flaw", ["two names", "server usage"])

@@ -119,7 +119,7 @@ class Town:
                 relay,
                 tls_key=identity.tls_key,
                 certificate=identity.card.pem,
-                roots=pins.roots,
+                roots=pins.roots(),
                 listen=config.listen,
             )
             network.start()

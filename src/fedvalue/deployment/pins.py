@@ -1,43 +1,36 @@
-"""The pinned cards of a server, read again when their folder changes: a new participant needs no restart."""
+"""The pinned cards of a server, read once at its start.
+
+A new card needs a restart, which does no harm: runs continue from their journals and parties
+connect again. gRPC offers to change certificates while it runs, but replaces them under the hands
+of handshakes on other threads; under load that ends the process (`docs/decisions/0401`).
+"""
 
 from __future__ import annotations
 
-import threading
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedvalue.crypto.identity import Card
 from fedvalue.deployment.identity_files import read_cards
-from fedvalue.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fedvalue.crypto.identity import Card
 
 
 class Pins:
-    """Who is known here. A card that cannot be read leaves the last good set in force."""
+    """Who is known here.
+
+    Raises:
+        ConfigError: A card cannot be read, or two have one name.
+    """
 
     def __init__(self, folder: Path, own: Card) -> None:
-        self._folder = folder
-        self._own = own
-        self._lock = threading.Lock()
-        self._seen: tuple[tuple[str, int], ...] = ()
-        self._cards: dict[str, Card] = {}
-        self._load()
+        self._cards = read_cards(folder) | {own.name: own}
 
     def cards(self) -> dict[str, Card]:
         """All pinned cards by name, with our own."""
-        with self._lock:
-            try:
-                self._load()
-            except ConfigError:
-                if not self._cards:
-                    raise
-            return dict(self._cards)
+        return dict(self._cards)
 
     def roots(self) -> bytes:
         """All pinned certificates as one PEM text: the only ones that may open a connection."""
-        return b"".join(card.pem for card in self.cards().values())
-
-    def _load(self) -> None:
-        seen = tuple(sorted((path.name, path.stat().st_mtime_ns) for path in self._folder.glob("*.json")))
-        if seen == self._seen and self._cards:
-            return
-        self._cards = read_cards(self._folder) | {self._own.name: self._own}
-        self._seen = seen
+        return b"".join(card.pem for card in self._cards.values())

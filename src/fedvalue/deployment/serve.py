@@ -57,7 +57,11 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
     )  # fmt: skip
     network = NetworkServer(
-        relay, tls_key=identity.tls_key, certificate=identity.card.pem, roots=pins.roots, listen=config.listen
+        relay,
+        tls_key=identity.tls_key,
+        certificate=identity.card.pem,
+        roots=pins.roots(),
+        listen=config.listen,
     )
     metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
     network.start()

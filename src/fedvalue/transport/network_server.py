@@ -69,8 +69,7 @@ class NetworkServer:
         backend: Answers.
         tls_key: PEM.
         certificate: PEM.
-        roots: Gives the concatenated PEM of all pinned certificates; asked again at every handshake,
-            so that a new participant needs no restart.
+        roots: All pinned certificates, PEM, one after the other.
         listen: host:port; port 0 picks one.
     """
 
@@ -80,18 +79,13 @@ class NetworkServer:
         *,
         tls_key: bytes,
         certificate: bytes,
-        roots: Callable[[], bytes],
+        roots: bytes,
         listen: str,
     ) -> None:
         import grpc
 
-        def configuration() -> Any:
-            return grpc.ssl_server_certificate_configuration(
-                [(tls_key, certificate)], root_certificates=roots()
-            )
-
-        credentials = grpc.dynamic_ssl_server_credentials(
-            configuration(), configuration, require_client_authentication=True
+        credentials = grpc.ssl_server_credentials(
+            [(tls_key, certificate)], root_certificates=roots, require_client_auth=True
         )
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
