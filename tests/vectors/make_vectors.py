@@ -67,8 +67,8 @@ def token_block(inner: bytes, h: bytes, copy: int) -> bytes:
     return aes(inner, h)[:10] + bytes([copy]) + bytes(5)
 
 
-def mask(keys: list[tuple[int, bytes]], block: bytes) -> int:
-    return sum(sign * little(aes(key, block)[:8]) for sign, key in keys) % 2**64
+def mask(keys: list[tuple[int, bytes]], block: bytes, lane: int = 0) -> int:
+    return sum(sign * little(aes(key, block)[8 * lane : 8 * lane + 8]) for sign, key in keys) % 2**64
 
 
 def main() -> None:
@@ -87,6 +87,12 @@ def main() -> None:
     masks = [
         (1, subkey(pair_b, "mask", b"compute", b"\0", length=16)),
         (-1, subkey(pair_c, "mask", b"compute", b"\0", length=16)),
+    ]
+    own = subkey(SECRET, "own", length=32)
+    code_key = subkey(own, "code-authenticator", b"compute", b"shop", length=16)
+    key_masks = [
+        (1, subkey(pair_b, "mask-code-keys", b"compute", length=16)),
+        (-1, subkey(pair_c, "mask-code-keys", b"compute", length=16)),
     ]
     order_key = subkey(SECRET, "order", b"compute", length=16)
     ranks = [struct.unpack("<QQ", aes(order_key, h)) for h in hashes]
@@ -117,6 +123,13 @@ def main() -> None:
             (mask(pair_keys, block) + little(aes(validation, block)[:8])) % 2**64 for block in blocks
         ],
         "masks": [mask(masks, h) for h in hashes],
+        "code_key": code_key.hex(),
+        "codewords": [little(aes(code_key, counter(v))[:8]) for v in range(9)],
+        "masked_code_keys": [
+            (own + mask(key_masks, counter(place), lane)) % 2**64
+            for place in range(4)
+            for lane, own in enumerate(struct.unpack("<QQ", code_key) if place == 2 else (0, 0))
+        ],
         "row_order": sorted(range(len(hashes)), key=lambda k: ranks[k]),
         "label_map": permutation(subkey(SECRET, "labels", b"compute", b"shop", length=16), 9),
         "coordinate_order": permutation(subkey(SECRET, "coordinates", length=16), 7),

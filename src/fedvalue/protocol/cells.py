@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol.layout import Layout
 
 DENSE_LIMIT = 1 << 20
@@ -17,11 +16,10 @@ class CellCounter:
     """Adds up how often each joint code occurs."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._limits = layout.limits()
         n_lanes = layout.n_lanes
-        dense = n_lanes == 1 and int(self._limits[0]) <= DENSE_LIMIT
-        self._dense = np.zeros(int(self._limits[0]), dtype=np.int64) if dense else None
+        n_cells = int(layout.limits()[0])
+        dense = n_lanes == 1 and n_cells <= DENSE_LIMIT
+        self._dense = np.zeros(n_cells, dtype=np.int64) if dense else None
         self._words = np.empty((0, n_lanes), dtype=np.uint64)
         self._counts = np.empty(0, dtype=np.int64)
         self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
@@ -29,13 +27,8 @@ class CellCounter:
     def add(self, sums: NDArray[np.uint64]) -> None:
         """Count the rows of one chunk, shape (n_rows, n_lanes): the sums over all parties.
 
-        Raises:
-            RemoteProtocolError: A word is outside its range, so masks have not cancelled (E_RANGE).
+        Every word must be within its lane's limit: `CodeCheck` comes first.
         """
-        if not in_range(sums, self._limits):
-            raise RemoteProtocolError(
-                "rows do not cancel: the parties' sample ids or code ranges differ", code="E_RANGE"
-            )
         if self._dense is not None:
             count_dense(sums[:, 0], self._dense)
             return
@@ -72,27 +65,20 @@ def collapse(
 
 
 @njit(cache=True, nogil=True)
-def add_digits(
+def add_codes(
     words: NDArray[np.uint64],
     lane: int,
     digits: NDArray[np.uint64],
+    codewords: NDArray[np.uint64],
     codes: NDArray[np.int64],
     order: NDArray[np.int64],
 ) -> None:
-    """words[i, lane] += digits[codes[order[i]]]."""
+    """For the code c of each row: add digits[c] to its lane, codewords[c] to the last word."""
+    last = words.shape[1] - 1
     for i in range(len(order)):
-        words[i, lane] += digits[codes[order[i]]]
-
-
-@njit(cache=True, nogil=True)
-def in_range(words: NDArray[np.uint64], limits: NDArray[np.uint64]) -> bool:
-    """Whether every word is below the limit of its lane."""
-    n_bad = 0
-    for lane in range(words.shape[1]):
-        limit = limits[lane]
-        for i in range(len(words)):
-            n_bad += words[i, lane] >= limit
-    return n_bad == 0
+        code = codes[order[i]]
+        words[i, lane] += digits[code]
+        words[i, last] += codewords[code]
 
 
 @njit(cache=True, nogil=True)

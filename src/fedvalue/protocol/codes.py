@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 
 CHECKS: dict[str, str] = {
-    "E_AUTH": "the validation server found a token that not every party had sent (H2)",
+    "E_AUTH": "a token that not every party had sent (H2), or a row that is not what its owners wrote",
     "E_COUNT": "the two servers report different cardinalities for a query",
     "E_CONFIRM": "a party does not hold the same key, or saw other keys than we did",
     "E_EQUIVOCATION": "a server told two parties different things",
@@ -27,7 +27,7 @@ BREACHES: dict[str, str] = {
     "E_DIGEST": "data does not fit its digest; the message is refused and may be sent again",
     "E_MALFORMED": "bytes that are not a message",
     "E_QUERY": "a query that this run does not have",
-    "E_RANGE": "a row's masks do not cancel: the parties' ids or ranges differ",
+    "E_RANGE": "a cell or a count of a result is outside its range",
     "E_RUN": "a message for another run or another recipient",
     "E_SENDER": "a message from somebody who may not send it",
     "E_SIZE": "a message larger than the limit",

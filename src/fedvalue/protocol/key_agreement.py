@@ -7,7 +7,7 @@
    A key that was swapped on the way ends the run here, before any upload (E_SIGNATURE).
 3. Two parties' common key: HKDF of their X25519 secret, bound to run, both names and the transcript
    (the hash of the settings and all signed keys).
-4. The task party derives K_run from its seed and sends it to each data party, sealed.
+4. The task party derives K_run from its seed and the transcript and sends it to each data party, sealed.
 5. Every party proves by a MAC under K_run that it has the key, the same transcript and the same
    population of sample ids; all must match before anything is uploaded (E_CONFIRM, E_POPULATION).
 
@@ -87,12 +87,16 @@ class KeyAgreement:
 
     def draw_run_key(self) -> tuple[bytes, m.WrappedKeys]:
         """Step 4, the task party's side: K_run, and K_run sealed for everybody else."""
-        run_key = keys.subkey(self._credentials.seed, self._settings.run_id, "run-key")
+        run_key = self._from_seed("run-key")
         wrapped = {
             peer: keys.seal(self._wrapping_key(peer), run_key, self._context(peer))
             for peer in self._settings.parties
         }
         return run_key, m.WrappedKeys(wrapped)
+
+    def _from_seed(self, purpose: str) -> bytes:
+        """A secret of our own in this run, with these keys of everybody: hence with this data."""
+        return keys.subkey(self._credentials.seed, self._settings.run_id, purpose, self._transcript)
 
     def open_run_key(self, wrapped: bytes) -> bytes:
         """Step 4, a data party's side.
@@ -120,7 +124,7 @@ class KeyAgreement:
         """All keys of the run."""
         order = {name: place for place, name in enumerate(self._settings.everybody)}
         signs = {peer: 1 if order[peer] > order[self._name] else -1 for peer in self._pairs}
-        return Keyring(self._settings.run_id, run_key, dict(self._pairs), signs)
+        return Keyring(self._settings.run_id, run_key, self._from_seed("own"), dict(self._pairs), signs)
 
     def confirm(self, ring: Keyring, population: bytes) -> m.Confirm:
         """Step 5, our own confirmation."""

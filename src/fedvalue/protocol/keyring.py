@@ -1,7 +1,9 @@
 """The keys of a run as a party holds them, one method per purpose.
 
 K_run is common to all parties; a pairwise key is common to two. The servers hold none of them; what
-a server is given (`QueryKey`, `ShareKeys`) is derived here and good for one purpose and one run.
+a server is given (`QueryKey`, `ShareKeys`, code keys) is derived here and good for one purpose and one
+run. What is this party's alone comes from a third secret, `own`. All three are bound to the transcript of
+the key agreement: a party rebuilt from changed data has other keys throughout.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ class Keyring:
     Args:
         run_id: The run.
         run_key: K_run.
+        own: A secret of this party alone.
         pairs: Pairwise key by peer.
         signs: +1 for a peer that stands later in the order of parties, -1 for an earlier one.
     """
 
     run_id: bytes
     run_key: bytes = field(repr=False)
+    own: bytes = field(repr=False)
     pairs: Mapping[str, bytes] = field(repr=False)
     signs: Mapping[str, int]
 
@@ -38,6 +42,9 @@ class Keyring:
 
     def _pair(self, peer: str, purpose: str, *parts: bytes | str, length: int = 16) -> bytes:
         return keys.subkey(self.pairs[peer], self.run_id, purpose, *parts, length=length)
+
+    def _alone(self, purpose: str, *parts: bytes | str, length: int = 16) -> bytes:
+        return keys.subkey(self.own, self.run_id, purpose, *parts, length=length)
 
     def ids(self) -> bytes:
         """Key under which sample ids are hashed."""
@@ -86,6 +93,18 @@ class Keyring:
             for peer in sorted(self.pairs)
         ]
 
+    def code_key(self, server: str, column: str) -> bytes:
+        """Key of the authenticators of an own column's codes; no other party has it."""
+        return self._alone("code-authenticator", server, column)
+
+    def code_key_masks(self, server: str) -> list[tuple[int, bytes]]:
+        """Keys of the masks under which code keys reach a server."""
+        return [(self.signs[peer], self._pair(peer, "mask-code-keys", server)) for peer in sorted(self.pairs)]
+
+    def share_task(self, server: str) -> bytes:
+        """Key under which a server seals what is for the task party alone."""
+        return self._alone("share-task", server, length=32)
+
     def share(self, peer: str, server: str) -> bytes:
         """Key under which a server seals a data party's share; `peer` is the other of task and data party."""
         return self._pair(peer, "share", server, length=32)
@@ -112,6 +131,10 @@ class Keyring:
     def validation(self, query: bytes) -> bytes:
         """K_V of a query (H2)."""
         return self._common("token-validation", query)
+
+    def dummies(self, query: bytes) -> bytes:
+        """Key of our private padding in a query."""
+        return self._alone("dummy", query)
 
     def authenticators(self, query: bytes, coalition: tuple[str, ...]) -> list[tuple[int, bytes]]:
         """Keys of our authenticators towards the other members of the query's coalition (H2)."""

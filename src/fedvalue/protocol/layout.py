@@ -2,10 +2,12 @@
 
 Coordinate 0 is X_t, coordinate 1 is Y, then the data parties in the run's secret order. A lane is a
 64-bit word that holds consecutive coordinates as digits; when the product of all code ranges is too
-large for one word, further lanes follow, and a server groups by the tuple of lanes.
+large for one word, further lanes follow, and a server groups by the tuple of lanes. The last word
+of a row is its authenticator (`fedvalue.protocol.authenticators`).
 
 A row whose masks do not cancel is a random word, and survives the range check of a lane with
-probability product / 2^64. Lanes are closed at 2^32, so that this is at most 2^-32 per lane.
+probability product / 2^64. Lanes are closed at 2^32, so that this is at most 2^-32 per lane, before
+the authenticator is looked at.
 """
 
 from __future__ import annotations
@@ -46,8 +48,13 @@ class Layout:
 
     @property
     def n_lanes(self) -> int:
-        """Number of 64-bit words per row."""
+        """Number of 64-bit words per row that hold codes."""
         return self.lane[-1] + 1
+
+    @property
+    def n_words(self) -> int:
+        """Number of 64-bit words per row: the lanes and the authenticator."""
+        return self.n_lanes + 1
 
     @property
     def n_parties(self) -> int:
@@ -84,4 +91,4 @@ class Layout:
 
 def chunk_rows(settings: Settings, layout: Layout) -> int:
     """Rows per chunk: whole rows, at most `chunk_bytes`."""
-    return max(1, settings.chunk_bytes // (8 * layout.n_lanes))
+    return max(1, settings.chunk_bytes // (8 * layout.n_words))

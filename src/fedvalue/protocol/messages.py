@@ -138,14 +138,17 @@ class Declaration(Message, frozen=True):
 
     `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
     byte, so that a rebuilt upload can never differ under the same masks. `radices` are the sizes of
-    the coordinates in the run's secret order; all parties must declare the same.
+    the coordinates in the run's secret order; all parties must declare the same. `lanes` counts the words
+    of a row, its authenticator among them. `code_keys` are the keys of the code authenticators, 16 bytes
+    per coordinate under zero-sum masks: only the sum over all parties shows them, and not whose they are.
     """
 
     rows: Count
-    lanes: Annotated[int, Meta(ge=1, le=MAX_PARTIES + 2)]
+    lanes: Annotated[int, Meta(ge=2, le=MAX_PARTIES + 3)]
     n_chunks: Index
     digest: Digest
     radices: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**32)], ...], Meta(max_length=MAX_PARTIES + 2)]
+    code_keys: Annotated[bytes, Meta(max_length=16 * (MAX_PARTIES + 2))]
 
 
 class ShareKeys(Message, frozen=True):

@@ -1,7 +1,7 @@
 """A server's work under `mirror`: add all parties' masked rows chunk by chunk, and count the cells.
 
 Both servers do exactly this, on their own uploads in their own orders. A chunk is counted as soon
-as every party's chunk of that number is here, and then discarded.
+as every party's chunk of that number is here and every row is authentic, and then discarded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import keys
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.authenticators import KEY_BYTES, CodeCheck, summed_keys
 from fedvalue.protocol.cells import CellCounter
 from fedvalue.protocol.chunk_store import ChunkStore
 from fedvalue.protocol.layout import Layout, chunk_rows
@@ -42,6 +43,7 @@ class MirrorCounting:
         self._share_keys: m.ShareKeys | None = None
         self._layout: Layout | None = None
         self._counter: CellCounter | None = None
+        self._check: CodeCheck | None = None
 
     def declare(self, party: str, declaration: m.Declaration) -> None:
         """What a party is about to upload.
@@ -56,8 +58,10 @@ class MirrorCounting:
             raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
         layout = Layout.of(radices)
         n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
-        if declaration.lanes != layout.n_lanes or declaration.n_chunks != n_chunks:
+        if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
+        if len(declaration.code_keys) != KEY_BYTES * len(radices):
+            raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
         if self._layout is None:
             self._layout = layout
             self._counter = CellCounter(layout)
@@ -84,8 +88,8 @@ class MirrorCounting:
             Whether everything is counted.
 
         Raises:
-            RemoteProtocolError: Undeclared, of a wrong size, or not what was declared (E_DECLARED);
-                masks that do not cancel (E_RANGE).
+            RemoteProtocolError: Undeclared, or not what was declared (E_DECLARED); of a wrong size (E_SIZE).
+            VerificationError: A row is not what its owners wrote (E_AUTH).
         """
         declared = self._declared.get(party)
         if declared is None or chunk.total != declared.n_chunks or chunk.index >= declared.n_chunks:
@@ -121,7 +125,7 @@ class MirrorCounting:
         assert self._layout is not None
         per_chunk = chunk_rows(self._settings, self._layout)
         rows = min(per_chunk, self._settings.n_samples - index * per_chunk)
-        return rows * 8 * self._layout.n_lanes
+        return rows * 8 * self._layout.n_words
 
     def _count(self, index: int) -> None:
         assert self._layout is not None
@@ -130,11 +134,21 @@ class MirrorCounting:
         sums = self._words(first, index).copy()
         for party in rest:
             sums += self._words(party, index)
-        self._counter.add(sums.reshape(-1, self._layout.n_lanes))
+        rows = sums.reshape(-1, self._layout.n_words)
+        self._code_check().check(rows)
+        self._counter.add(rows[:, : self._layout.n_lanes])
         for party in self._settings.everybody:
             self._store.discard(party, index)
         del self._waiting[index]
         self._n_counted += 1
+
+    def _code_check(self) -> CodeCheck:
+        """Made when the first chunk is complete: every party has declared its keys before its chunks."""
+        assert self._layout is not None
+        if self._check is None:
+            uploads = [self._declared[party].code_keys for party in self._settings.everybody]
+            self._check = CodeCheck(self._layout, summed_keys(uploads))
+        return self._check
 
     def _words(self, party: str, index: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._store.get(party, index), dtype="<u8")

@@ -1,7 +1,8 @@
 """A party's work under `mirror`: mask and upload, then compare what the two servers answer.
 
 For each server on its own: put the rows into that server's secret order, rename the codes by that
-server's secret label map, write them as digits of the joint code, add the zero-sum masks.
+server's secret label map, write them as digits of the joint code with their authenticators, add the
+zero-sum masks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from fedvalue.crypto.permute import row_order
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.cells import add_digits
+from fedvalue.protocol.authenticators import codewords, masked_keys
+from fedvalue.protocol.cells import add_codes
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.layout import chunk_rows
@@ -52,7 +54,6 @@ class MirrorWork(Work):
         self._ring = ring
         self._hashes = hashes
         self._columns = columns
-        self._seed = credentials.seed
         self._naming = Naming(settings, ring)
         self._inbox = ResultInbox(settings, self._result_limit(), credentials.pins)
         self._outcome: Outcome | None = None
@@ -77,30 +78,34 @@ class MirrorWork(Work):
             chunks.append(m.Chunk(index, n_chunks, m.bulk_digest(index, n_chunks, data), data))
         declared = m.Declaration(
             rows=len(words),
-            lanes=self._naming.layout.n_lanes,
+            lanes=self._naming.layout.n_words,
             n_chunks=n_chunks,
             digest=keys.digest(*(chunk.digest for chunk in chunks)),
             radices=self._naming.layout.radices,
+            code_keys=self._code_keys(server),
         )
         out: list[Addressed] = [(server, declared)]
         if self._is_task and self._settings.policy is Policy.VALUATION:
             shares = tuple(self._ring.share(party, server) for party in self._naming.order)
-            out.append((server, m.ShareKeys(self._task_key(server), shares)))
+            out.append((server, m.ShareKeys(self._ring.share_task(server), shares)))
         return out + [(server, chunk) for chunk in chunks]
 
     def _masked(self, server: str) -> NDArray[np.uint64]:
-        """w_p: the party's rows for one server, shape (n_rows, n_lanes)."""
+        """w_p: the party's rows for one server, shape (n_rows, n_words)."""
         layout = self._naming.layout
         order, hashes = row_order(self._ring.row_order(server), self._hashes)
-        words = np.zeros((len(order), layout.n_lanes), dtype=np.uint64)
+        words = np.zeros((len(order), layout.n_words), dtype=np.uint64)
         for column in self._columns:
-            lane, digits = self._naming.digits(server, column.name)
-            add_digits(words, lane, digits, column.codes, order)
-        add_masks(words, hashes, self._ring.masks(server, n_lane_pairs(layout.n_lanes)))
+            place, renamed = self._naming.place(column.name), self._naming.renamed(server, column.name)
+            digits = renamed.astype(np.uint64) * np.uint64(layout.stride[place])
+            authentic = codewords(self._ring.code_key(server, column.name), len(renamed))[renamed]
+            add_codes(words, layout.lane[place], digits, authentic, column.codes, order)
+        add_masks(words, hashes, self._ring.masks(server, n_lane_pairs(layout.n_words)))
         return words
 
-    def _task_key(self, server: str) -> bytes:
-        return keys.subkey(self._seed, self._settings.run_id, "share-task", server)
+    def _code_keys(self, server: str) -> bytes:
+        own = {self._naming.place(c.name): self._ring.code_key(server, c.name) for c in self._columns}
+        return masked_keys(own, len(self._naming.layout.radices), self._ring.code_key_masks(server))
 
     # Results.
 
@@ -152,7 +157,7 @@ class MirrorWork(Work):
         for party in mine:
             key = self._ring.share(party if self._is_task else self._settings.task, server)
             shares[party] = self._unseal(key, result.shares[self._naming.order.index(party)], SHARE_CONTEXT)
-        task = self._unseal(self._task_key(server), result.task, TASK_CONTEXT) if self._is_task else {}
+        task = self._unseal(self._ring.share_task(server), result.task, TASK_CONTEXT) if self._is_task else {}
         order = self._naming.order if self._is_task else ()
         return Outcome(public=result.public, task=task, shares=shares, order=order)
 

@@ -40,11 +40,13 @@ class Naming:
         )
         self._columns = (settings.task, label_name(settings), *self.order)
 
-    def digits(self, server: str, column: str) -> tuple[int, NDArray[np.uint64]]:
-        """The lane of a column, and what each of its codes adds to a row's word at one server."""
-        place = self._columns.index(column)
-        renamed = self._ring.label_map(server, column, self.layout.radices[place])
-        return self.layout.lane[place], renamed.astype(np.uint64) * np.uint64(self.layout.stride[place])
+    def place(self, column: str) -> int:
+        """The coordinate of a column."""
+        return self._columns.index(column)
+
+    def renamed(self, server: str, column: str) -> NDArray[np.int64]:
+        """What each code of a column is called at one server."""
+        return self._ring.label_map(server, column, self.layout.radices[self.place(column)])
 
     def counts(self, server: str, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> JointCounts:
         """A server's cells under the real codes and names, in rising order."""
@@ -68,7 +70,7 @@ class Naming:
 
     def _real(self, server: str, place: int) -> NDArray[np.int64]:
         """The inverse of a column's label map."""
-        renamed = self._ring.label_map(server, self._columns[place], self.layout.radices[place])
+        renamed = self.renamed(server, self._columns[place])
         real = np.empty_like(renamed)
         real[renamed] = np.arange(len(renamed))
         return real

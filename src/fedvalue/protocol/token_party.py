@@ -48,7 +48,6 @@ class TokenWork(Work):
         self._settings = settings
         self._name = name
         self._ring = ring
-        self._seed = credentials.seed
         self._q = queries.copies(settings)
         self._sets = ValueSets(hashes, own_values(columns), math.prod(c.n_codes for c in columns))
         self._tables = queries.tables(settings)
@@ -131,7 +130,7 @@ class TokenWork(Work):
         self, query: bytes, n_real: int, made: aes.Blocks, sums: NDArray[np.uint64] | None
     ) -> tuple[aes.Blocks, NDArray[np.uint64] | None]:
         """Private dummies up to our largest set, so that set sizes say nothing."""
-        key = keys.subkey(self._seed, self._settings.run_id, "dummy", query, length=16)
+        key = self._ring.dummies(query)
         n = (self._sets.largest - n_real) * self._q
         stream = aes.encrypt(key, aes.counter_blocks(n))
         if sums is not None:

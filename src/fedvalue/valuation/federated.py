@@ -154,8 +154,8 @@ def _announce(settings: Settings, progress: Progress | None) -> dict[str, int]:
         InputError: More tokens than `max_tokens` (E_BUDGET).
     """
     if settings.protocol is ProtocolName.MIRROR:
-        lanes = Layout.of([size for _, size in settings.sizes()]).n_lanes
-        n_bytes = 8 * lanes * settings.n_samples * len(settings.everybody) * len(settings.servers)
+        n_words = Layout.of([size for _, size in settings.sizes()]).n_words
+        n_bytes = 8 * n_words * settings.n_samples * len(settings.everybody) * len(settings.servers)
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     else:
         expected = check_budget(settings)

@@ -15,6 +15,7 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.masks import add_masks, masks_of
 from fedvalue.crypto.permute import row_order
 from fedvalue.crypto.tokens import token_blocks, tokens
+from fedvalue.protocol.authenticators import codewords, masked_keys
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.messages import bulk_digest
 
@@ -32,7 +33,8 @@ def ring() -> Keyring:
         "b": keys.subkey(SECRET, RUN_ID, "pair-b"),
         "c": keys.subkey(SECRET, RUN_ID, "pair-c"),
     }
-    return Keyring(RUN_ID, SECRET, pairs, {"b": 1, "c": -1})
+    own = keys.subkey(SECRET, RUN_ID, "own")
+    return Keyring(RUN_ID, SECRET, own, pairs, {"b": 1, "c": -1})
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,14 @@ def test_masks_and_row_order(ring: Keyring, hashes: aes.Blocks) -> None:
     add_masks(words, hashes, ring.masks("compute", 1))
     assert words[:, 0].tolist() == VECTORS["masks"]
     assert row_order(ring.row_order("compute"), hashes)[0].tolist() == VECTORS["row_order"]
+
+
+def test_code_authenticators(ring: Keyring) -> None:
+    key = ring.code_key("compute", "shop")
+    assert key.hex() == VECTORS["code_key"]
+    assert codewords(key, 9).tolist() == VECTORS["codewords"]
+    uploaded = masked_keys({2: key}, 4, ring.code_key_masks("compute"))
+    assert np.frombuffer(uploaded, "<u8").tolist() == VECTORS["masked_code_keys"]
 
 
 def test_permutations_and_numbers(ring: Keyring) -> None:

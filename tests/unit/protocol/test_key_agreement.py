@@ -53,6 +53,21 @@ def test_pairs_are_bound_to_run_data_and_settings(change: dict) -> None:
     assert agreements(**change)["t"].keyring(bytes(32)).pairs["b"] != before
 
 
+@pytest.mark.parametrize("change", [{"run_id": bytes([1]) * 32}, {"data": b"x"}, {"q": 4}])
+def test_what_comes_from_a_seed_is_bound_to_run_data_and_settings(change: dict) -> None:
+    """K_run and a party's own keys: a relay that replays a run over changed data gets others."""
+    first, again, other = (agreements(**options)["t"] for options in ({}, {}, change))
+    assert first.draw_run_key() == again.draw_run_key()
+    assert first.draw_run_key()[0] != other.draw_run_key()[0]
+    rings = [one.keyring(bytes(32)) for one in (first, again, other)]
+    for derived in (
+        lambda ring: ring.code_key("compute", "t"),
+        lambda ring: ring.share_task("compute"),
+        lambda ring: ring.dummies(bytes(16)),
+    ):
+        assert derived(rings[0]) == derived(rings[1]) != derived(rings[2])
+
+
 def test_the_run_key_reaches_those_it_is_meant_for() -> None:
     made = agreements()
     run_key, wrapped = made["t"].draw_run_key()

@@ -1,0 +1,99 @@
+"""Code authenticators: the sum of all owners' codewords, and nothing else, passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedvalue.errors import VerificationError
+from fedvalue.protocol.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
+from fedvalue.protocol.layout import LANE_LIMIT, Layout
+
+LAYOUTS = [
+    (1, 2, 3),
+    (2, 2, 3, 5),
+    (GROUP_LIMIT, 2, 3, GROUP_LIMIT),
+    (GROUP_LIMIT + 1, 7, 2**12),
+    (3, 2, 2**20, 2**20, 2, 2**24),
+]
+
+
+def key(place: int) -> bytes:
+    return bytes([place]) * 16
+
+
+def codeword(place: int, code: int) -> int:
+    """First 8 bytes of AES of the code as a 16-byte little-endian number, by a single block."""
+    cipher = Cipher(algorithms.AES128(key(place)), modes.ECB()).encryptor()
+    return int.from_bytes(cipher.update(code.to_bytes(16, "little"))[:8], "little")
+
+
+def row(layout: Layout, codes: list[int]) -> list[int]:
+    """The words of one row, by big integers."""
+    words = [0] * layout.n_lanes
+    for place, code in enumerate(codes):
+        words[layout.lane[place]] += code * layout.stride[place]
+    return [*words, sum(codeword(place, code) for place, code in enumerate(codes)) % 2**64]
+
+
+def check(layout: Layout, rows: list[list[int]]) -> None:
+    CodeCheck(layout, [key(k) for k in range(len(layout.radices))]).check(np.array(rows, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("radices", LAYOUTS)
+def test_honest_rows_pass_and_every_shifted_digit_is_refused(radices: tuple[int, ...]) -> None:
+    """One digit moved by one, up or down, in one row of many: E_AUTH, also where it leaves its range."""
+    rng = np.random.default_rng(0)
+    layout = Layout.of(radices)
+    codes = [[int(rng.integers(r)) for r in radices] for _ in range(8)]
+    codes += [[0] * len(radices), [r - 1 for r in radices]]
+    rows = [row(layout, one) for one in codes]
+    check(layout, rows)
+    texts = set()
+    for place in range(len(radices)):
+        for sign in (1, -1):
+            for k in (0, 8, 9):
+                wrong = [list(one) for one in rows]
+                lane = layout.lane[place]
+                wrong[k][lane] = (wrong[k][lane] + sign * layout.stride[place]) % 2**64
+                with pytest.raises(VerificationError) as refused:
+                    check(layout, wrong)
+                assert refused.value.code == "E_AUTH"
+                texts.add(str(refused.value))
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("word", [12, LANE_LIMIT, 2**64 - 1])
+def test_a_word_outside_its_lane_is_the_same_error(word: int) -> None:
+    layout = Layout.of((2, 2, 3))
+    with pytest.raises(VerificationError) as refused:
+        check(layout, [row(layout, [0, 1, 2]), [word, 0]])
+    assert refused.value.code == "E_AUTH"
+
+
+def test_a_wrong_authenticator_is_refused() -> None:
+    layout = Layout.of((2, 2, 3))
+    honest = row(layout, [1, 0, 2])
+    with pytest.raises(VerificationError):
+        check(layout, [[honest[0], honest[1] ^ 1]])
+
+
+@given(st.integers(2, 6), st.randoms(use_true_random=False))
+def test_keys_reach_the_server_in_the_order_of_places(n_parties: int, random: object) -> None:
+    """The sum of all uploads is the keys by place; a single upload holds none of them."""
+    n_places = n_parties + 1
+    places = random.sample(range(n_places), n_places)  # type: ignore[attr-defined]
+    owned = [{p: key(p + 1) for p in places[:2]}, *({p: key(p + 1)} for p in places[2:])]
+    uploads = []
+    for party in range(n_parties):
+        masks = [
+            (1 if peer > party else -1, bytes([100 + min(party, peer), max(party, peer)] * 8))
+            for peer in range(n_parties)
+            if peer != party
+        ]
+        uploads.append(masked_keys(owned[party], n_places, masks))
+    assert summed_keys(uploads) == [key(p + 1) for p in range(n_places)]
+    assert not any(key(p + 1) in upload for p in range(n_places) for upload in uploads)
