@@ -1,8 +1,9 @@
 """Audit logs: each entry holds the hash of the one before, and every head is signed.
 
 A log can be checked by anyone who has the writer's public key. What the chain alone cannot show,
-a tail cut off or a second history for another reader, a receipt shows: it is a signed head that
-the writer gave away earlier, and the log must still contain it.
+a tail cut off or a second history for another reader, a receipt shows: it is a head, signed with its
+run and its number, that the writer gave away earlier, and the log must still contain it. A receipt
+shows what came before it; entries after the last receipt that anybody holds can still be cut off.
 
 Entries hold event names, digests and sizes, never ids, tokens, labels or counts. Pure: lines in,
 lines out; the time is passed in, so that a log can be rebuilt to the byte from a journal.
@@ -70,8 +71,9 @@ class Receipt:
     signature: bytes
 
     def check(self, sign_key: bytes) -> None:
-        """Raises VerificationError E_SIGNATURE when the writer did not sign this head."""
-        verify(sign_key, _PURPOSE, bytes.fromhex(self.head), self.signature, who=self.actor)
+        """Raises VerificationError E_SIGNATURE when the writer did not sign this head of this run."""
+        content = _signed_head(self.run_id, self.seq, self.head)
+        verify(sign_key, _PURPOSE, content, self.signature, who=self.actor)
 
     def to_line(self) -> str:
         """The receipt as one line of a file."""
@@ -87,7 +89,7 @@ class Receipt:
         """
         try:
             data = json.loads(line, object_pairs_hook=no_duplicates)
-            bytes.fromhex(data["head"])
+            _signed_head(data["run_id"], int(data["seq"]), data["head"])
             return cls(
                 actor=str(data["actor"]),
                 run_id=str(data["run_id"]),
@@ -113,7 +115,7 @@ class ChainWriter:
         """The next line."""
         entry = Entry(self._seq, self._prev, self._run_id, self._identity.card.name, event, digest, time)
         head = entry.head
-        signature = self._identity.sign(_PURPOSE, bytes.fromhex(head))
+        signature = self._identity.sign(_PURPOSE, _signed_head(self._run_id, entry.seq, head))
         self._seq, self._prev = self._seq + 1, head
         self._receipt = Receipt(entry.actor, self._run_id, entry.seq, head, signature)
         line = {"entry": json.loads(entry.canonical()), "signature": signature.hex()}
@@ -149,8 +151,8 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
             raise _broken(seq, "it belongs to another run or actor")
         prev = entry.head
         try:
-            verify(sign_key, _PURPOSE, bytes.fromhex(prev), signature, who=entry.actor)
-        except VerificationError:
+            verify(sign_key, _PURPOSE, _signed_head(entry.run_id, seq, prev), signature, who=entry.actor)
+        except (VerificationError, ValueError):
             raise _broken(seq, "its signature does not fit") from None
         entries.append(entry)
     return entries
@@ -167,19 +169,33 @@ def last_receipt(lines: Sequence[str]) -> Receipt | None:
 def check_receipts(entries: Sequence[Entry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
     """Whether a log still contains every head that its writer signed for others.
 
-    Receipts of other writers or runs are passed over; the number of compared ones is returned.
+    Receipts that another key signed are passed over (a party keeps those of both servers in one
+    file); the number of compared ones is returned. A receipt of this key for another run or under
+    another name contradicts the log: a log is not excused by its label, nor by being empty.
 
     Raises:
-        VerificationError: E_AUDIT: the writer changed or cut its history; E_SIGNATURE: not its receipt.
+        VerificationError: E_AUDIT: the writer changed, cut or replaced its history, or none of the
+            receipts is its own. E_SIGNATURE: a receipt under its name that it did not sign.
     """
     compared = 0
+    given = 0
     for receipt in receipts:
-        if not entries or (receipt.actor, receipt.run_id) != (entries[0].actor, entries[0].run_id):
+        given += 1
+        try:
+            receipt.check(sign_key)
+        except VerificationError:
+            if entries and receipt.actor == entries[0].actor and receipt.run_id == entries[0].run_id:
+                raise  # under this log's name, and not signed by its writer
             continue
-        receipt.check(sign_key)
+        if not entries:
+            raise _broken(receipt.seq, "the log is empty, and its writer gave a receipt for this entry")
+        if (receipt.actor, receipt.run_id) != (entries[0].actor, entries[0].run_id):
+            raise _broken(receipt.seq, "its writer gave a receipt for another run or under another name")
         if not 0 <= receipt.seq < len(entries) or entries[receipt.seq].head != receipt.head:
             raise _broken(receipt.seq, "a receipt that the writer gave away contradicts it")
         compared += 1
+    if given and not compared:
+        raise VerificationError("none of the receipts is of this log's writer", code="E_AUDIT")
     return compared
 
 
@@ -197,6 +213,14 @@ def _parse(seq: int, line: str) -> tuple[Entry, bytes]:
 def _line(*, entry: dict[str, Any], signature: str) -> tuple[dict[str, Any], str]:
     """The two fields of a line; any other one is a TypeError."""
     return entry, signature
+
+
+def _signed_head(run_id: str, seq: int, head: str) -> bytes:
+    """What a writer signs: the run, the number and the hash, so that a receipt fits one place only."""
+    run, digest = bytes.fromhex(run_id), bytes.fromhex(head)
+    if len(run) != 32 or len(digest) != 32 or (run_id, head) != (run.hex(), digest.hex()):
+        raise ValueError("a run and a head are 64 small hex digits")
+    return run + seq.to_bytes(8, "big") + digest
 
 
 def _broken(seq: int, why: str) -> VerificationError:

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from fedvalue.protocol.settings import Settings
 
 
-_SMALL_TALK = 1 << 20
-"""Keys, declarations and frames, on top of the upload that the manifest limits."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run needs from the server around it.
@@ -77,7 +73,6 @@ class RunHost:
         # Held while a message is handled or the run is ended: one at a time.
         self._work = threading.Lock()
         self._sender_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._bytes: Counter[str] = Counter()
         self._volumes: dict[str, int] = {}
         self._stage, self._stage_since = row.stage, row.stage_since
         self._processed, self._code, self._reason = row.processed, row.code, row.reason
@@ -128,7 +123,6 @@ class RunHost:
                 raise RemoteProtocolError(f"{sender!r} sent a message a second time", code="E_CONFLICT")
             volume = self._volumes.get(sender) or store.volume(self.run_id, sender)[1]
             check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
-            self._check_budget(sender, len(body))
             spooled = store.spool(self.run_id, sender, number, body)
             kept = None if spooled else body
             with self._lock:
@@ -209,14 +203,6 @@ class RunHost:
                     self._stale = True
                     raise
         self._purge()
-
-    def _check_budget(self, sender: str, size: int) -> None:
-        """Nobody fills our disk: the manifest says how much a party may send."""
-        if self._bytes[sender] + size > self.manifest.max_bytes + _SMALL_TALK:
-            raise RemoteProtocolError(
-                f"{sender!r} has sent more than the {self.manifest.max_bytes} bytes agreed", code="E_SIZE"
-            )
-        self._bytes[sender] += size
 
     def _same_again(self, sender: str, number: int, known: bytes, fingerprint: bytes) -> None:
         """The same message once more is harmless; another one in its place ends the run."""

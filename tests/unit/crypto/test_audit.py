@@ -122,3 +122,41 @@ def test_receipts_survive_a_file_and_a_forged_one_is_refused():
     with pytest.raises(VerificationError) as caught:
         check_receipts(read_log(lines, KEY), [forged], KEY)
     assert caught.value.code == "E_SIGNATURE"
+
+
+def test_an_emptied_log_is_contradicted_by_a_receipt():
+    _, receipts = written(EVENTS)
+    with pytest.raises(VerificationError, match="entry 0: the log is empty") as caught:
+        check_receipts(read_log([], KEY), receipts, KEY)
+    assert caught.value.code == "E_AUDIT"
+
+
+def test_a_log_of_another_run_or_spelling_does_not_pass_beside_receipts():
+    """Signed by the right key, under a label that the receipts do not have."""
+    _, receipts = written(EVENTS)
+    other, _ = written(EVENTS, run="ef" * 32)
+    with pytest.raises(VerificationError, match="another run") as caught:
+        check_receipts(read_log(other, KEY), receipts, KEY)
+    assert caught.value.code == "E_AUDIT"
+    with pytest.raises(ValueError, match="64 small hex digits"):
+        written(EVENTS, run="AB" * 32)
+
+
+def test_receipts_of_which_none_is_the_writers_prove_nothing():
+    lines, _ = written(EVENTS)
+    _, others = written(EVENTS, actor="validate")
+    with pytest.raises(VerificationError, match="none of the receipts") as caught:
+        check_receipts(read_log(lines, KEY), others, KEY)
+    assert caught.value.code == "E_AUDIT"
+
+
+def test_a_signature_on_a_head_fits_one_run_and_one_number():
+    _, receipts = written(EVENTS)
+    one = receipts[2]
+    one.check(KEY)
+    for moved in (
+        Receipt(one.actor, one.run_id, 3, one.head, one.signature),
+        Receipt(one.actor, "ef" * 32, one.seq, one.head, one.signature),
+    ):
+        with pytest.raises(VerificationError):
+            moved.check(KEY)
