@@ -113,7 +113,7 @@ def test_a_party_cannot_send_more_than_the_manifest_allows(tmp_path, monkeypatch
     try:
         client = town.client("telco")
         client.submit(town.consortium.signed.to_json().encode())
-        data = bytes(700 << 10)
+        data = bytes(750 << 10)
         bodies = [codec.encode(chunk(town, data, index=index, total=9)) for index in range(3)]
         assert client.post(town.run_id, 0, bodies[0]).next == 1
         assert client.post(town.run_id, 1, bodies[1]).next == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from fedvalue.errors import RemoteProtocolError
+
 if TYPE_CHECKING:
     from fedvalue.deployment.party_driver import Parcel
 
@@ -45,8 +47,16 @@ class Outgoing:
             return self._parcels[number] if self._released > number else None
 
     def delivered(self, number: int) -> None:
-        """The server has the first `number` messages."""
+        """The server has the first `number` messages.
+
+        Raises:
+            RemoteProtocolError: E_STATE: it claims more than has left.
+        """
         with self._changed:
+            if number > self._released:
+                raise RemoteProtocolError(
+                    f"a server claims {number} messages of ours, {self._released} have left", code="E_STATE"
+                )
             for k in range(self._delivered, number):
                 self._parcels[k] = None
             self._delivered = number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     from fedvalue.deployment.party_store import PartyStore
 
     identity = read_identity(config.identity)
+    _erase_expired(config.state)
     signed = _agreed(config, identity, role)
     manifest = signed.manifest
     report("reading", "reading the table")
@@ -95,6 +97,17 @@ def _shared_key(path: Path) -> bytes:
     if len(key) != 32:
         raise ConfigError(f"{path}: a shared key has 32 bytes, got {len(key)}", code="E_IDENTITY")
     return key
+
+
+def _erase_expired(state: Path) -> None:
+    """The seed of a run that nobody can continue must not lie here, whoever kept that run from ending."""
+    from fedvalue.deployment.party_store import PartyStore
+
+    store = PartyStore(state)
+    try:
+        store.erase_expired(time.time())
+    finally:
+        store.close()
 
 
 def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifest:

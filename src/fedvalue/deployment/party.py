@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
+from fedvalue.deployment.heads import Heads
 from fedvalue.deployment.outgoing import Outgoing
 from fedvalue.deployment.party_driver import Parcel, PartyDriver
 from fedvalue.errors import ConfigError, FedValueError, TransportError
 from fedvalue.transport.network_client import ServerClient
-from fedvalue.transport.network_wire import Standing
 
 if TYPE_CHECKING:
     from fedvalue.crypto.identity import Identity
@@ -34,7 +34,9 @@ Report = Callable[[str, str], None]
 
 POLL_SECONDS = 10.0
 NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABLE", "E_BUSY", "E_CLOSED")
-"""Failures that do not end the run: a full disk, a card that an operator has not pinned yet."""
+"""Failures here, or refused calls, that do not end the run: a full disk, a card that an operator has not
+pinned yet. A server's word that the run is over ends it whatever its code, so that no server can make
+us keep the seed."""
 _NOTICE_SECONDS = 5.0
 """How long a failing party tries to tell the servers."""
 
@@ -79,7 +81,8 @@ class Party:
         self._psk = psk
         self._clock = clock
         self._events: queue.Queue[tuple[str, int, bytes] | FedValueError] = queue.Queue(maxsize=64)
-        self._receipts: queue.SimpleQueue[Receipt] = queue.SimpleQueue()
+        self._heads = Heads(self._manifest, map(Receipt.from_line, store.receipts(self._run_id)))
+        self._final = False
         self._stop = threading.Event()
         self._head = last_receipt(store.audit(self._run_id))
 
@@ -89,19 +92,26 @@ class Party:
         Raises:
             FedValueError: The run has failed, now or at an earlier start.
         """
-        run = self._store.begin(self._run_id, seed=secrets.token_bytes(32), digest=self._given.digest)
+        limits = self._manifest.deadlines
+        longest = limits.keying * 2 + limits.upload + limits.compute * 2
+        run = self._store.begin(
+            self._run_id,
+            seed=secrets.token_bytes(32),
+            digest=self._given.digest,
+            expires=self._manifest.expires.timestamp() + longest,
+        )
         if run.state == "done":
             assert run.result is not None
             return run.result
         if run.state == "failed":
             raise stored_failure(run)
-        limits = self._manifest.deadlines
-        self._end = self._clock() + limits.keying * 2 + limits.upload + limits.compute * 2
+        self._end = self._clock() + longest
         driver = PartyDriver(self._identity, self._manifest, self._given, run.seed, self._psk)
         try:
             return self._drive(driver)
         except FedValueError as error:
-            if error.code in NOT_FINAL:
+            self._keep_receipts()
+            if error.code in NOT_FINAL and not self._final:
                 raise  # the journal stands; the same command continues
             line = self._audit(f"failed {error.code}", "")
             self._store.finish(
@@ -121,7 +131,7 @@ class Party:
             self._dispatch(driver.begin())
             for server, number, body in self._store.inbox(self._run_id):
                 counts[server], received = number + 1, received + 1
-                self._dispatch(driver.feed(server, body))
+                self._dispatch(self._fed(driver, server, body))
             self._report(driver.stage, "resumed" if received else "started")
             for server, client in clients.items():
                 self._thread(self._deliver, client, self._outgoing[server])
@@ -146,7 +156,7 @@ class Party:
     def _feed(self, driver: PartyDriver, server: str, body: bytes) -> None:
         before = driver.stage
         try:
-            parcels = driver.feed(server, body)
+            parcels = self._fed(driver, server, body)
         except FedValueError as error:
             self._give_notice(driver, error)
             raise
@@ -154,6 +164,14 @@ class Party:
         self._keep_receipts()
         if driver.stage != before:
             self._report(driver.stage, "")
+
+    def _fed(self, driver: PartyDriver, server: str, body: bytes) -> list[Parcel]:
+        """What the driver makes of a message; an error of the driver is the end of the run."""
+        try:
+            return driver.feed(server, body)
+        except FedValueError:
+            self._final = True
+            raise
 
     def _next(self, driver: PartyDriver) -> tuple[str, int, bytes]:
         while True:
@@ -266,22 +284,11 @@ class Party:
             self._manifest,
             patience=2.0,
             address=self._addresses.get(server),
-            on_standing=self._noted,
+            on_standing=self._heads.take,
         )
 
-    def _noted(self, server: str, standing: Standing) -> None:
-        if standing.head is not None:
-            head = standing.head
-            receipt = Receipt(server, self._run_id.hex(), head.seq, head.head.hex(), head.signature)
-            receipt.check(self._manifest.participant(server).sign_key)
-            self._receipts.put(receipt)
-
     def _keep_receipts(self) -> None:
-        latest: dict[tuple[str, int], Receipt] = {}
-        while not self._receipts.empty():
-            receipt = self._receipts.get()
-            latest[receipt.actor, receipt.seq] = receipt
-        self._store.keep_receipts(self._run_id, list(latest.values()))
+        self._store.keep_receipts(self._run_id, self._heads.fresh())
 
     def _audit(self, event: str, digest: str) -> str:
         last = self._head

@@ -12,6 +12,7 @@ from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
 
 from fedvalue import errors
+from fedvalue.crypto.canonical import printable
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.alignment import PartyAlignment
 from fedvalue.deployment.endorsement import (
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.settings import Settings
+
+
+_MAX_EARLY = 16
+"""Messages of one server that may come before the other's roster: its first, and an abort of each party."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,8 @@ class PartyDriver:
             return self._shell(server, shell.decode(body))
         if self._role is None:
             # One server may begin before the other's roster has reached us.
+            if len(self._early) >= _MAX_EARLY:
+                raise RemoteProtocolError(f"{server!r} sent too much before the beginning", code="E_STATE")
             self._early.append((server, body))
             return []
         envelope = codec.decode(body)
@@ -244,4 +251,4 @@ def _notice_error(server: str, notice: shell.Notice) -> FedValueError:
     kind = getattr(errors, notice.kind, RemoteProtocolError)
     if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
         kind = RemoteProtocolError
-    return kind(f"server {server!r}: {notice.reason}", code=notice.code)
+    return kind(f"server {server!r}: {printable(notice.reason)}", code=notice.code)

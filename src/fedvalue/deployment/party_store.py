@@ -19,6 +19,7 @@ from fedvalue.errors import ConfigError
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     run_id BLOB PRIMARY KEY, seed BLOB NOT NULL, input BLOB NOT NULL, state TEXT NOT NULL DEFAULT 'running',
+    expires REAL NOT NULL,
     code TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL DEFAULT '', result BLOB
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inbox (
@@ -32,7 +33,7 @@ CREATE TABLE IF NOT EXISTS sent (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS receipts (
     run_id BLOB NOT NULL, server TEXT NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL,
-    PRIMARY KEY (run_id, server, seq)
+    PRIMARY KEY (run_id, server, seq, line)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS audit (
     run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
@@ -59,7 +60,7 @@ class PartyStore:
     def __init__(self, folder: Path) -> None:
         self._db = Database(folder / "party.sqlite", _SCHEMA)
 
-    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes) -> PartyRun:
+    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes, expires: float) -> PartyRun:
         """The run, new or known.
 
         Raises:
@@ -67,7 +68,8 @@ class PartyStore:
         """
         with self._db.transaction() as db:
             db.execute(
-                "INSERT OR IGNORE INTO runs (run_id, seed, input) VALUES (?, ?, ?)", (run_id, seed, digest)
+                "INSERT OR IGNORE INTO runs (run_id, seed, input, expires) VALUES (?, ?, ?, ?)",
+                (run_id, seed, digest, expires),
             )
         row = self._db.one(
             "SELECT seed, input, state, code, reason, kind, result FROM runs WHERE run_id = ?", run_id
@@ -81,6 +83,16 @@ class PartyStore:
                 code="E_CONFLICT",
             )
         return run
+
+    def erase_expired(self, now: float) -> int:
+        """End the runs that nobody can continue any more, so that their seeds do not lie here; how many."""
+        rows = self._db.rows("SELECT run_id FROM runs WHERE state = 'running' AND expires < ?", now)
+        for (run_id,) in rows:
+            self.finish(
+                bytes(run_id), state="failed", code="E_DEADLINE", reason="the run has expired",
+                kind="TransportError",
+            )  # fmt: skip
+        return len(rows)
 
     def inbox(self, run_id: bytes) -> list[tuple[str, int, bytes]]:
         """(server, number, body) of every received message, in the order of receipt."""
@@ -111,7 +123,7 @@ class PartyStore:
             _log(db, run_id, audit)
 
     def keep_receipts(self, run_id: bytes, receipts: Sequence[Receipt]) -> None:
-        """Keep signed heads of the servers' logs."""
+        """Keep signed heads of the servers' logs; two that contradict each other, both."""
         if not receipts:
             return
         with self._db.transaction() as db:

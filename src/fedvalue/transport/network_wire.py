@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from fedvalue import errors
+from fedvalue.crypto.canonical import printable
 from fedvalue.errors import FedValueError, RemoteProtocolError
 
 VERSION = 1
@@ -159,4 +160,4 @@ def error_from(text: str) -> FedValueError | None:
     code, found, message = rest.partition("|")
     if kind not in _KINDS or not found or not code.startswith("E_"):
         return None
-    return _KINDS[kind](message, code=code)
+    return _KINDS[kind](printable(message), code=printable(code))

@@ -1,0 +1,169 @@
+"""What a server cannot do to a party: break it, fill it, make it keep secrets, or show two histories."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from fedvalue.crypto.audit import ChainWriter, Receipt
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.heads import Heads
+from fedvalue.deployment.outgoing import Outgoing
+from fedvalue.deployment.party import Party
+from fedvalue.deployment.party_driver import Parcel, PartyDriver
+from fedvalue.deployment.party_store import PartyStore
+from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.transport import network_wire as wire
+from tests.support.consortium import identity, manifest, signed
+from tests.support.drivers import party_input
+
+GIVEN = party_input(np.arange(1000) % 4)
+
+
+def standing(writer: ChainWriter | None, accepted: int = 1) -> wire.Standing:
+    head = None
+    if writer is not None and writer.receipt is not None:
+        one = writer.receipt
+        head = wire.SignedHead(one.actor, one.seq, bytes.fromhex(one.head), one.signature)
+    return wire.Standing(wire.VERSION, "running", accepted, 0, head=head)
+
+
+def history(*events: str) -> ChainWriter:
+    writer = ChainWriter(identity("compute"), manifest().run_id.hex())
+    for event in events:
+        writer.append(event, "", "2030-01-01T00:00:00Z")
+    return writer
+
+
+def test_heads_that_grow_are_kept_once():
+    heads = Heads(manifest())
+    heads.take("compute", standing(None, accepted=0))
+    for events in (("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")):
+        heads.take("compute", standing(history(*events)))
+    assert [receipt.seq for receipt in heads.fresh()] == [0, 1, 2]
+    assert heads.fresh() == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "word"),
+    [
+        (standing(None), "no head"),
+        (standing(history("a", "b", "other")), "two different entries"),
+        (standing(history("a", "b")), "gone back"),
+    ],
+    ids=["none", "forked", "older"],
+)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_server_that_hides_forks_or_takes_back_its_log_is_found_out(shown, word, restarted):
+    heads = Heads(manifest())
+    heads.take("compute", standing(history("a", "b", "c")))
+    if restarted:
+        heads = Heads(manifest(), heads.fresh())
+    with pytest.raises(VerificationError, match=word) as caught:
+        heads.take("compute", shown)
+    assert caught.value.code == "E_AUDIT"
+
+
+def test_a_head_that_the_server_did_not_sign_is_refused():
+    forged = ChainWriter(identity("validate"), manifest().run_id.hex())
+    forged.append("a", "", "2030-01-01T00:00:00Z")
+    with pytest.raises(VerificationError) as caught:
+        Heads(manifest()).take("compute", standing(forged))
+    assert caught.value.code == "E_SIGNATURE"
+
+
+def test_replies_of_two_threads_may_pass_each_other():
+    heads = Heads(manifest())
+    heads.take("compute", standing(history("a", "b")))
+    other = threading.Thread(target=heads.take, args=("compute", standing(history("a"))))
+    other.start()
+    other.join()
+    heads.take("compute", standing(history("a", "b", "c")))
+    assert {receipt.seq for receipt in heads.fresh()} == {0, 1, 2}
+
+
+def test_both_heads_of_a_contradiction_are_kept_as_evidence(tmp_path):
+    store = PartyStore(tmp_path)
+    try:
+        receipts = [history("a").receipt, history("b").receipt]
+        store.keep_receipts(manifest().run_id, [*receipts, receipts[0]])
+        assert [Receipt.from_line(line) for line in store.receipts(manifest().run_id)] == sorted(
+            receipts, key=Receipt.to_line
+        )
+    finally:
+        store.close()
+
+
+def test_messages_before_the_beginning_have_an_end():
+    driver = PartyDriver(identity("telco"), manifest(), GIVEN, bytes(32))
+    driver.begin()
+    body = codec.encode(m.Envelope(manifest().run_id, "compute", "telco", m.Abort("E_STATE")))
+    for _ in range(16):
+        driver.feed("compute", body)
+    with pytest.raises(RemoteProtocolError) as caught:
+        driver.feed("compute", body)
+    assert caught.value.code == "E_STATE"
+
+
+def test_a_server_cannot_claim_more_messages_than_have_left():
+    outgoing = Outgoing()
+    outgoing.append(Parcel("compute", b"x"))
+    outgoing.release()
+    with pytest.raises(RemoteProtocolError) as caught:
+        outgoing.delivered(5)
+    assert caught.value.code == "E_STATE"
+    outgoing.delivered(1)
+
+
+class _Silent:
+    """A server that accepts everything and answers nothing."""
+
+    name = "compute"
+
+    def submit(self, text: bytes) -> wire.Standing:
+        return standing(None, accepted=0)
+
+    def post(self, run_id: bytes, number: int, body: bytes) -> wire.Standing:
+        return standing(None, accepted=0)
+
+    def poll(self, run_id: bytes, number: int, wait: float) -> wire.Mail:
+        return wire.Mail(wire.VERSION, (), standing(None, accepted=0))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("code", ["E_STORAGE", "E_UNREACHABLE", "E_IDENTITY"])
+def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path, monkeypatch, code):
+    agreed, store = signed(), PartyStore(tmp_path)
+    party = Party(identity("telco"), agreed, GIVEN, store, finish=lambda driver: b"")
+    monkeypatch.setattr(party, "_client", lambda server: _Silent())
+    monkeypatch.setattr("fedvalue.deployment.party._NOTICE_SECONDS", 0.0)
+    notice = shell.encode(shell.Notice(code, "\x1b[2Jall is well", "EngineError"))
+    party._events.put(("compute", 0, notice))
+    try:
+        with pytest.raises(FedValueError) as caught:
+            party.run()
+        assert caught.value.code == code
+        assert "\x1b" not in str(caught.value)
+        row = store._db.one("SELECT state, seed FROM runs")
+        assert row == ("failed", b"")
+    finally:
+        store.close()
+
+
+def test_seeds_of_expired_runs_are_erased(tmp_path):
+    store = PartyStore(tmp_path)
+    try:
+        for k, expires in enumerate((100.0, 300.0)):
+            store.begin(bytes([k]) * 32, seed=b"s" * 32, digest=bytes(32), expires=expires)
+        assert store.erase_expired(200.0) == 1
+        rows = store._db.rows("SELECT state, code, seed FROM runs ORDER BY run_id")
+        assert rows == [("failed", "E_DEADLINE", b""), ("running", "", b"s" * 32)]
+        assert store.erase_expired(200.0) == 0
+    finally:
+        store.close()
