@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from fedvalue.experiments.numbers import mean_sd, pearson
 from fedvalue.experiments.setting import discretised, draw_rows, joint_counts
 from fedvalue.reference import MODELS, feature_shap, fit_model, party_shap, shap_ensemble
 from fedvalue.valuation.engine import value_counts
+
+if TYPE_CHECKING:
+    from fedvalue.information.contingency import JointCounts
+    from fedvalue.valuation.result import Valuation
 
 FEATURES_PER_PARTY = (1, 2, 3)
 N_PERMUTATIONS = 5000  # the paper's choice
@@ -41,13 +46,16 @@ def repeat(
         features: Features per party.
 
     Returns:
-        For each number of features per party: the data parties' Shapley-CMI, numbers of codes, learnable
-        values and normalised SHAP-m of the five models, all in the same order.
+        For each number of features per party: the data parties' Shapley-CMI, the same with shuffled
+        labels, numbers of codes, learnable values and normalised SHAP-m of the five models, all in the
+        same order.
     """
     from fedvalue.valuation.learnable import learnable_values
 
     whole = discretised(name)
     data = whole.rows(draw_rows(len(whole.label), seed))
+    # The control: the same parties and labels, but no connection between them.
+    nothing_to_know = replace(data, label=np.random.default_rng(seed).permutation(data.label))
     shap_values = {}
     for model in MODELS:
         fitted = fit_model(model, data.codes, data.label, seed=seed, max_rows=svm_rows)
@@ -60,16 +68,12 @@ def repeat(
             data.dataset.feature_names, features_per_party=size, seed=unit_seed(seed, f"split/{size}")
         )
         counts = joint_counts(data, split)
-        valued = value_counts(
-            counts,
-            method="exact" if counts.n_parties <= EXACT_UP_TO else "sampled",
-            n_permutations=N_PERMUTATIONS,
-            seed=seed,
-            statistics=False,
-        )
+        valued = _valued(counts, seed)
+        shuffled = _valued(joint_counts(nothing_to_know, split), seed)
         groups = [data.positions(held) for held in split.parties.values()]
         found[str(size)] = {
             "value": [party.value for party in valued.parties],
+            "shuffled": [party.value for party in shuffled.parties],
             "codes": [party.n_codes for party in valued.parties],
             "learnable": [float(x) for x in learnable_values(counts, seed=seed, budget=budget).values],
             "shap": {model: party_shap(shap_values[model], groups).tolist() for model in MODELS},
@@ -77,6 +81,16 @@ def repeat(
             "label_entropy": valued.label_entropy,
         }
     return found
+
+
+def _valued(counts: JointCounts, seed: int) -> Valuation:
+    return value_counts(
+        counts,
+        method="exact" if counts.n_parties <= EXACT_UP_TO else "sampled",
+        n_permutations=N_PERMUTATIONS,
+        seed=seed,
+        statistics=False,
+    )
 
 
 def units(profile: str, seed: int, names: tuple[str, ...] = NAMES) -> list[Unit]:
@@ -118,9 +132,15 @@ def ensemble_correlation(repeats: list[Numbers], size: int, selected: list[str],
     return {"mean": mean, "sd": sd, "n": n, "each": each}
 
 
-def codes_correlation(repeats: list[Numbers], size: int) -> Numbers:
-    """Correlation of Shapley-CMI with the number of a party's codes, which the task does not know."""
-    each = [pearson(one[str(size)]["value"], one[str(size)]["codes"]) for one in repeats]
+def control_correlation(repeats: list[Numbers], size: int, control: str) -> Numbers:
+    """Correlation of Shapley-CMI with something that knows nothing of the task.
+
+    Args:
+        repeats: Of one data set.
+        size: Features per party.
+        control: "shuffled" (values after shuffling the labels) or "codes" (number of codes).
+    """
+    each = [pearson(one[str(size)]["value"], one[str(size)][control]) for one in repeats]
     mean, sd, n = mean_sd(each)
     return {"mean": mean, "sd": sd, "n": n, "each": each}
 

@@ -43,7 +43,8 @@ def cells_of(results: Mapping[str, Numbers], accuracies: Numbers, names: tuple[s
                         "models": selected,
                         "value": correlations.ensemble_correlation(repeats, size, selected, "value"),
                         "learnable": correlations.ensemble_correlation(repeats, size, selected, "learnable"),
-                        "codes": correlations.codes_correlation(repeats, size),
+                        "shuffled": correlations.control_correlation(repeats, size, "shuffled"),
+                        "codes": correlations.control_correlation(repeats, size, "codes"),
                     }
                 )
     return {"cells": cells, "threshold": THRESHOLD}
@@ -94,13 +95,18 @@ def tables(numbers: Numbers) -> list[Table]:
         ]
         header = ("data set", "ε", *(f"{size} feature{'s' * (size > 1)} per party" for size in sizes))
         both.append(Table(header, tuple(rows), caption))
-    first = table2.EPSILONS[0]  # the number of codes does not depend on it
-    rows = [
-        (name.capitalize(), *(_text(found[name, first, size]["codes"]) for size in sizes)) for name in names
-    ]
+    first = table2.EPSILONS[0]  # the controls do not depend on it
     header = ("data set", *(f"{size} feature{'s' * (size > 1)} per party" for size in sizes))
-    caption = "Shapley-CMI and the number of codes of each party, which knows nothing of the label"
-    return [*both, Table(header, tuple(rows), caption)]
+    for of, caption in (
+        (
+            "shuffled",
+            "Control: Shapley-CMI and Shapley-CMI after shuffling the labels, when there is nothing to know",
+        ),
+        ("codes", "Control: Shapley-CMI and the number of codes of each party"),
+    ):
+        rows = [(n.capitalize(), *(_text(found[n, first, size][of]) for size in sizes)) for n in names]
+        both.append(Table(header, tuple(rows), caption))
+    return both
 
 
 def draw(numbers: Numbers) -> Figure:

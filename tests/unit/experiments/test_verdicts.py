@@ -73,6 +73,7 @@ def fig2_numbers(mean: float) -> dict[str, Any]:
             "models": ["LR"],
             "value": {"mean": mean, "sd": 0.05, "n": 5, "each": [mean] * 5},
             "learnable": {"mean": mean, "sd": 0.05, "n": 5, "each": [mean] * 5},
+            "shuffled": {"mean": None, "sd": None, "n": 0, "each": []},
             "codes": {"mean": 0.3, "sd": 0.05, "n": 5, "each": [0.3] * 5},
         }
         for name in DATASETS
