@@ -17,7 +17,8 @@ from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment.shell_base import Key32, Name, ShellMessage, Signature
 from fedvalue.errors import VerificationError
 from fedvalue.protocol.naming import Naming
-from fedvalue.protocol.party import DataParty
+from fedvalue.protocol.party import DataParty, Party
+from fedvalue.protocol.task_party import TaskParty
 
 if TYPE_CHECKING:
     from fedvalue.protocol import messages as m
@@ -43,16 +44,24 @@ class Endorsement(ShellMessage, frozen=True):
         return run_id + msgspec.msgpack.encode((self.party, self.place, sorted(self.digests.items())))
 
 
-class EndorsingParty(DataParty):
-    """A data party that knows the place of its column, from the moment the run's key is confirmed."""
+class _KnowingOrder(Party):
+    """A party that remembers the order of the columns, from the moment the run's key is confirmed."""
 
-    place: int | None = None
+    order: tuple[str, ...] = ()
 
     def _take_confirms(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         out = super()._take_confirms(sender, message)
         assert self._ring is not None
-        self.place = Naming(self.settings, self._ring).order.index(self.name)
+        self.order = Naming(self.settings, self._ring).order
         return out
+
+
+class EndorsingParty(_KnowingOrder, DataParty):
+    """A data party that can say which column is its own."""
+
+
+class EndorsedTask(_KnowingOrder, TaskParty):
+    """A task party that can compare what the data parties say."""
 
 
 def needed(manifest: Manifest) -> bool:

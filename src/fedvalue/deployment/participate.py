@@ -136,7 +136,7 @@ def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> 
     result = task_valuation(manifest, outcome).to_dict()
     if manifest.align == "intersect":
         result["match_rate"] = {ready.party: ready.rows / ready.brought for ready in driver.evidence.roster}
-    certificate = make_certificate(identity, signed, driver.evidence, result, outcome.order)
+    certificate = make_certificate(identity, signed, driver.evidence, result, driver.order)
     return json_bytes({"result": result, "certificate": certificate})
 
 

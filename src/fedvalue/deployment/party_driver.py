@@ -16,6 +16,7 @@ from fedvalue.crypto.canonical import printable
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.alignment import PartyAlignment
 from fedvalue.deployment.endorsement import (
+    EndorsedTask,
     Endorsement,
     EndorsingParty,
     check_endorsement,
@@ -30,7 +31,6 @@ from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationErro
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.party import Party
-from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ class PartyDriver:
     def outcome(self) -> Outcome | None:
         """What we have learned; None until the end."""
         return None if self._role is None else self._role.outcome
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The data parties in the servers' order of columns, once the run's key is confirmed."""
+        return self._role.order if isinstance(self._role, EndorsedTask | EndorsingParty) else ()
 
     @property
     def done(self) -> bool:
@@ -214,7 +219,9 @@ class PartyDriver:
         if self._identity.card.role == "task":
             assert given.label is not None
             codes = given.codes if given.sizes[0] > 1 else None
-            return TaskParty(settings, label=given.label, codes=codes, ids=given.ids, credentials=credentials)
+            return EndorsedTask(
+                settings, label=given.label, codes=codes, ids=given.ids, credentials=credentials
+            )
         name = self._identity.card.name
         return EndorsingParty(settings, name, codes=given.codes, ids=given.ids, credentials=credentials)
 
@@ -225,15 +232,15 @@ class PartyDriver:
             return parcels
         for k, parcel in enumerate(parcels):
             if isinstance(parcel.content, m.Envelope) and isinstance(parcel.content.message, m.Agree):
-                assert role.place is not None
+                place = role.order.index(self._identity.card.name)
                 signed = make_endorsement(
-                    self._identity, self._manifest.run_id, place=role.place, digests=self.evidence.digests
+                    self._identity, self._manifest.run_id, place=place, digests=self.evidence.digests
                 )
                 return [*parcels[:k], Parcel(compute, shell.encode(signed)), *parcels[k:]]
         return parcels
 
     def _take_endorsement(self, server: str, message: Endorsement) -> list[Parcel]:
-        legal = isinstance(self._role, TaskParty) and server == self._manifest.compute.name
+        legal = isinstance(self._role, EndorsedTask) and server == self._manifest.compute.name
         if not legal or message.party in self.evidence.endorsements:
             raise RemoteProtocolError(f"{server!r} sent a message that is not legal now", code="E_STATE")
         check_endorsement(self._manifest, message)

@@ -29,17 +29,12 @@ def run(tamper=lambda sender, to, body: body, n: int = N, **terms: Any):
     return run_drivers(agreed, inputs, tamper), codes, agreed
 
 
-def certify(driver, agreed, change=lambda result: None, order=None) -> dict[str, Any]:
+def certify(driver, agreed, change=lambda result: None) -> dict[str, Any]:
     outcome = driver.outcome
     result = json.loads(json.dumps(task_valuation(agreed.manifest, outcome).to_dict()))
     change(result)
-    made = make_certificate(identity("bank"), agreed, driver.evidence, result, order or _order(driver))
+    made = make_certificate(identity("bank"), agreed, driver.evidence, result, driver.order)
     return json.loads(json.dumps(made))
-
-
-def _order(driver) -> tuple[str, ...]:
-    places = {one.place: one.party for one in driver.evidence.endorsements.values()}
-    return tuple(places[k] for k in sorted(places))
 
 
 def resigned(data: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +111,7 @@ def test_an_endorsement_of_other_results_is_refused(finished):
     other = make_endorsement(
         identity("telco"),
         agreed.run_id,
-        place=_order(driver).index("telco"),
+        place=driver.order.index("telco"),
         digests=dict.fromkeys(("compute", "validate"), bytes(32)),
     )
     for one in data["endorsements"]:
@@ -136,7 +131,7 @@ def test_no_result_without_the_endorsements():
 
     drivers, _, agreed = run(withhold)
     with pytest.raises(VerificationError, match="not every data party"):
-        certify(drivers["bank"], agreed, order=drivers["bank"].outcome.order)
+        certify(drivers["bank"], agreed)
 
 
 def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
