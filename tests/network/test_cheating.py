@@ -18,8 +18,16 @@ def no_result(town: Town) -> bool:
     return not any((town.member(name).folder / "result.json").exists() for name in (TASK, *town.parties))
 
 
-@pytest.mark.parametrize("server", ["compute", "validate"])
-@pytest.mark.parametrize("behaviour", sorted(BEHAVIOURS))
+# The computation server in every run of the tests; the other one in two behaviours, the rest when asked.
+CASES = [("compute", behaviour) for behaviour in sorted(BEHAVIOURS)] + [
+    pytest.param(
+        "validate", behaviour, marks=() if behaviour in ("move one", "two faced") else pytest.mark.slow
+    )
+    for behaviour in sorted(BEHAVIOURS)
+]
+
+
+@pytest.mark.parametrize(("server", "behaviour"), CASES)
 def test_a_server_that_cheats_is_detected_and_nothing_is_released(tmp_path, server, behaviour):
     """Items 10, 11, 13: every party ends with the code, no value is written, the logs record it."""
     make_role, codes = BEHAVIOURS[behaviour]

@@ -91,9 +91,8 @@ def check_good_end(cast: Cast, codes: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("who", "when", "k"),
     [
-        (TASK, "after", 5), (TASK, "before", 9), ("telco", "before", 7),
-        ("compute", "after", 9), ("compute", "before", 16), ("compute", "after", 22),
-        ("validate", "after", 4), ("validate", "before", 9),
+        (TASK, "after", 5), ("telco", "before", 7), ("compute", "after", 9), ("compute", "before", 16),
+        ("validate", "after", 4),
     ],
 )  # fmt: skip
 def test_killed_at_a_journal_write_and_started_again_a_run_ends_in_the_same_result(cast, who, when, k):
