@@ -49,6 +49,13 @@ def test_text_is_trimmed_and_composed() -> None:
     assert texts(canonical_ids(["  ada\t"])) == [b"ada"]
 
 
+@pytest.mark.parametrize("space", [chr(k) for k in range(0x21)] + ["\x7f", "\x85", "\xa0"])
+def test_a_neighbour_with_an_accent_does_not_change_what_is_trimmed(space: str) -> None:
+    """ASCII ids take a short way; it must trim the same characters as the long one."""
+    alone, beside = canonical_ids([f"{space}7{space}"]), canonical_ids([f"{space}7{space}", "Zo\u00eb"])
+    assert texts(alone)[0] == texts(beside)[0]
+
+
 def test_case_is_folded_on_request_only() -> None:
     assert texts(canonical_ids(["Ada", "STRASSE"])) == [b"Ada", b"STRASSE"]
     assert texts(canonical_ids(["Ada", "STRASSE"], fold_case=True)) == [b"ada", b"strasse"]
