@@ -29,6 +29,9 @@ class TokenKeys(NamedTuple):
     inner: bytes
     outer: bytes
 
+    def __repr__(self) -> str:
+        return "TokenKeys(...)"
+
 
 def token_blocks(keys: TokenKeys, hashes: aes.Blocks, q: int) -> aes.Blocks:
     """g_i ‖ k ‖ 0⁵ for every sample i and copy k, shape (n·q, 2): what is encrypted last."""

@@ -25,6 +25,7 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -60,6 +61,16 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unk
     def fingerprint(self) -> bytes:
         """Digest of the content: the same for a resend, another for a changed message."""
         return sha256(msgspec.msgpack.encode(self)).digest()
+
+
+class SecretMessage(Message, frozen=True):
+    """A message that carries keys: it never prints them."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def __rich_repr__(self) -> Iterator[str]:
+        return iter(())
 
 
 class BulkMessage(Message, frozen=True):
@@ -107,13 +118,13 @@ class KeyRoster(Message, frozen=True):
     keys: Annotated[tuple[EphemeralKey, ...], Meta(max_length=MAX_PARTIES + 1)]
 
 
-class WrappedKeys(Message, frozen=True):
+class WrappedKeys(SecretMessage, frozen=True):
     """K_run for every data party, each sealed under the pairwise key with the task party."""
 
     wrapped: Annotated[dict[Name, Annotated[bytes, Meta(max_length=256)]], Meta(max_length=MAX_PARTIES)]
 
 
-class WrappedKey(Message, frozen=True):
+class WrappedKey(SecretMessage, frozen=True):
     """K_run for one data party, as relayed."""
 
     wrapped: Annotated[bytes, Meta(max_length=256)]
@@ -133,7 +144,7 @@ class ConfirmRoster(Message, frozen=True):
     confirms: Annotated[tuple[Confirm, ...], Meta(max_length=MAX_PARTIES + 1)]
 
 
-class Declaration(Message, frozen=True):
+class Declaration(SecretMessage, frozen=True):
     """What a party is about to upload to this server under `mirror`.
 
     `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
@@ -151,7 +162,7 @@ class Declaration(Message, frozen=True):
     code_keys: Annotated[bytes, Meta(max_length=16 * (MAX_PARTIES + 2))]
 
 
-class ShareKeys(Message, frozen=True):
+class ShareKeys(SecretMessage, frozen=True):
     """One key per secret coordinate, and one for the task party.
 
     The server seals each coordinate's share of the result under its key. It cannot tell which party
@@ -173,7 +184,7 @@ class Chunk(BulkMessage, frozen=True):
         return (self.data,)
 
 
-class QueryKey(Message, frozen=True):
+class QueryKey(SecretMessage, frozen=True):
     """What the validation server needs for one query: the outer token key, K_V of H2, whom to answer."""
 
     place: ClassVar[tuple[str, ...]] = ("query",)

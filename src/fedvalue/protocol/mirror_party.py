@@ -35,6 +35,9 @@ from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.work import Addressed, Column, Work
 
+RESULT_BYTES = 2 * 2**20
+"""Limit of a result of values: 256 parties' padded shares and interactions take less than 1 MiB."""
+
 
 class MirrorWork(Work):
     """Upload and comparison of one party."""
@@ -175,7 +178,7 @@ class MirrorWork(Work):
     def _result_limit(self) -> int:
         settings = self._settings
         if settings.policy is Policy.VALUATION:
-            return 64 * 2**20  # numbers of 256 parties and their interactions fit many times
+            return RESULT_BYTES
         return (8 * self._naming.layout.n_lanes + 8) * min(settings.n_samples, settings.n_cells) + 4096
 
     @property

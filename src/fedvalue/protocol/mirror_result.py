@@ -17,6 +17,9 @@ from fedvalue.protocol.outcome import Answer, Fields
 SHARE_CONTEXT = keys.info("share")
 TASK_CONTEXT = keys.info("share-task")
 
+PADDED_BYTES = 1024
+"""Sealed fields have a multiple of this length, and shares all the same: a length would tell flags."""
+
 
 class ValuesResult(msgspec.Struct, frozen=True, tag="values"):
     """Policy `valuation`: what everybody may read, and sealed shares by secret coordinate."""
@@ -57,15 +60,35 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
 def sealed_values(answer: Answer, keyring: m.ShareKeys, n_samples: int) -> ValuesResult:
     """The answer with every share sealed under its coordinate's key."""
     encode = msgspec.msgpack.encode
+    task, shares = encode(answer.task), [encode(share) for share in answer.shares]
+    longest = max(map(len, shares), default=0)
     return ValuesResult(
         n_samples=n_samples,
         public=answer.public,
-        task=keys.seal(keyring.task, encode(answer.task), TASK_CONTEXT),
+        task=keys.seal(keyring.task, padded(task, len(task)), TASK_CONTEXT),
         shares=tuple(
-            keys.seal(key, encode(share), SHARE_CONTEXT)
-            for key, share in zip(keyring.shares, answer.shares, strict=True)
+            keys.seal(key, padded(share, longest), SHARE_CONTEXT)
+            for key, share in zip(keyring.shares, shares, strict=True)
         ),
     )
+
+
+def padded(plain: bytes, longest: int) -> bytes:
+    """The bytes, a 0x80, and zeros up to the next multiple of 1024 after `longest` (ISO/IEC 7816-4)."""
+    size = (longest // PADDED_BYTES + 1) * PADDED_BYTES
+    return (plain + b"\x80").ljust(size, b"\0")
+
+
+def unpadded(plain: bytes) -> bytes:
+    """The inverse of `padded`.
+
+    Raises:
+        RemoteProtocolError: There is no padding (E_MALFORMED).
+    """
+    content, mark, zeros = plain.rpartition(b"\x80")
+    if not mark or zeros.strip(b"\0"):
+        raise RemoteProtocolError("a share is not padded", code="E_MALFORMED")
+    return content
 
 
 def encode_result(result: ValuesResult | CountsResult) -> bytes:
@@ -90,12 +113,12 @@ def decode_result(data: bytes) -> ValuesResult | CountsResult:
 
 
 def decode_fields(data: bytes) -> Fields:
-    """A share, opened.
+    """A share, opened and still padded.
 
     Raises:
         RemoteProtocolError: Not a share (E_MALFORMED).
     """
     try:
-        return msgspec.msgpack.decode(data, type=dict[str, Any])
+        return msgspec.msgpack.decode(unpadded(data), type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError("a share is malformed", code="E_MALFORMED") from error
