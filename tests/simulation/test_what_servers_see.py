@@ -126,7 +126,7 @@ def test_mirror_uploads_look_uniform() -> None:
     uploads = chunk_words(postman)
     assert len(uploads) == 6
     for words in uploads.values():
-        assert len(words) == N
+        assert len(words) == 2 * N  # codes and authenticators
         for place in range(8):
             assert chi_square(words.view(np.uint8).reshape(-1, 8)[:, place]) < CHI_BOUND
 
@@ -137,7 +137,7 @@ def test_sums_without_one_party_look_uniform_too() -> None:
     uploads = chunk_words(postman)
     for missing in {sender for sender, _ in uploads}:
         total = sum(w for (sender, server), w in uploads.items() if server == "compute" and sender != missing)
-        assert len(np.unique(total)) == N
+        assert len(np.unique(total)) == 2 * N
         assert chi_square((total >> np.uint64(56)).astype(np.int64)) < CHI_BOUND
     assert sum(w for (_, server), w in uploads.items() if server == "compute").max() < 3 * 4 * 2 * 2
 
@@ -168,11 +168,12 @@ def test_the_two_servers_see_unrelated_orders_and_labels() -> None:
     assert maps[0] != maps[1]
 
 
-def test_set_sizes_say_nothing_when_padded() -> None:
-    """With `pad`, every query of a party has the same number of tokens."""
+@pytest.mark.parametrize("n_r", [1, "random:8", "50%"])
+def test_set_sizes_say_nothing_when_padded(n_r: int | str) -> None:
+    """With `pad`, every query of a party has the same number of tokens, whatever its n_r."""
     world = World.drawn(5, n=200, sizes=(3, 2))
     for pad in (False, True):
-        postman = run(world.cast("paper", n_r=1, pad=pad))
+        postman = run(world.cast("paper", n_r=n_r, pad=pad))
         sizes: dict[str, set[int]] = {}
         for data in postman.log:
             envelope = codec.decode(data)

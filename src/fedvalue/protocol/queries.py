@@ -134,7 +134,9 @@ def _noise_at_most(settings: Settings, n_cells: int) -> int:
     if not uses_adversarial(settings):
         return 0
     rule = settings.n_r
-    return rule.amount if rule.kind is NoiseKind.TOTAL else rule.amount * n_cells
+    if rule.kind is not NoiseKind.TOTAL:
+        return rule.amount * n_cells
+    return -(-rule.amount // n_cells) * n_cells if settings.pad else rule.amount
 
 
 def check_budget(settings: Settings) -> Estimate:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedvalue.crypto.tokens import FORGED, check_tokens
+from fedvalue.crypto.tokens import check_tokens
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol import queries
 from fedvalue.protocol.settings import Settings
-from fedvalue.protocol.token_counting import AnswerLog
+from fedvalue.protocol.token_counting import AnswerLog, pending_limit
 from fedvalue.protocol.work import Addressed
 
 
@@ -39,6 +39,8 @@ class TokenChecking:
         self._coalitions = set(queries.coalitions(settings))
         self._n_left = cost.n_queries
         self._open: dict[bytes, Checked] = {}
+        self._h2 = queries.has_authenticators(settings)
+        self._pending = 0
         self._log = AnswerLog(settings, settings.validate, signing_key)
 
     @property
@@ -79,8 +81,13 @@ class TokenChecking:
             query.total = chunk.total
         if chunk.total != query.total or chunk.index != len(query.tokens) or chunk.total < 1:
             raise RemoteProtocolError("an intersection chunk out of order", code="E_DECLARED")
-        if len(chunk.tokens) % queries.TOKEN_BYTES or (chunk.total > 1 and not chunk.tokens):
-            raise RemoteProtocolError("an intersection that is not whole tokens", code="E_SIZE")
+        n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
+        expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
+        if rest or len(chunk.authenticators) != expected or (chunk.total > 1 and not n):
+            raise RemoteProtocolError("tokens and authenticators do not fit", code="E_SIZE")
+        self._pending += _weight(chunk.tokens, chunk.authenticators)
+        if self._pending > pending_limit(self._settings):
+            raise RemoteProtocolError("too many tokens under way", code="E_SIZE")
         query.tokens.append(chunk.tokens)
         query.sums.append(chunk.authenticators)
         most = queries.TOKEN_BYTES * queries.copies(self._settings)
@@ -91,6 +98,7 @@ class TokenChecking:
     def _verdict(self, query_id: bytes, query: Checked) -> list[Addressed]:
         assert query.key is not None
         del self._open[query_id]
+        self._pending -= sum(map(_weight, query.tokens, query.sums))
         self._n_left -= 1
         out = self._log.answer(query_id, query.key.coalition, self._check(query, query.key))
         return out + (self._log.seals() if self.complete else [])
@@ -99,9 +107,11 @@ class TokenChecking:
         """Step 3: n_v, or -1 (groups), or -2 (authenticators)."""
         found = np.frombuffer(b"".join(query.tokens), dtype="<u8").reshape(-1, 2)
         sums = None
-        if queries.has_authenticators(self._settings):
-            data = b"".join(query.sums)
-            if len(data) != len(found) * queries.AUTHENTICATOR_BYTES:
-                return FORGED
-            sums = np.frombuffer(data, dtype="<u8")
+        if self._h2:
+            sums = np.frombuffer(b"".join(query.sums), dtype="<u8")
         return check_tokens(key.outer, found, self._settings.q, sums, key.authenticator)
+
+
+def _weight(tokens: bytes, authenticators: bytes) -> int:
+    """What a chunk takes while its query waits for its key; an empty one takes room as well."""
+    return len(tokens) + len(authenticators) + 64

@@ -18,7 +18,7 @@ from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.work import Addressed
 
 PENDING_BYTES = 256 * 1024 * 1024
-"""What one party may have under way in queries that others have not answered yet."""
+"""What one sender may have under way in queries for which something from others is missing."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class TokenCounting:
         found.sums.append(sums)
         found.complete = len(found.tokens) == found.total
         self._pending[party] += len(chunk.tokens) + len(chunk.authenticators)
-        if self._pending[party] > self._pending_limit():
+        if self._pending[party] > pending_limit(self._settings):
             raise RemoteProtocolError(f"{party!r} has too many tokens under way", code="E_SIZE")
         return self._answer(chunk.query, query) if query.ready else []
 
@@ -112,10 +112,6 @@ class TokenCounting:
         tokens = np.frombuffer(chunk.tokens, dtype="<u8").reshape(n, 2)
         return tokens, np.frombuffer(chunk.authenticators, dtype="<u8")
 
-    def _pending_limit(self) -> int:
-        one_set = 24 * queries.copies(self._settings) * (self._settings.n_samples + self._settings.n_r.amount)
-        return max(PENDING_BYTES, 2 * one_set)
-
     def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
         tokens, sums = self._intersection(query)
         for party, found in query.sets.items():
@@ -138,6 +134,12 @@ class TokenCounting:
         if self._settings.protocol is not ProtocolName.PAPER:
             return []
         return intersection_chunks(self._settings, query_id, tokens, sums)
+
+
+def pending_limit(settings: Settings) -> int:
+    """Bytes that one sender may have under way: two of the largest sets always fit."""
+    one_set = 24 * queries.copies(settings) * (settings.n_samples + settings.n_r.amount)
+    return max(PENDING_BYTES, 2 * one_set)
 
 
 def intersection_chunks(

@@ -123,15 +123,16 @@ class TokenWork(Work):
             if self._name == self._settings.task:
                 sums += aes.encrypt(self._ring.validation(query), blocks)[:, 0]
         if self._settings.pad:
-            made, sums = self._padded(query, len(real), made, sums)
+            made, sums = self._padded(self._tables[self._members[number]], query, made, sums)
         return sort_tokens(made, sums)
 
     def _padded(
-        self, query: bytes, n_real: int, made: aes.Blocks, sums: NDArray[np.uint64] | None
+        self, table: queries.Table, query: bytes, made: aes.Blocks, sums: NDArray[np.uint64] | None
     ) -> tuple[aes.Blocks, NDArray[np.uint64] | None]:
-        """Private dummies up to our largest set, so that set sizes say nothing."""
+        """Private dummies up to our largest set with the table's largest n_r: all sets have one size."""
         key = self._ring.dummies(query)
-        n = (self._sets.largest - n_real) * self._q
+        most = self._sets.largest + int(self._noise[table.first : table.first + table.n_cells].max())
+        n = most * self._q - len(made)
         stream = aes.encrypt(key, aes.counter_blocks(n))
         if sums is not None:
             sums = np.concatenate([sums, aes.encrypt(key, aes.counter_blocks(n, 1))[:, 0]])

@@ -1,0 +1,38 @@
+"""The validation server takes from the computation server no more than it can need."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.token_checking import TokenChecking
+from tests.simulation.world import World
+
+
+def chunk(query: int, n_tokens: int, n_authenticators: int) -> m.IntersectionChunk:
+    tokens, sums = bytes(16 * n_tokens), bytes(8 * n_authenticators)
+    name = query.to_bytes(16, "big")
+    return m.IntersectionChunk(0, 1, m.bulk_digest(0, 1, name, tokens, sums), name, tokens, sums)
+
+
+@pytest.mark.parametrize(
+    ("harden", "n_authenticators"), [(True, 0), (True, 2), (True, 4), (True, 500_000), (False, 3)]
+)
+def test_authenticators_that_do_not_fit_are_refused_at_arrival(harden: bool, n_authenticators: int) -> None:
+    settings = World.drawn(1).cast("paper", harden=harden).task.settings
+    checking = TokenChecking(settings, bytes(32))
+    with pytest.raises(RemoteProtocolError) as refused:
+        checking.take(chunk(1, 3, n_authenticators))
+    assert refused.value.code == "E_SIZE"
+
+
+def test_what_waits_for_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intersections without end, none of which the task party has asked for."""
+    settings = World.drawn(1, n=10).cast("paper", n_r=1).task.settings
+    monkeypatch.setattr("fedvalue.protocol.token_counting.PENDING_BYTES", 10_000)
+    checking = TokenChecking(settings, bytes(32))
+    with pytest.raises(RemoteProtocolError) as refused:
+        for query in range(10_000 // 64 + 1):
+            checking.take(chunk(query, 30, 30))
+    assert refused.value.code == "E_SIZE"
