@@ -247,8 +247,10 @@ def _how(result: Valuation) -> tuple[tuple[str, str], ...]:
     """How it was computed, as terms and their values."""
     if result.method == "exact":
         method = "exact, over all coalitions"
+    elif result.n_permutations is None:
+        method = f"in part exact, in part sampled, seed {result.seed}"
     else:
-        method = f"sampled, {result.n_permutations or 0:,} permutations, seed {result.seed}"
+        method = f"sampled, {result.n_permutations:,} permutations, seed {result.seed}"
     rows = [("Method", method)]
     if result.method_reason:
         rows.append(("Chosen because", result.method_reason))
