@@ -139,7 +139,8 @@ def test_sums_without_one_party_look_uniform_too() -> None:
         total = sum(w for (sender, server), w in uploads.items() if server == "compute" and sender != missing)
         assert len(np.unique(total)) == 2 * N
         assert chi_square((total >> np.uint64(56)).astype(np.int64)) < CHI_BOUND
-    assert sum(w for (_, server), w in uploads.items() if server == "compute").max() < 3 * 4 * 2 * 2
+    codes = sum(w for (_, server), w in uploads.items() if server == "compute")[::2]
+    assert codes.max() < 3 * 4 * 2 * 2
 
 
 def test_tokens_look_uniform() -> None:

@@ -32,7 +32,9 @@ def test_what_waits_for_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
     settings = World.drawn(1, n=10).cast("paper", n_r=1).task.settings
     monkeypatch.setattr("fedvalue.protocol.token_counting.PENDING_BYTES", 10_000)
     checking = TokenChecking(settings, bytes(32))
+    one = 30 * 24
+    for query in range(10_000 // (one + 64)):
+        checking.take(chunk(query, 30, 30))
     with pytest.raises(RemoteProtocolError) as refused:
-        for query in range(10_000 // 64 + 1):
-            checking.take(chunk(query, 30, 30))
+        checking.take(chunk(99, 30, 30))
     assert refused.value.code == "E_SIZE"
