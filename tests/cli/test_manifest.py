@@ -50,8 +50,10 @@ def test_show_explains_the_agreement_in_words(made):
     text = " ".join(done.out.split())
     for words in (
         "AGREEMENT " + made.run_id.hex(), "Purpose: a test", "Data parties (are valued): shop, telco",
-        "must be run by different operators", "is always detected", "No party learns how many samples",
+        "must be run by different operators", "detects every number that it changes by more than 1e-9",
+        "No party learns how many samples",
         "the same 100 samples", "At least 100 samples", "for one run only",
+        "At least 10 samples of every label", "value when added last",
     ):  # fmt: skip
         assert words in text
     assert "NOT SIGNED" not in text
@@ -107,7 +109,9 @@ def test_new_sign_merge_without(made, tmp_path):
 def test_new_refuses_unsafe_terms(made, tmp_path):
     for extra, words in (
         (["--samples", "50"], "below the gate of 100"),
-        (["--samples", "500", "--protocol", "single"], "needs research"),
+        (["--samples", "500", "--protocol", "single", "--policy", "counts"], "needs research"),
+        (["--samples", "500", "--protocol", "paper"], "needs policy 'counts'"),
+        (["--samples", "500", "--n-r", "many"], "n_r must be"),
         (["--samples", "500", "--compute", "nowhere"], "host:port"),
     ):
         done = fedvalue(

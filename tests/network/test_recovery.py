@@ -139,8 +139,8 @@ def test_killed_between_the_rename_of_a_chunk_and_its_commit(tmp_path):
 @pytest.mark.parametrize(("who", "k"), [("compute", 14), ("validate", 8)])
 def test_the_paper_protocol_recovers_too(tmp_path, who, k):
     """Item 26 for `paper`, where the computation server is a client of the validation server."""
-    accept = 'protocols = ["paper"]'
-    cast = Cast(Town(tmp_path, n=100, parties=("telco",), protocol="paper", accept=accept))
+    accept = 'protocols = ["paper"]\npolicies = ["counts"]'
+    cast = Cast(Town(tmp_path, n=100, parties=("telco",), protocol="paper", policy="counts", accept=accept))
     try:
         cast.start(*(name for name in ("compute", "validate", *cast.parties) if name != who))
         cast.start(who, crash=("after", k))

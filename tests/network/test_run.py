@@ -69,8 +69,8 @@ def test_secrets_and_uploads_are_gone_after_the_run(finished):
     "terms",
     [
         {"protocol": "mirror", "policy": "counts"},
-        {"protocol": "paper", "q": 2, "n_r": 1},
-        {"protocol": "single", "research": True},
+        {"protocol": "paper", "policy": "counts", "q": 2, "n_r": "random:3"},
+        {"protocol": "single", "policy": "counts", "research": True},
     ],
     ids=lambda terms: "-".join(str(one) for one in terms.values()),
 )

@@ -30,9 +30,13 @@ def new(
     compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
     validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
     protocol: Annotated[str, typer.Option(help="mirror, paper or single.")] = "mirror",
-    policy: Annotated[str, typer.Option(help="valuation or counts.")] = "valuation",
+    policy: Annotated[
+        str, typer.Option(help="valuation (mirror only) or counts (paper and single: always).")
+    ] = "valuation",
     q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
-    n_r: Annotated[int, typer.Option("--n-r", help="Adversarial samples per cell (paper).")] = 1,
+    n_r: Annotated[
+        str, typer.Option("--n-r", help="Adversarial samples per cell (paper): a number, or random:K.")
+    ] = "1",
     harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
     bins: Annotated[int, typer.Option(help="Bins of a numeric feature.")] = 5,
     method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
@@ -59,7 +63,7 @@ def new(
         protocol=protocol,
         policy=policy,
         q=q,
-        n_r=n_r,
+        n_r=int(n_r) if n_r.isdecimal() else n_r,
         harden=harden,
         bins=bins,
         method=method,
@@ -68,6 +72,7 @@ def new(
         research=research,
         min_samples=1 if research else 100,
         min_rows_per_code=1 if research else 5,
+        min_cell=1 if research else 10,
         align=align,
         deadlines=Deadlines(keying_seconds, upload_seconds, compute_seconds),
     )

@@ -10,19 +10,42 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.deployment.run_settings import check_cells
+
 if TYPE_CHECKING:
+    from fedvalue.information.contingency import JointCounts
     from fedvalue.protocol.manifest import Manifest
-    from fedvalue.protocol.outcome import Outcome, Valuer
+    from fedvalue.protocol.outcome import Answer, Outcome, Valuer
+    from fedvalue.typing import Codes
     from fedvalue.valuation.result import Valuation
 
 SHARE_SCHEMA = "fedvalue.share/1"
 
 
 def valuer_of(manifest: Manifest) -> Valuer:
-    """What both servers do with the counts, by the manifest's parameters."""
+    """What both servers do with the counts, by the manifest's parameters.
+
+    They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
+    see these marginals without trusting the task party.
+    """
     from fedvalue.valuation.answers import make_valuer
 
-    return make_valuer(**_engine(manifest))
+    honest = make_valuer(**_engine(manifest))
+
+    def gated(counts: JointCounts) -> Answer:
+        check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
+        return honest(counts)
+
+    return gated
+
+
+def _marginal(codes: Codes, count: Codes) -> list[int]:
+    """Number of samples by code."""
+    import numpy as np
+
+    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    np.add.at(totals, codes, count)
+    return [int(total) for total in totals]
 
 
 def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fedvalue.crypto.canonical import printable
+
 if TYPE_CHECKING:
     from fedvalue.protocol.manifest import Manifest, SignedManifest
 
 _PROTOCOLS = {
     "mirror": (
-        "Both servers count independently from masked codes. A wrong result of one of them is always "
-        "detected by comparison; then the run ends and no value is released."
+        "Both servers count independently from masked codes. Where a server cheats alone and the parties "
+        "are honest, the comparison detects every number that it changes by more than 1e-9; then the run "
+        "ends and no value is released."
     ),
     "paper": (
         "The computation server intersects encrypted sample ids, the validation server checks it, as the "
@@ -20,12 +23,20 @@ _PROTOCOLS = {
 }
 _POLICIES = {
     "valuation": (
-        "The task party learns the value of every data party. A data party learns its own value and the "
-        "total. No party learns how many samples have which combination of attributes."
+        "The task party learns the value of every data party, the entropy of its label and, for few "
+        "parties, the interactions between them. A data party learns of itself: value, share, value alone, "
+        "value when added last, learnable value, their standard errors, number of codes and warnings; and "
+        "of all: the total, the number of samples and the method. No party learns how many samples have "
+        "which combination of attributes. The numbers are exact: whoever chooses the label chooses the "
+        "question, and a label made for it can still ask about few persons."
     ),
     "counts": (
         "The task party learns how many samples have each combination of attributes. From small or uniform "
-        "groups it can infer attributes of individual persons."
+        "groups it can infer attributes of individual persons. A data party learns that the run has ended."
+    ),
+    "all": (
+        "EVERY party learns how many samples have each combination of attributes, and the values. From small "
+        "or uniform groups it can infer attributes of individual persons."
     ),
 }
 
@@ -35,7 +46,7 @@ def explain(signed: SignedManifest) -> str:
     m = signed.manifest
     parts = [
         f"AGREEMENT {m.run_id.hex()}\n",
-        f"Purpose: {m.purpose}\n",
+        f"Purpose: {printable(m.purpose)}\n",
         _who(m),
         _what(m),
         _limits(m),
@@ -62,9 +73,12 @@ def _what(m: Manifest) -> str:
     lines.append(f"   Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol]}")
     if m.protocol == "paper":
         hardened = "switched on" if m.harden else "switched OFF: a cheating server can pass unseen"
-        lines.append(f"   {m.q} encryption ids per sample, {m.n_r} adversarial samples per cell; "
+        known = ("their numbers are drawn by the parties, and the servers know the range only"
+                 if isinstance(m.n_r, str) else "the servers know this number, so that it hides no count "
+                 "from them")  # fmt: skip
+        lines.append(f"   {m.q} encryption ids per sample, {m.n_r} adversarial samples per cell ({known}); "
                      f"additional checks are {hardened}.")  # fmt: skip
-    lines.append(f"   Output policy {m.policy!r}. {_POLICIES[m.policy]}")
+    lines.append(f"   Output policy {m.policy!r}. {_POLICIES[m.policy if m.protocol == 'mirror' else 'all']}")
     if m.align == "equal":
         lines.append(
             f"   Every party brings the same {m.n_samples} samples; this is proved before anything is sent."
@@ -73,7 +87,10 @@ def _what(m: Manifest) -> str:
         lines.append(
             f"   Each party brings at most {m.n_samples} samples. The servers learn how the encrypted ids"
         )
-        lines.append("   overlap; each party learns which of its own samples all parties have.")
+        lines.append(
+            "   overlap; each party learns which of its own samples all parties have: of a person on"
+        )
+        lines.append("   its list, that the person is on everybody's.")
     how = {"exact": "exactly", "sampled": f"by {m.n_permutations} sampled orders, seed {m.seed}"}
     auto = f"exactly where affordable, else by {m.n_permutations} sampled orders, seed {m.seed}"
     lines.append(f"   Numbers are cut into {m.bins} bins. Values are computed {how.get(m.method, auto)}.")
@@ -89,6 +106,11 @@ def _limits(m: Manifest) -> str:
             f"   At least {m.min_samples} samples; at least {m.min_rows_per_code} samples per distinct"
         )
         lines.append("   combination of a party's attributes on average. Otherwise nothing is computed.")
+        if m.protocol == "mirror" and m.policy == "valuation":
+            lines.append(
+                f"   At least {m.min_cell} samples of every label and of every combination of the task"
+            )
+            lines.append("   party's attributes, or both servers refuse.")
     d = m.deadlines
     lines.append(
         f"   Stages may take {d.keying} s (keys), {d.upload} s (upload), {d.compute} s (computation); a"
@@ -97,7 +119,10 @@ def _limits(m: Manifest) -> str:
     lines.append(
         f"   Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one run only."
     )
-    lines.append(f"   Each upload has at most {m.max_bytes} bytes and is deleted when the run ends.")
+    lines.append(
+        f"   Each party may send each server {m.max_bytes} bytes and a sixteenth more for packaging; a"
+    )
+    lines.append("   server's software deletes them when the run ends.")
     lines.append(f"   Software version {m.code_version}.")
     return "\n".join(lines) + "\n"
 

@@ -16,7 +16,7 @@ from fedvalue.deployment.database import write_whole
 from fedvalue.deployment.identity_files import read_cards, read_identity, read_private
 from fedvalue.deployment.manifest_files import read_manifest
 from fedvalue.deployment.process import harden
-from fedvalue.deployment.run_settings import check_gates, check_rows
+from fedvalue.deployment.run_settings import check_cells, check_gates, check_rows
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
 
@@ -59,6 +59,8 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         FedValueError: One of these failed. Nothing was released.
     """
     harden()
+    from numpy import bincount
+
     from fedvalue.deployment.party import Party
     from fedvalue.deployment.party_input import read_input
     from fedvalue.deployment.party_store import PartyStore
@@ -72,6 +74,8 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     check_rows(manifest, identity.card.name, given.rows)
     if manifest.align == "equal":
         check_gates(manifest, identity.card.name, given.rows, given.sizes)
+        if given.label is not None:
+            check_cells(manifest, bincount(given.codes), bincount(given.label))
     store = PartyStore(config.state)
     party = Party(
         identity,

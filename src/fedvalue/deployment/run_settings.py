@@ -7,7 +7,7 @@ of the manifest here, at every participant, with the same outcome.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment.shell_messages import Ready, check_ready
@@ -59,6 +59,31 @@ def check_gates(manifest: Manifest, party: str, rows: int, sizes: tuple[int, ...
             )
 
 
+def check_cells(manifest: Manifest, task: Iterable[int], label: Iterable[int]) -> None:
+    """Whether no label and no code of X_t singles out a few samples.
+
+    A label that is 1 for one person would turn that party's exact value into an answer about this
+    person.
+
+    Args:
+        manifest: What was agreed.
+        task: Number of samples of each code of X_t; codes without samples are none.
+        label: The same of Y.
+
+    Raises:
+        VerificationError: E_GATE.
+    """
+    if manifest.research:
+        return
+    for what, counts in (("label", label), ("combination of the task party's features", task)):
+        if any(0 < count < manifest.min_cell for count in counts):
+            raise VerificationError(
+                f"a {what} has fewer than {manifest.min_cell} samples: merge rare classes, or use fewer "
+                'features or bins, or binning = "quantile"',
+                code="E_GATE",
+            )
+
+
 def check_roster(manifest: Manifest, readies: Mapping[str, Ready]) -> None:
     """Whether these are the signed Readies of all parties, and pass the gates.
 
@@ -100,6 +125,7 @@ def settings_of(manifest: Manifest, readies: Mapping[str, Ready]) -> Settings:
         n_r=Adversarial.parse(manifest.n_r, task.rows),
         h1=manifest.harden,
         h2=manifest.harden,
+        h3=manifest.harden,
         compute=manifest.compute.name,
         validate=manifest.validate.name,
         chunk_bytes=manifest.chunk_bytes,

@@ -77,9 +77,11 @@ class Manifest:
         participants: One task party, the data parties, one server of each kind.
         n_samples: Rows of every party (align "equal"), or an upper bound of them ("intersect").
         protocol: mirror, paper or single.
-        policy: "valuation": parties see values, never counts. "counts": the task party sees them.
+        policy: "valuation": parties see values, never counts (mirror only). "counts": the task party
+            sees them; under paper and single every party does.
         q: Encryption ids per sample (paper).
-        n_r: Adversarial samples per cell (paper).
+        n_r: Adversarial samples per cell (paper): a number, which the servers then know, or "random:K":
+            1 to K per cell, drawn from the parties' secret.
         harden: Checks H1 and H2 of the paper protocol.
         bins: Bins of a numeric feature.
         method: auto, exact or sampled.
@@ -88,6 +90,7 @@ class Manifest:
         research: True lifts the gates on sample size and number of codes.
         min_samples: Gate: at least so many samples.
         min_rows_per_code: Gate: every party has at most n / this many distinct codes.
+        min_cell: Gate: every label and every code of X_t has at least so many samples.
         align: "equal": all parties prove that they hold the same ids. "intersect": reduce first.
         max_bytes: Largest upload of one party to one server.
         chunk_bytes: Size of one chunk.
@@ -105,7 +108,7 @@ class Manifest:
     protocol: str = "mirror"
     policy: str = "valuation"
     q: int = 3
-    n_r: int = 1
+    n_r: int | str = 1
     harden: bool = True
     bins: int = 5
     method: str = "auto"
@@ -114,6 +117,7 @@ class Manifest:
     research: bool = False
     min_samples: int = rules.MIN_SAMPLES
     min_rows_per_code: int = rules.MIN_ROWS_PER_CODE
+    min_cell: int = rules.MIN_CELL
     align: str = "equal"
     max_bytes: int = 1 << 34
     chunk_bytes: int = 1 << 22
@@ -264,13 +268,13 @@ class SignedManifest:
             data = json.loads(text, object_pairs_hook=no_duplicates)
             manifest = _from_data(data["manifest"])
             signatures = {str(k): bytes.fromhex(v) for k, v in data["signatures"].items()}
+            # One spelling: hex in another case, or a term left to its default, is not the agreement.
+            if canonical_json(data["manifest"]) != manifest.canonical():
+                raise ConfigError("a term is not in its canonical spelling", code="E_MANIFEST")
         except FedValueError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ConfigError(f"not a manifest: {type(error).__name__}: {error}", code="E_MANIFEST") from None
-        # One spelling: hex in another case, or a term left to its default, is not the agreement.
-        if canonical_json(data["manifest"]) != manifest.canonical():
-            raise ConfigError("a term is not in its canonical spelling", code="E_MANIFEST")
         if set(data) != {"manifest", "signatures"}:
             raise ConfigError("a manifest file holds the manifest and signatures only", code="E_MANIFEST")
         return cls(manifest, signatures)

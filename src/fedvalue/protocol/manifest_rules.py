@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ METHODS = ("auto", "exact", "sampled")
 ALIGNMENTS = ("equal", "intersect")
 MIN_SAMPLES = 100
 MIN_ROWS_PER_CODE = 5
+MIN_CELL = 10
 
 
 def check_time(manifest: Manifest, now: dt.datetime) -> None:
@@ -109,7 +111,8 @@ def check_sense(m: Manifest) -> None:
     """
     check_name("consortium", m.consortium)
     _need(
-        isinstance(m.purpose, str) and 0 < len(m.purpose.strip()) <= 2000, "purpose must be 1 to 2000 letters"
+        isinstance(m.purpose, str) and 0 < len(m.purpose.strip()) <= 2000 and m.purpose.isprintable(),
+        "purpose must be 1 to 2000 printable letters on one line",
     )
     _need(isinstance(m.nonce, bytes) and len(m.nonce) == 16, "nonce must have 16 bytes")
     _need(m.created < m.expires, "expires must lie after created")
@@ -119,15 +122,22 @@ def check_sense(m: Manifest) -> None:
     _choice("align", m.align, ALIGNMENTS)
     for key in ("harden", "research"):
         _need(isinstance(getattr(m, key), bool), f"{key} must be true or false")
-    _need(isinstance(m.code_version, str) and m.code_version != "", "code_version must be text")
+    _need(
+        isinstance(m.code_version, str) and m.code_version != "" and m.code_version.isprintable(),
+        "code_version must be text",
+    )
+    # The other protocols give every party the counts; "values only" would be a false promise there.
+    _need(m.protocol == "mirror" or m.policy == "counts", f"protocol {m.protocol!r} needs policy 'counts'")
     _range("n_samples", m.n_samples, 1, 2**40)
     _range("q", m.q, 1, 64)
-    _range("n_r", m.n_r, 0, 2**32)
+    if not (isinstance(m.n_r, str) and re.fullmatch("random:[1-9][0-9]{0,8}", m.n_r)):
+        _range("n_r", m.n_r, 0, 2**32)
     _range("bins", m.bins, 2, 2**16)
     _range("n_permutations", m.n_permutations, 1, 10**9)
     _range("seed", m.seed, 0, 2**53 - 1)
     _range("min_samples", m.min_samples, 1, 2**40)
     _range("min_rows_per_code", m.min_rows_per_code, 1, 2**40)
+    _range("min_cell", m.min_cell, 1, 2**40)
     _range("max_bytes", m.max_bytes, 1, 2**44)
     _range("chunk_bytes", m.chunk_bytes, 1 << 12, 1 << 22)
     for item in fields(m.deadlines):
@@ -138,6 +148,7 @@ def check_sense(m: Manifest) -> None:
             m.min_rows_per_code >= MIN_ROWS_PER_CODE,
             f"min_rows_per_code below {MIN_ROWS_PER_CODE} needs research = true",
         )
+        _need(m.min_cell >= MIN_CELL, f"min_cell below {MIN_CELL} needs research = true")
         _need(m.n_samples >= m.min_samples, f"n_samples = {m.n_samples} is below the gate of {m.min_samples}")
         _need(
             m.protocol != "single" and (m.protocol != "paper" or m.harden),
@@ -164,7 +175,7 @@ def _check_participants(m: Manifest) -> None:
         if one.role in SERVER_ROLES:
             host, _, port = one.endpoint.rpartition(":")
             _need(
-                bool(host) and port.isdigit() and 0 < int(port) < 65536,
+                bool(host) and host.isprintable() and port.isdigit() and 0 < int(port) < 65536,
                 f"endpoint of server {one.name!r} must be host:port, got {one.endpoint!r}",
             )
         else:

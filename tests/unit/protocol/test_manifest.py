@@ -140,11 +140,11 @@ def test_pins_decide_who_a_participant_is():
     ("terms", "accepted"),
     [
         ({"policy": "counts"}, Terms()),
-        ({"protocol": "paper"}, Terms()),
+        ({"protocol": "paper", "policy": "counts"}, Terms(policies=("counts",))),
         ({"research": True}, Terms()),
         (
-            {"protocol": "paper", "harden": False, "research": True},
-            Terms(protocols=("paper",), research=True),
+            {"protocol": "paper", "policy": "counts", "harden": False, "research": True},
+            Terms(protocols=("paper",), policies=("counts",), research=True),
         ),
     ],
 )
@@ -168,8 +168,15 @@ def test_terms_that_are_accepted_pass():
         ({"n_samples": 99}, "below the gate"),
         ({"min_samples": 10}, "needs research"),
         ({"min_rows_per_code": 1}, "needs research"),
-        ({"protocol": "single"}, "needs research"),
-        ({"protocol": "paper", "harden": False}, "needs research"),
+        ({"min_cell": 9}, "needs research"),
+        ({"protocol": "single", "policy": "counts"}, "needs research"),
+        ({"protocol": "paper", "policy": "counts", "harden": False}, "needs research"),
+        ({"protocol": "paper"}, "needs policy 'counts'"),
+        ({"protocol": "single", "research": True}, "needs policy 'counts'"),
+        ({"n_r": "random:0"}, "n_r must be"),
+        ({"n_r": "90%"}, "n_r must be"),
+        ({"purpose": "scoring\n\nAll gates are on."}, "printable"),
+        ({"purpose": "scoring\x1b[8m"}, "printable"),
         ({"protocol": "psi"}, "protocol must be one of"),
         ({"q": 0}, "q must be an integer"),
         ({"q": True}, "q must be an integer"),
@@ -260,3 +267,20 @@ def test_a_huge_file_is_refused_before_it_is_parsed():
         SignedManifest.from_json(b" " * (1 << 20) + b"{}")
     with pytest.raises(ConfigError, match="twice"):
         SignedManifest.from_json('{"manifest": 1, "manifest": 2}')
+
+
+def test_a_drawn_number_of_adversarial_samples_is_a_term():
+    one = signed(n_r="random:8")
+    verify(one)
+    assert SignedManifest.from_json(one.to_json()).manifest.n_r == "random:8"
+
+
+def test_text_that_is_no_unicode_is_refused_without_a_traceback():
+    text = signed().to_json().replace("What is", "\\ud800 is")
+    assert "\\ud800" in text
+    with pytest.raises(ConfigError) as caught:
+        SignedManifest.from_json(text)
+    assert caught.value.code == "E_MANIFEST"
+    name = signed().to_json().replace('"telco": "', '"\\ud800": "')
+    with pytest.raises(FedValueError):
+        verify(SignedManifest.from_json(name))

@@ -35,7 +35,8 @@ def tables() -> dict[str, Table]:
     default = rng.random(N) < 1 / (1 + np.exp(-odds))
     columns: dict[str, dict[str, list[str]]] = {
         "bank": {
-            "income": [f"{value:.0f}" for value in income],
+            # Capped, so that no bin of it holds a handful of customers.
+            "income": [f"{value:.0f}" for value in np.minimum(income, 70_000)],
             "defaulted": ["yes" if one else "no" for one in default],
         },
         "telco": {"late_bills": [str(one) for one in late], "months_with_us": [str(one) for one in months]},
