@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,12 +96,14 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     Raises:
         EngineError: E_STORAGE; a half-written file is removed.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # A name that nobody can foresee, made anew (O_EXCL, O_NOFOLLOW): nobody can put a link there first.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode)
             try:
+                os.fchmod(handle, mode)
                 view = memoryview(data)
                 while view:
                     view = view[os.write(handle, view) :]

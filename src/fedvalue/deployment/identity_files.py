@@ -91,12 +91,18 @@ def read_private(path: Path) -> bytes:
     """A secret file. One that others may read is refused, as ssh does.
 
     Raises:
-        ConfigError: E_IDENTITY: missing, or its permissions are too wide.
+        ConfigError: E_IDENTITY: missing, another user's, or its permissions are too wide.
     """
     try:
         handle = os.open(path, os.O_RDONLY)
         with os.fdopen(handle, "rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid():
+                raise ConfigError(
+                    f"{path} belongs to user {found.st_uid}; a private key must belong to its user",
+                    code="E_IDENTITY",
+                )
+            mode = stat.S_IMODE(found.st_mode)
             if mode & 0o077:
                 raise ConfigError(
                     f"{path} has permissions {mode:04o}; a private key must be readable by its owner only "

@@ -229,10 +229,17 @@ class RelayServer:
             return [host for host in self._hosts.values() if not host.ended]
 
     def _recover(self) -> None:
-        for run_id in self._store.unpurged():
-            self._store.purge(run_id)
+        self._purge_rest()
         for row in self._store.runs("open", "running"):
             self._host(row.run_id).wake()
+
+    def _purge_rest(self) -> None:
+        """Delete the uploads of ended runs that could not be deleted before."""
+        for run_id in self._store.unpurged():
+            try:
+                self._store.purge(run_id)
+            except FedValueError as error:
+                self._log.event("purge", level="error", run=run_id.hex()[:12], code=error.code)
 
     def _tick(self) -> None:
         swept = 0.0
@@ -255,6 +262,7 @@ class RelayServer:
             self._store.forget_mail(now - 86400 * self._limits.retention_days)
         except FedValueError as error:
             self._log.event("sweep", level="error", code=error.code)
+        self._purge_rest()
 
     def _schedule(self, work: Callable[[], None]) -> None:
         try:

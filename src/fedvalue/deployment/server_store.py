@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fedvalue.deployment.database import Database, storage_errors, write_whole
 from fedvalue.errors import InputError
+from fedvalue.transport.network_wire import MAX_MAIL
 
 SPOOL_FROM = 64 << 10
 """Messages of this size and more become files: a chunk is 4 MiB, everything else is small."""
@@ -207,8 +208,8 @@ class ServerStore:
         """Mail from number `after` on, up to about `limit` bytes, at least one if there is one."""
         sizes = self._db.rows(
             "SELECT number, length(body) FROM outbox WHERE run_id = ? AND recipient = ? AND number >= ?"
-            " ORDER BY number LIMIT 64",
-            run_id, recipient, after,
+            " ORDER BY number LIMIT ?",
+            run_id, recipient, after, MAX_MAIL,
         )  # fmt: skip
         found: list[bytes] = []
         total = 0
@@ -239,11 +240,20 @@ class ServerStore:
         ]
 
     def purge(self, run_id: bytes) -> None:
-        """Delete what was uploaded. The run, its answers and its audit log stay."""
+        """Delete what was uploaded. The run, its answers and its audit log stay.
+
+        The files go first: a run is marked as purged only when nothing is left, and tried again otherwise.
+
+        Raises:
+            EngineError: E_STORAGE: something is left.
+        """
+        folder = self._spool / run_id.hex()
+        with storage_errors(folder):
+            if folder.exists():
+                shutil.rmtree(folder)
         with self._db.transaction() as db:
             db.execute("UPDATE inbox SET body = x'' WHERE run_id = ?", (run_id,))
             db.execute("UPDATE runs SET purged = 1 WHERE run_id = ?", (run_id,))
-        shutil.rmtree(self._spool / run_id.hex(), ignore_errors=True)
 
     def unpurged(self) -> list[bytes]:
         """Ended runs whose uploads are still here, after a crash."""

@@ -1,7 +1,8 @@
 """The calling side: one server, reached over mutual TLS, trusted by its pinned certificate alone.
 
 The channel's root store holds exactly one certificate, the server's, so that nobody else can
-answer, whatever authorities the machine trusts. Broken connections are tried again with backoff;
+answer, whatever authorities the machine trusts. The version of TLS is checked by the answering side
+(1.3); gRPC for Python shows it to servers only. Broken connections are tried again with backoff;
 refusals by the server are raised with their class and code.
 """
 

@@ -23,6 +23,9 @@ from fedvalue.transport import network_wire as wire
 CALLS_PER_PEER = 8
 """Concurrent calls of one peer in one run (protocol.md 4.4)."""
 
+CALLS_IN_ALL = 64
+"""Concurrent calls of one peer in all its runs, counted before its bytes are looked at."""
+
 THREADS = 160
 """Long polls hold a thread each; posts must find one too. Threads that wait cost little."""
 
@@ -146,9 +149,10 @@ class _Handlers:
             peer = None
             try:
                 peer = peer_of(context.auth_context())
-                request = wire.decode(data, _REQUESTS[name])
-                with self._slot(peer, getattr(request, "run_id", b"")):
-                    return wire.encode(act(peer, request))
+                with self._slot((peer.spki, b""), CALLS_IN_ALL):
+                    request = wire.decode(data, _REQUESTS[name])
+                    with self._slot((peer.spki, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
+                        return wire.encode(act(peer, request))
             except FedValueError as error:
                 refusal = error
             except Exception:  # noqa: BLE001  # a bug of ours must not show its inside to a peer
@@ -160,11 +164,10 @@ class _Handlers:
         return handle
 
     @contextmanager
-    def _slot(self, peer: Peer, run_id: bytes) -> Iterator[None]:
-        key = (peer.spki, run_id)
+    def _slot(self, key: tuple[bytes, bytes], most: int) -> Iterator[None]:
         with self._lock:
-            if self._calls[key] >= CALLS_PER_PEER:
-                raise TransportError(f"more than {CALLS_PER_PEER} calls at once", code="E_BUSY")
+            if self._calls[key] >= most:
+                raise TransportError(f"more than {most} calls at once", code="E_BUSY")
             self._calls[key] += 1
         try:
             yield

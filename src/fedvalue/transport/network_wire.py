@@ -24,6 +24,10 @@ MAX_WAIT_MS = 20_000
 """Longest long poll: shorter than the idle time-outs of usual firewalls."""
 MAIL_BYTES = 4 << 20
 """A reply stops growing beyond this; the rest comes with the next poll."""
+MAX_MAIL = 64
+"""Messages in one reply."""
+_SMALL_ARRAY, _SMALL_INTEGER = 0x90, 0x7F
+"""msgpack: first byte of an array of up to 15 items, and the largest integer in one byte."""
 
 RunIdBytes: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Body: TypeAlias = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
@@ -101,7 +105,7 @@ class Standing(Frame, frozen=True):
 class Mail(Frame, frozen=True):
     """Messages for the caller, numbered from `after` of the request on."""
 
-    bodies: tuple[bytes, ...]
+    bodies: Annotated[tuple[Body, ...], Meta(max_length=MAX_MAIL)]
     standing: Standing
 
 
@@ -127,17 +131,18 @@ def decode(data: bytes, kind: type[F]) -> F:
     Raises:
         RemoteProtocolError: E_VERSION or E_MALFORMED.
     """
+    # A frame is a msgpack array of at most 15 items, and the version, below 128, stands first in every
+    # version. Both are single bytes: nothing is decoded, and nothing allocated, for anything else.
+    if len(data) < 2 or data[0] & 0xF0 != _SMALL_ARRAY or data[1] > _SMALL_INTEGER:
+        raise RemoteProtocolError("malformed frame: no version", code="E_MALFORMED")
+    if data[1] != VERSION:
+        raise RemoteProtocolError(
+            f"the peer speaks wire version {data[1]}, this side {VERSION}", code="E_VERSION"
+        )
     try:
-        # The version stands first, so that another version is named even if the rest has changed.
-        head = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-        version = msgspec.msgpack.decode(head[0], type=int)
-        if version == VERSION:
-            return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError, IndexError) as error:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError(f"malformed frame: {type(error).__name__}", code="E_MALFORMED") from None
-    raise RemoteProtocolError(
-        f"the peer speaks wire version {version}, this side {VERSION}", code="E_VERSION"
-    )
 
 
 _KINDS = {

@@ -106,3 +106,63 @@ def test_processes_make_no_core_dumps_and_private_files():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(0, 0) 0o77"
+
+
+def test_a_temporary_file_is_new_and_follows_no_link(tmp_path):
+    """Whatever lies in the folder beforehand, the file's bytes go nowhere else."""
+    outside = tmp_path / "outside"
+    outside.write_text("untouched")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x").symlink_to(outside)
+    write_whole(folder / "x", b"new")
+    assert outside.read_text() == "untouched"
+    assert (folder / "x").read_bytes() == b"new"
+    assert not (folder / "x").is_symlink()
+    assert (folder / "x").stat().st_mode & 0o777 == 0o600
+    write_whole(folder / "y", b"new", mode=0o644)
+    assert (folder / "y").stat().st_mode & 0o777 == 0o644
+    assert sorted(path.name for path in folder.iterdir()) == ["x", "y"]
+
+
+def test_a_private_key_of_another_user_is_refused(tmp_path, monkeypatch):
+    import os
+
+    from fedvalue.deployment.identity_files import read_private
+
+    path = tmp_path / "sign.key"
+    write_whole(path, b"secret")
+    assert read_private(path) == b"secret"
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    with pytest.raises(ConfigError, match="belongs to user") as caught:
+        read_private(path)
+    assert caught.value.code == "E_IDENTITY"
+
+
+def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
+    import shutil
+
+    from fedvalue.deployment.server_store import SPOOL_FROM, ServerStore
+
+    run = bytes(32)
+    store = ServerStore(tmp_path)
+    try:
+        store.add_run(run, b"{}", now=0.0, audit=())
+        store.spool(run, "telco", 0, bytes(SPOOL_FROM))
+        store.step(run, processed=0, outputs=(), state="failed", stage="failed", stage_since=0.0)
+
+        def broken(path: object) -> None:
+            raise PermissionError(13, "no")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "rmtree", broken)
+            with pytest.raises(EngineError) as caught:
+                store.purge(run)
+        assert caught.value.code == "E_STORAGE"
+        assert store.unpurged() == [run]
+        store.purge(run)
+        assert store.unpurged() == []
+        assert not list((tmp_path / "spool").rglob("*.msg"))
+    finally:
+        store.close()

@@ -1,0 +1,93 @@
+"""Frames from a peer: refused by their first two bytes, or decoded within bounds."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from fedvalue.errors import RemoteProtocolError, TransportError
+from fedvalue.transport import network_server
+from fedvalue.transport import network_wire as wire
+
+MANY = 1 << 20
+
+
+def refused(data: bytes, kind: type[wire.Frame] = wire.Health) -> str:
+    with pytest.raises(RemoteProtocolError) as caught:
+        wire.decode(data, kind)
+    return caught.value.code
+
+
+def test_every_frame_begins_with_a_small_array_and_the_version():
+    for frame in (
+        wire.Submit(1, b"x" * 70_000),
+        wire.Post(1, bytes(32), 7, b"body"),
+        wire.Mail(1, (b"a", b"b"), wire.Standing(1, "open", 0, 2)),
+        wire.Alive(1, "compute", "1.0"),
+    ):
+        assert wire.decode(wire.encode(frame), type(frame)) == frame
+
+
+@pytest.mark.parametrize("data", [b"", b"\x91", b"\x91\xcc", b"\x80\x01", b"nonsense"])
+def test_bytes_that_are_no_frame_are_malformed(data):
+    assert refused(data) == "E_MALFORMED"
+
+
+def test_another_version_is_named_whatever_follows():
+    assert refused(msgspec.msgpack.encode([2, {"quite": "different"}])) == "E_VERSION"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xdd" + MANY.to_bytes(4, "big") + b"\x01" * MANY,
+        b"\x92\x01\xdd" + MANY.to_bytes(4, "big") + b"\x01" * MANY,
+        b"\x93\x01\xdd" + MANY.to_bytes(4, "big") + b"\xc4\x00" * MANY + b"\x01",
+    ],
+    ids=["large array", "more fields", "many bodies"],
+)
+def test_a_frame_of_a_million_items_costs_no_memory(data):
+    """A mebibyte of small integers once became 64 MiB of objects before anything was refused."""
+    kind = wire.Mail if data[0] == 0x93 else wire.Health
+    tracemalloc.start()
+    try:
+        assert refused(data, kind) == "E_MALFORMED"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_peers_words_cannot_command_a_terminal():
+    error = wire.error_from("EngineError|E_STORAGE|all is well\x1b[2J\nrun finished")
+    assert error is not None
+    assert str(error) == r"all is well\x1b[2J\nrun finished"
+
+
+def test_calls_of_a_peer_are_counted_before_its_bytes_are_looked_at(monkeypatch):
+    """A peer with all its places taken is busy, whatever it has sent and for whichever run."""
+    calls: list[str] = []
+    backend = SimpleNamespace(
+        **{name.lower(): lambda peer, request: None for name in network_server._REQUESTS},
+        refused=lambda peer, method, error: calls.append(error.code),
+    )
+    handlers = network_server._Handlers(backend)
+    peer = network_server.Peer(b"spki", b"certificate")
+    monkeypatch.setattr(network_server, "peer_of", lambda auth: peer)
+
+    def abort(status: object, text: str) -> None:
+        raise TransportError(text)
+
+    context = SimpleNamespace(auth_context=dict, abort=abort)
+    handle = handlers._handler("Post")
+    with ExitStack() as stack:
+        for _ in range(network_server.CALLS_IN_ALL):
+            stack.enter_context(handlers._slot((peer.spki, b""), network_server.CALLS_IN_ALL))
+        with pytest.raises(TransportError):
+            handle(b"nonsense", context)
+    with pytest.raises(TransportError):
+        handle(b"nonsense", context)
+    assert calls == ["E_BUSY", "E_MALFORMED"]
