@@ -70,6 +70,12 @@ def test_a_changed_log_fails_at_the_right_entry(town, log, tmp_path):
         "audit", "verify", cut, "--card", card(town, "compute"), "--receipts", receipts(town, TASK)
     )
     assert (done.code, "receipt" in done.err) == (7, True)
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    done = fedvalue(
+        "audit", "verify", empty, "--card", card(town, "compute"), "--receipts", receipts(town, TASK)
+    )
+    assert (done.code, "[E_AUDIT]" in done.err) == (7, True)
 
 
 def test_a_log_shown_to_people_holds_events_only(town, log):
@@ -85,6 +91,10 @@ def test_the_certificate_checks_offline_and_a_forged_one_does_not(town, tmp_path
     assert done.code == 0
     assert "telco" in done.out
     assert "signed these values" in done.err
+    assert "NOT CHECKED  whose keys these are" in done.err
+    assert town.member("telco").identity.card.fingerprint in done.err
+    done = fedvalue("audit", "certificate", path, "--peers", town.root / "cards")
+    assert (done.code, "NOT CHECKED" in done.err) == (0, False)
     data = json.loads(path.read_text())
     data["result"]["parties"][0]["value"] += 0.001
     forged = tmp_path / "forged.json"

@@ -166,3 +166,13 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
         assert not list((tmp_path / "spool").rglob("*.msg"))
     finally:
         store.close()
+
+
+def test_a_server_does_not_start_beside_a_card_that_it_cannot_read(tmp_path):
+    from fedvalue.deployment.pins import Pins
+    from tests.support.consortium import identity
+
+    (tmp_path / "telco.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"telco\.json") as caught:
+        Pins(tmp_path, identity("compute").card)
+    assert caught.value.code == "E_IDENTITY"
