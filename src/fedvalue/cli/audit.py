@@ -47,13 +47,14 @@ def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) ->
     """Print a log for people. Nothing is checked."""
     import json
 
+    from fedvalue.crypto.canonical import printable
     from fedvalue.errors import ConfigError
 
     for number, line in enumerate(_lines(log)):
         try:
             entry = json.loads(line)["entry"]
             when = f"{entry['seq']:>5}  {entry['time']}  {entry['actor']:<12}"
-            typer.echo(f"{when} {entry['event']:<24} {entry['digest'][:16]}")
+            typer.echo(printable(f"{when} {entry['event']:<24} {entry['digest'][:16]}"))
         except (ValueError, KeyError, TypeError):
             raise ConfigError(f"{log}: line {number + 1} is not a log entry", code="E_AUDIT") from None
 

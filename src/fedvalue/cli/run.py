@@ -48,17 +48,20 @@ def run(
 
 
 def print_table(result: dict[str, Any]) -> None:
-    """The values, one line per party."""
+    """The values, one line per party. A file may be somebody else's: no text of it commands the terminal."""
+    from fedvalue.crypto.canonical import printable
+
     for name, rate in result.get("match_rate", {}).items():
-        typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
+        typer.echo(f"{rate:.1%} of the samples of {printable(name)} are common to all parties")
     typer.echo(f"{'party':<20}{'value':>10}{'share':>8}{'learnable':>11}{'alone':>10}{'last':>10}")
     for party in sorted(result["parties"], key=lambda one: -one["value"]):
         learnable = f"{party['learnable']:.4f}" if party.get("learnable") is not None else "-"
         typer.echo(
-            f"{party['name']:<20}{party['value']:>10.4f}{party['share']:>8.1%}{learnable:>11}"
+            f"{printable(party['name']):<20}{party['value']:>10.4f}{party['share']:>8.1%}{learnable:>11}"
             f"{party['alone']:>10.4f}{party['last']:>10.4f}"
         )
     typer.echo(
         f"total {result['total']:.4f} of H(Y|X_t) = {result['label_entropy']:.4f} nats, "
-        f"{result['n_samples']} samples, {result['method']}, protocol {result['protocol']}"
+        f"{result['n_samples']} samples, {printable(result['method'])}, "
+        f"protocol {printable(result['protocol'])}"
     )

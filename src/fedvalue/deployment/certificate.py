@@ -164,7 +164,8 @@ def _checked(data: Mapping[str, Any]) -> Checked:
     check_roster(manifest, readies)
     said.append(f"all {len(readies)} parties signed their input commitments")
     rates = {name: ready.rows / ready.brought for name, ready in readies.items()}
-    if manifest.align == "intersect" and not same_numbers(data["result"]["match_rate"], rates):
+    shown_rates = data["result"].get("match_rate")
+    if not same_numbers(shown_rates, rates if manifest.align == "intersect" else None):
         raise VerificationError("the match rates are not the signed ones", code="E_CERTIFICATE")
     if data["result"].get("run_id") != manifest.run_id.hex():
         raise VerificationError("the result belongs to another run", code="E_REPLAY")

@@ -140,3 +140,10 @@ def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
     checked = check_certificate(data)
     assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
     assert not any("these values" in sentence for sentence in checked.proved)
+
+
+def test_a_match_rate_that_nobody_signed_is_refused(finished):
+    driver, _, agreed = finished
+    with pytest.raises(VerificationError, match="match rates") as caught:
+        check_certificate(certify(driver, agreed, lambda result: result.update(match_rate={"telco": 1.0})))
+    assert caught.value.code == "E_CERTIFICATE"
