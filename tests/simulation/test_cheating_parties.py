@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedvalue.crypto import aes
 from fedvalue.crypto.permute import row_order
+from fedvalue.errors import InputError
 from fedvalue.protocol.authenticators import CodeCheck, codewords
 from fedvalue.protocol.mirror_party import MirrorWork
 from fedvalue.protocol.naming import label_name
+from fedvalue.protocol.token_party import TokenWork
 from fedvalue.protocol.transitions import State
 from tests.simulation.world import Codes, World, run
 
@@ -116,3 +119,91 @@ def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(MirrorWork, "_masked", guess)
     assert run(world().cast()).codes() == {"E_AUTH"}
+
+
+class SetsOfTheLabel:
+    """All ids where the claimed value is the cell's label, none elsewhere."""
+
+    def __init__(self, everybody: aes.Blocks, label: int, own: np.ndarray) -> None:
+        self._everybody = everybody
+        self._label = label
+        self.sizes = own
+
+    def of(self, value: int) -> aes.Blocks:
+        return self._everybody if value == self._label else self._everybody[:0]
+
+
+def send_all_ids_for_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cheat answers each cell by the label that the cell names, and looks away from its own checks."""
+    encrypted, table_check, set_check = TokenWork._encrypted, TokenWork._check_table, TokenWork._check_sets
+
+    def cheat(work: TokenWork, number: int, *rest: object) -> object:
+        if work._name != EVIL:
+            return encrypted(work, number, *rest)  # type: ignore[arg-type]
+        table = work._tables[work._members[number]]
+        label = int(table.values(work._settings.task)[number - table.first]) % work._settings.n_label_codes
+        keep = work._sets
+        work._sets = SetsOfTheLabel(keep._hashes, label, keep.sizes)  # type: ignore[assignment]
+        try:
+            return encrypted(work, number, *rest)  # type: ignore[arg-type]
+        finally:
+            work._sets = keep
+
+    def unless_evil(check: object) -> object:
+        return lambda work, *rest: None if work._name == EVIL else check(work, *rest)  # type: ignore[operator]
+
+    monkeypatch.setattr(TokenWork, "_encrypted", cheat)
+    monkeypatch.setattr(TokenWork, "_check_table", unless_evil(table_check))
+    monkeypatch.setattr(TokenWork, "_check_sets", unless_evil(set_check))
+
+
+@pytest.mark.parametrize("by_coalition", [False, True])
+@pytest.mark.parametrize("n_r", [0, 2, "random:5"])
+def test_sets_that_depend_on_the_cell_are_detected(
+    n_r: int | str, by_coalition: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E_SETS in every trial of the hardened protocol (H3)."""
+    send_all_ids_for_the_label(monkeypatch)
+    for k in range(3):
+        cast = world().cast("paper", n_r=n_r, by_coalition=by_coalition, secret=bytes([k]) * 32)
+        postman = run(cast)
+        assert "E_SETS" in postman.codes()
+        assert cast.task.outcome is None
+        assert cast.parties[0].outcome is None
+
+
+def test_sets_that_depend_on_the_cell_pass_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps 1 to 4 do not see it: the counts say that the cheat's value is the label."""
+    send_all_ids_for_the_label(monkeypatch)
+    cast = world().cast("paper", harden=False)
+    run(cast)
+    counts = cast.task.outcome.counts
+    assert np.array_equal(counts.parties[:, 1], counts.label)
+
+
+@pytest.mark.parametrize("who", ["task party", "p0"])
+def test_a_server_that_misstates_a_size_ends_the_run(who: str) -> None:
+    """It can do no more: what it says about sizes changes no value."""
+    from fedvalue.protocol.computation_server import ComputationServer
+    from fedvalue.protocol.token_counting import AnswerLog
+
+    class Misstating(AnswerLog):
+        def answer(self, query_id, coalition, count, sizes=()):  # type: ignore[no-untyped-def]
+            place = coalition.index(who)
+            changed = tuple(size + 3 * (k == place and not self._answers) for k, size in enumerate(sizes))
+            return super().answer(query_id, coalition, count, changed)
+
+    def server(settings, **named):  # type: ignore[no-untyped-def]
+        made = ComputationServer(settings, **named)
+        log = Misstating(settings, settings.compute, named["credentials"].signing_key)
+        made._tokens._log = log  # type: ignore[union-attr]
+        return made
+
+    postman = run(world().cast("paper", servers={"computation": server}))
+    assert "E_SETS" in postman.codes()
+
+
+def test_padding_is_refused_where_sizes_are_checked() -> None:
+    with pytest.raises(InputError, match="pad hides the set sizes"):
+        world().cast("paper", pad=True)
+    assert run(world().cast("paper", pad=True, harden=False)).errors == {}

@@ -22,7 +22,7 @@ PROTOCOLS = [
     ("paper", {"n_r": 1, "q": 2}),
     ("paper", {"n_r": "60%", "q": 3, "harden": False}),
     ("paper", {"n_r": "random:3", "q": 2, "by_coalition": True}),
-    ("paper", {"n_r": 0, "q": 1, "pad": True}),
+    ("paper", {"n_r": 0, "q": 1, "harden": False, "pad": True}),
 ]
 
 

@@ -16,6 +16,7 @@ CHECKS: dict[str, str] = {
     "E_POPULATION": "the parties do not hold the same sample ids",
     "E_REPLAY": "a result belongs to another run",
     "E_SEAL": "a sealed share or key does not open",
+    "E_SETS": "a party's sets depend on more than its own value (H3), or a server misstates their sizes",
     "E_SIGNATURE": "a signature does not fit the pinned key",
     "E_TOTAL": "counts do not add up to the number of samples",
 }

@@ -25,9 +25,8 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from hashlib import sha256
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -69,8 +68,8 @@ class SecretMessage(Message, frozen=True):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
 
-    def __rich_repr__(self) -> Iterator[str]:
-        return iter(())
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
 
 
 class BulkMessage(Message, frozen=True):
@@ -229,12 +228,14 @@ class QueryCount(Message, frozen=True):
     """Steps 2.2 and 3: n_c from the computation server, n_v from the validation server.
 
     The validation server answers -1 when the tokens do not form complete groups, and -2 when an
-    authenticator is wrong.
+    authenticator is wrong. `sizes` are the numbers of tokens in the members' sets, in the order of the
+    coalition: from the computation server under H3, empty otherwise.
     """
 
     place: ClassVar[tuple[str, ...]] = ("query",)
     query: QueryId
     count: Annotated[int, Meta(ge=-2, le=2**48)]
+    sizes: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTIES + 1)] = ()
 
 
 class ResultChunk(BulkMessage, frozen=True):

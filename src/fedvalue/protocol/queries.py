@@ -11,8 +11,10 @@ id stands for which cell only the parties know.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +106,11 @@ def has_authenticators(settings: Settings) -> bool:
     return settings.h2 and settings.protocol == "paper"
 
 
+def states_sizes(settings: Settings) -> bool:
+    """Whether the computation server states the sizes of the sets, for the parties to check (H3)."""
+    return settings.h3 and settings.protocol == "paper"
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What a run will cost, before it starts. A random n_r or padding is counted at its most."""
@@ -156,7 +163,14 @@ def check_budget(settings: Settings) -> Estimate:
     return cost
 
 
-def result_digest_parts(query_ids: list[bytes], counts: list[int]) -> list[bytes]:
+Stated: TypeAlias = tuple[int, tuple[int, ...]]
+"""A server's answer to a query: the cardinality, and the sizes of the sets under H3."""
+
+
+def result_digest_parts(answers: Mapping[bytes, Stated]) -> list[bytes]:
     """What a server signs: its answers in the order of the query ids."""
-    pairs = sorted(zip(query_ids, counts, strict=True))
-    return [part for query, count in pairs for part in (query, count.to_bytes(8, "big", signed=True))]
+    return [
+        part
+        for query, (count, sizes) in sorted(answers.items())
+        for part in (query, *(number.to_bytes(8, "big", signed=True) for number in (count, *sizes)))
+    ]

@@ -132,6 +132,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         n_r: Rule for the adversarial samples (`paper`).
         h1: Totals and marginals are checked by the parties (`paper`; `mirror` always checks the total).
         h2: Tokens carry membership authenticators (`paper`).
+        h3: The computation server states the sizes of all sets, and the parties check that a set
+            depends on its owner's value alone (`paper`). Not with `pad`, which hides these sizes.
         by_coalition: Ask every coalition's cells, as the paper has it, rather than the grand
             coalition's alone (`paper`, `single`).
         pad: Pad each party's sets to one size with private dummies (`paper`, `single`).
@@ -154,6 +156,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     n_r: Adversarial = Adversarial()
     h1: bool = True
     h2: bool = True
+    h3: bool = True
     by_coalition: bool = False
     pad: bool = False
     max_tokens: int = MAX_TOKENS
@@ -177,9 +180,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
         if not 1 <= self.n_samples <= MAX_SAMPLES:
             raise InputError(f"n_samples must be 1 to 2^40, got {self.n_samples}")
+        self._check_options()
+
+    def _check_options(self) -> None:
         if self.by_coalition and len(self.parties) > MAX_COALITION_PARTIES:
             raise InputError(
                 f"by_coalition is for at most {MAX_COALITION_PARTIES} data parties, got {len(self.parties)}"
+            )
+        if self.pad and self.h3 and self.protocol is ProtocolName.PAPER:
+            raise InputError(
+                "pad hides the set sizes that the hardened paper protocol checks (H3): use pad with "
+                "harden=False, or harden without pad"
             )
         if not 1 <= self.q <= 255:
             raise InputError(f"q must be 1 to 255, got {self.q}")

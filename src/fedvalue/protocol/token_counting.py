@@ -30,6 +30,11 @@ class TokenSet:
     sums: list[NDArray[np.uint64]] = field(default_factory=list)
     complete: bool = False
 
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens so far."""
+        return sum(map(len, self.tokens))
+
     def joined(self) -> tuple[Blocks, NDArray[np.uint64]]:
         """All tokens and authenticators."""
         if len(self.tokens) == 1:
@@ -58,6 +63,7 @@ class TokenCounting:
         self._settings = settings
         self._signing_key = signing_key
         self._h2 = queries.has_authenticators(settings)
+        self._h3 = queries.states_sizes(settings)
         self._left = {table.coalition: table.n_cells for table in queries.tables(settings)}
         self._n_left = cost.n_queries
         self._open: dict[bytes, Query] = {}
@@ -114,12 +120,13 @@ class TokenCounting:
 
     def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
         tokens, sums = self._intersection(query)
+        sizes = tuple(query.sets[member].n_tokens for member in query.coalition) if self._h3 else ()
         for party, found in query.sets.items():
             self._pending[party] -= sum(t.nbytes for t in found.tokens) + sum(s.nbytes for s in found.sums)
         del self._open[query_id]
         self._n_left -= 1
         out = self._to_validation(query_id, tokens, sums)
-        out += self._log.answer(query_id, query.coalition, len(tokens))
+        out += self._log.answer(query_id, query.coalition, len(tokens), sizes)
         return out + (self._log.seals() if self.complete else [])
 
     def _intersection(self, query: Query) -> tuple[Blocks, NDArray[np.uint64]]:
@@ -165,16 +172,18 @@ class AnswerLog:
         self._settings = settings
         self._server = server
         self._signing_key = signing_key
-        self._answers: dict[bytes, tuple[tuple[str, ...], int]] = {}
+        self._answers: dict[bytes, tuple[tuple[str, ...], int, tuple[int, ...]]] = {}
 
     def knows(self, query_id: bytes) -> bool:
         """Whether the query has been answered."""
         return query_id in self._answers
 
-    def answer(self, query_id: bytes, coalition: tuple[str, ...], count: int) -> list[Addressed]:
+    def answer(
+        self, query_id: bytes, coalition: tuple[str, ...], count: int, sizes: tuple[int, ...] = ()
+    ) -> list[Addressed]:
         """Tell the members of the coalition."""
-        self._answers[query_id] = (coalition, count)
-        return [(member, m.QueryCount(query_id, self._told(member, query_id))) for member in coalition]
+        self._answers[query_id] = (coalition, count, sizes)
+        return [(member, m.QueryCount(query_id, self._told(member, query_id), sizes)) for member in coalition]
 
     def _told(self, party: str, query_id: bytes) -> int:
         return self._answers[query_id][1]
@@ -183,9 +192,13 @@ class AnswerLog:
         """The signature on all answers, per party."""
         out: list[Addressed] = []
         for party in self._settings.everybody:
-            seen = [query for query, (members, _) in self._answers.items() if party in members]
-            parts = queries.result_digest_parts(seen, [self._told(party, query) for query in seen])
-            seal = make_seal(self._signing_key, self._settings.run_id, self._server, keys.digest(*parts))
+            seen = {
+                query: (self._told(party, query), sizes)
+                for query, (members, _, sizes) in self._answers.items()
+                if party in members
+            }
+            digest = keys.digest(*queries.result_digest_parts(seen))
+            seal = make_seal(self._signing_key, self._settings.run_id, self._server, digest)
             out.append((party, seal))
         return out
 

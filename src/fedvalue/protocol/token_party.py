@@ -1,7 +1,7 @@
 """A party's work under `single` and `paper`: encrypted id sets out, cardinalities in.
 
 Step 1 of the paper for every query, in a secret order, a bounded number of queries at a time; then
-Step 4 for every answer, and, when all answers are here, the checks on the whole table (H1).
+Step 4 for every answer, and, when all answers are here, the checks on the whole table (H1, H3).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.set_sizes import real_sizes
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.value_sets import ValueSets, own_values
 from fedvalue.protocol.work import Addressed, Column, Work
@@ -65,7 +66,7 @@ class TokenWork(Work):
         self._n_mine = len(self._todo)
         self._next = 0
         self._asked: set[int] = set()
-        self._answers: dict[str, dict[int, int]] = {server: {} for server in settings.servers}
+        self._answers: dict[str, dict[int, queries.Stated]] = {server: {} for server in settings.servers}
         self._accepted: dict[int, int] = {}
         self._inbox = ResultInbox(settings, 0, credentials.pins)
         self._outcome: Outcome | None = None
@@ -147,7 +148,8 @@ class TokenWork(Work):
             number = self._number.get(message.query)
             if number is None or number not in self._asked:
                 raise RemoteProtocolError(f"{sender!r} answers a query that was not asked", code="E_QUERY")
-            self._answers[sender][number] = message.count
+            self._check_stated(sender, number, message)
+            self._answers[sender][number] = (message.count, message.sizes)
             if all(number in answers for answers in self._answers.values()):
                 self._accepted[number] = self._accept(number)
                 out = self._ask(1)
@@ -162,10 +164,16 @@ class TokenWork(Work):
             self._finish()
         return out
 
+    def _check_stated(self, sender: str, number: int, message: m.QueryCount) -> None:
+        stated = queries.states_sizes(self._settings) and sender == self._settings.compute
+        members = self._tables[self._members[number]].coalition
+        if len(message.sizes) != (len(members) if stated else 0):
+            raise RemoteProtocolError(f"{sender!r} states a wrong number of set sizes", code="E_DECLARED")
+
     def _accept(self, number: int) -> int:
         """Step 4: N = n_c / q - n_r, if n_c = n_v and n_c is at least q n_r."""
-        n_c = self._answers[self._settings.compute][number]
-        n_v = self._answers[self._settings.servers[-1]][number]
+        n_c, _ = self._answers[self._settings.compute][number]
+        n_v, _ = self._answers[self._settings.servers[-1]][number]
         if n_v == INCOMPLETE:
             raise VerificationError("the validation server found incomplete groups", code="E_GROUP")
         if n_v == FORGED:
@@ -186,6 +194,8 @@ class TokenWork(Work):
         if self._settings.h1:
             for table in mine:
                 self._check_table(table, self._counts(table), grand)
+        if queries.states_sizes(self._settings):
+            self._check_sets(mine)
         self._outcome = Outcome(counts=self._joint_counts(grand))
 
     def _counts(self, table: queries.Table) -> NDArray[np.int64]:
@@ -204,6 +214,19 @@ class TokenWork(Work):
         absent = tuple(k for k, party in enumerate(everybody) if party not in table.coalition)
         if not np.array_equal(counts, grand.sum(axis=absent)):
             raise VerificationError("two coalitions' tables contradict each other", code="E_MARGINAL")
+
+    def _check_sets(self, mine: list[queries.Table]) -> None:
+        """H3: every member's sets, in every table, are those of one column; ours are the truth."""
+        stated = self._answers[self._settings.compute]
+        known = {self._name: self._sets.sizes}
+        for table in mine:
+            cells = range(table.first, table.first + table.n_cells)
+            for place, member in enumerate(table.coalition):
+                sizes = [stated[k][1][place] for k in cells]
+                noise = self._noise[table.first : table.first + table.n_cells]
+                found = real_sizes(table, member, sizes, noise, self._q, self._settings.n_samples)
+                if not np.array_equal(known.setdefault(member, found), found):
+                    raise VerificationError(f"the sets of {member!r} differ between tables", code="E_SETS")
 
     def _joint_counts(self, table: NDArray[np.int64]) -> JointCounts:
         settings = self._settings
@@ -233,9 +256,7 @@ class TokenWork(Work):
 
     def _digest(self, server: str, numbers: list[int]) -> bytes:
         answers = self._answers[server]
-        parts = queries.result_digest_parts(
-            [self._query_ids[k] for k in numbers], [answers[k] for k in numbers]
-        )
+        parts = queries.result_digest_parts({self._query_ids[k]: answers[k] for k in numbers})
         return keys.digest(*parts)
 
     def digests(self) -> dict[str, bytes]:

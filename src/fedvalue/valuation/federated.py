@@ -105,10 +105,10 @@ def federated_value(
         protocol: "single", "paper" or "mirror".
         q: Encryption ids per sample (`paper`).
         n_r: Adversarial samples (`paper`): per cell, a share of all samples like "90%", or "random:8".
-        harden: Whether `paper` checks marginals (H1) and authenticators (H2).
+        harden: Whether `paper` checks marginals (H1), authenticators (H2) and set sizes (H3).
         policy: "valuation" or "counts" (`mirror`).
         by_coalition: Ask every coalition's cells rather than the grand coalition's (`paper`, `single`).
-        pad: Pad all sets of a party to one size (`paper`, `single`).
+        pad: Pad all sets of a party to one size (`single`, and `paper` without `harden`: H3 needs the sizes).
         max_tokens: Refuse a run that needs more (`paper`, `single`).
         method: As in `fedvalue.value`.
         n_permutations: As in `fedvalue.value`.
@@ -219,6 +219,7 @@ def make_settings(
         n_r=Adversarial.parse(n_r, n_samples),
         h1=harden,
         h2=harden,
+        h3=harden,
         by_coalition=by_coalition,
         pad=pad,
         max_tokens=max_tokens,
