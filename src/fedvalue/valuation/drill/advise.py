@@ -14,7 +14,7 @@ class Advice:
 
     Args:
         protocol: "paper" or "mirror".
-        hardened: Whether H1 and H2 are on.
+        hardened: Whether H1, H2 and H3 are on.
         q: Encryption ids per sample; None for `mirror`.
         n_r: Adversarial samples per cell; None for `mirror`.
         detection: Probability that the worst case for this choice is detected: dropping one sample

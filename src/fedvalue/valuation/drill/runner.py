@@ -33,7 +33,7 @@ class Row:
 
     Args:
         protocol: "paper" or "mirror".
-        hardened: Whether H1 and H2 were on; `mirror` has no weaker form.
+        hardened: Whether H1 to H3 were on; `mirror` has no weaker form.
         behaviour: What the server did.
         trials: How often.
         detected: In how many trials the run ended without a result.
