@@ -58,7 +58,13 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
         from fedvalue.valuation.answers import valuation_of
 
         found = valuation_of(outcome, tuple(party.name for party in manifest.data))
-    return replace(found, bins=manifest.bins, protocol=manifest.protocol, run_id=manifest.run_id.hex())
+    return replace(
+        found,
+        bins=manifest.bins,
+        protocol=manifest.protocol,
+        run_id=manifest.run_id.hex(),
+        details={**found.details, "policy": manifest.policy},
+    )
 
 
 def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any]:

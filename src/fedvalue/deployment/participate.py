@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import time
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fedvalue import __version__
@@ -150,12 +150,14 @@ def _write(config: PartyConfig, found: dict[str, Any]) -> None:
         return
     if config.certificate is not None:
         write_whole(config.certificate, json_bytes(found["certificate"]), mode=0o644)
-    # The reports are a part of their own; a result without a report is still a result.
-    if config.report is not None and find_spec("fedvalue.reports.html") is not None:
+    if config.report is not None:
         from fedvalue.valuation.result import Valuation
 
         config.report.parent.mkdir(parents=True, exist_ok=True)
-        Valuation.from_dict(found["result"]).to_html(config.report)
+        result = Valuation.from_dict(found["result"])
+        # The certificate holds the result, so only the report can hold the certificate's digest.
+        digest = hashlib.sha256(json_bytes(found["certificate"])).hexdigest()
+        replace(result, details={**result.details, "certificate_digest": digest}).to_html(config.report)
 
 
 def _write_logs(config: PartyConfig, store: PartyStore, run_id: bytes) -> None:
