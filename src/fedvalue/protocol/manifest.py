@@ -82,7 +82,7 @@ class Manifest:
         q: Encryption ids per sample (paper).
         n_r: Adversarial samples per cell (paper): a number, which the servers then know, or "random:K":
             1 to K per cell, drawn from the parties' secret.
-        harden: Checks H1 and H2 of the paper protocol.
+        harden: Checks H1, H2 and H3 of the paper protocol.
         bins: Bins of a numeric feature.
         method: auto, exact or sampled.
         n_permutations: Sampled permutations.
