@@ -71,9 +71,7 @@ def _summary(valuation: Valuation) -> str:
     ]
     if valuation.learnable_total is not None:
         lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
-    lines += [
-        f"{party.name}: {guard.describe(flag)}" for party in valuation.parties for flag in party.flags
-    ]
+    lines += [f"{party.name}: {guard.describe(flag)}" for party in valuation.parties for flag in party.flags]
     lines += _since_last_time(valuation.details)
     lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
     return "\n".join(lines)
