@@ -8,7 +8,7 @@ are other executors; results do not depend on the choice.
 
 from __future__ import annotations
 
-from fedvalue.engines.local import ProcessEngine, n_cores, physical_memory, thread_engine
+from fedvalue.engines.local import ProcessEngine, n_cores, thread_engine
 from fedvalue.engines.ordered import map_in_order, n_workers, share, using
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "map_in_order",
     "n_cores",
     "n_workers",
-    "physical_memory",
     "share",
     "thread_engine",
     "using",

@@ -19,14 +19,6 @@ def n_cores() -> int:
         return os.cpu_count() or 1
 
 
-def physical_memory() -> int:
-    """Bytes of memory of this machine; 8 GiB where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 8 * 2**30
-
-
 def thread_engine(max_workers: int | None = None) -> ThreadPoolExecutor:
     """Threads, one per core: the default, since the kernels release the interpreter lock."""
     return ThreadPoolExecutor(max_workers or n_cores(), thread_name_prefix="fedvalue")

@@ -65,7 +65,7 @@ def value_counts(
 
     Raises:
         InputError: A setting is out of range.
-        EngineError: The walk needs more memory than there is.
+        EngineError: Workers were lost.
     """
     check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
     if time_limit is not None and (reproducible or time_limit <= 0):

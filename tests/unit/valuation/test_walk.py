@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedvalue.errors import EngineError, InputError
+from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation import walk
 from fedvalue.valuation.sampling import sampled_values
@@ -209,12 +209,24 @@ def test_rest_of_a_walk_with_duplicate_parties_counts_each() -> None:
     assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
 
 
-def test_memory_limit_raises_unless_a_time_limit_allows_sampling() -> None:
-    """No silent change of method: the error says what to do."""
+@pytest.mark.parametrize("limit", [0, 1, 3000, 20_000])
+def test_little_memory_changes_the_work_and_not_the_values(limit: int) -> None:
+    """Mass is additive: blocks may be walked in parts, and those met twice are split twice."""
     counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
-    with pytest.raises(EngineError, match="use method='sampled'"):
-        exact_values(counts, options=WalkOptions(memory_limit=1))
-    assert not exact_values(counts, options=WalkOptions(memory_limit=1, time_limit=1e9)).complete
+    plenty = exact_values(counts, options=WalkOptions(chunk_work=500))
+    little = exact_values(counts, options=WalkOptions(chunk_work=500, memory_limit=limit))
+    assert little.complete
+    assert little.n_nodes > plenty.n_nodes
+    assert little.values == pytest.approx(plenty.values, abs=1e-13)
+
+
+def test_little_memory_and_little_time_leave_an_honest_rest() -> None:
+    counts = random_table(np.random.default_rng(2), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
+    exact = exact_values(counts)
+    options = WalkOptions(chunk_work=500, memory_limit=1, time_limit=0.0, rest_draws=4000)
+    stopped = exact_values(counts, options=options)
+    assert not stopped.complete
+    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
 
 
 def test_progress_rises_to_its_end() -> None:
