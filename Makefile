@@ -9,6 +9,9 @@ WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 
+# The tests start the command hundreds of times: let Python keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
