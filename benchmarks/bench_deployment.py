@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.harness import Row, at_most
+from harness import Row, at_most
 
 from fedvalue.deployment.children import Child, Children, wait_until
 from fedvalue.deployment.local_consortium import LocalConsortium, Source, agree, build, free_port
