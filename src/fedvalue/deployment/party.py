@@ -33,6 +33,7 @@ Report = Callable[[str, str], None]
 """Told (stage, words) as a run proceeds."""
 
 POLL_SECONDS = 10.0
+THREAD_END_SECONDS = 3.0
 NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABLE", "E_BUSY", "E_CLOSED")
 """Failures here, or refused calls, that do not end the run: a full disk, a card that an operator has not
 pinned yet. A server's word that the run is over ends it whatever its code, so that no server can make
@@ -81,6 +82,7 @@ class Party:
         self._psk = psk
         self._clock = clock
         self._events: queue.Queue[tuple[str, int, bytes] | FedValueError] = queue.Queue(maxsize=64)
+        self._threads: list[threading.Thread] = []
         self._heads = Heads(self._manifest, map(Receipt.from_line, store.receipts(self._run_id)))
         self._final = False
         self._stop = threading.Event()
@@ -152,6 +154,9 @@ class Party:
             self._stop.set()
             for client in clients.values():
                 client.close()
+            # gRPC may crash when the interpreter ends under a thread that is still inside a call.
+            for thread in self._threads:
+                thread.join(THREAD_END_SECONDS)
 
     def _feed(self, driver: PartyDriver, server: str, body: bytes) -> None:
         before = driver.stage
@@ -232,7 +237,9 @@ class Party:
                 if not self._stop.wait(1.0):
                     self._events.put(error)
 
-        threading.Thread(target=guarded, name=target.__name__.strip("_"), daemon=True).start()
+        thread = threading.Thread(target=guarded, name=target.__name__.strip("_"), daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _deliver(self, client: ServerClient, outgoing: Outgoing) -> None:
         try:

@@ -140,12 +140,13 @@ class RunHost:
     def standing(self, caller: str) -> wire.Standing:
         """Where the run stands, for one participant."""
         store = self._around.store
+        # The numbers first: the head is set after what it covers is stored, so it may be newer, never older.
+        accepted, mail = store.accepted(self.run_id, caller), store.mail_size(self.run_id, caller)
         with self._lock:
             receipt, state, code, reason = self._receipt, self.state, self._code, self._reason
         head = None
         if receipt is not None:
             head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
-        accepted, mail = store.accepted(self.run_id, caller), store.mail_size(self.run_id, caller)
         return wire.Standing(wire.VERSION, state, accepted, mail, code, reason, head)
 
     def wait_for_mail(self, recipient: str, after: int, seconds: float) -> None:
