@@ -6,9 +6,11 @@ For the demonstration, the tests and the benchmark. It does what people do with 
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,10 +126,16 @@ def agree(
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses now.
+
+    Below the range from which systems take the ports of outgoing connections: one of those could take
+    it before the server does.
+    """
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port
 
 
 def _server_toml(member: Member, listen: str, accept: str) -> None:
