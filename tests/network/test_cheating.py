@@ -7,8 +7,8 @@ import pytest
 from fedvalue.crypto.audit import read_log
 from fedvalue.errors import FedValueError
 from tests.support.evil_server import BEHAVIOURS
-from tests.support.preloaded import cheat_program, party_program, server_program
 from tests.support.processes import Process
+from tests.support.programs import cheat_program, party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network

@@ -7,8 +7,8 @@ import sqlite3
 
 import pytest
 
-from tests.support.preloaded import party_program, server_program
 from tests.support.processes import Process, until
+from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network

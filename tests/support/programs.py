@@ -1,4 +1,4 @@
-"""What the fork server imports once, and the programs that its forks run.
+"""The programs that the tests' processes run.
 
 A program may be told to kill itself (SIGKILL, as a power cut would) right before or right after its
 k-th write to the journal: every state boundary of a run is one of these points. Nothing of this
@@ -12,8 +12,6 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import fedvalue.deployment.certificate
 import fedvalue.deployment.demo_cheat
@@ -30,15 +28,6 @@ from fedvalue.deployment.database import Database
 from fedvalue.deployment.participate import take_part
 from fedvalue.deployment.serve import serve
 from fedvalue.errors import FedValueError
-
-if os.environ.get("FEDVALUE_TEST_PRELOAD", "1") == "1":
-    # Load the compiled kernels before the fork: every child has them then.
-    import fedvalue
-
-    _x = np.arange(40) % 3
-    fedvalue.value(
-        task=None, label=_x % 2, parties={"a": _x, "b": _x[::-1].copy()}, protocol="mirror", threads=1
-    )
 
 
 def server_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
