@@ -194,7 +194,7 @@ def test_a_party_with_changed_data_does_not_continue(cast):
 def test_sigterm_lets_a_server_finish_and_a_restart_continues(cast):
     """Item 38: drain. The server ends with 0, and the run goes on after a restart."""
     cast.start("compute", "validate", "telco")
-    until(lambda: "waiting" in cast.running["telco"].text(), what="telco's start")
+    until(lambda: '"accepted"' in cast.running["compute"].text(), what="telco's arrival")
     cast.running["compute"].terminate()
     assert cast.running["compute"].wait(30) == 0
     assert '"stopped"' in cast.running["compute"].text()
