@@ -15,7 +15,7 @@ from tests.support.town import DATA, TASK, Town, columns, expected, values_of, w
 # Dozens of processes or threads on a machine with few cores: a start hangs now and then, not yet explained.
 pytestmark = pytest.mark.slow
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 
 RUNS = 20
 
