@@ -203,7 +203,7 @@ def test_party_b_cannot_upload_as_a(town):
     error = _refused(lambda: town.client("shop").post(town.run_id, 0, body), RemoteProtocolError)
     assert error.code == "E_SENDER"
     ready = shell.encode(shell.Ready("telco", 120, 120, (2,), bytes(32), bytes(64)))
-    assert _refused(lambda: town.client("shop").post(town.run_id, 0, ready)).code == "E_SENDER"
+    assert _refused(lambda: town.client("shop").post(town.run_id, 0, memoryview(ready))).code == "E_SENDER"
     for name in ("telco", "shop"):
         assert town.client(name).status(town.run_id).next == 0
     assert any(line["event"] == "refused" and line["code"] == "E_SENDER" for line in town.log("compute"))
@@ -236,7 +236,7 @@ def test_status_code_of_a_stranger_is_permission_denied(town):
     ) as channel:
         call = channel.unary_unary(f"/{wire.SERVICE}/Post")
         with pytest.raises(grpc.RpcError) as caught:
-            call(wire.encode(wire.Post(wire.VERSION, town.run_id, 0, ready)), timeout=5)
+            call(wire.encode(wire.Post(wire.VERSION, town.run_id, 0, memoryview(ready))), timeout=5)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 

@@ -44,7 +44,7 @@ def fresh(tmp_path):
 def chunk(town: Town, data: bytes, *, index: int = 0, total: int = 1, server: str = "compute") -> m.Envelope:
     digest = m.bulk_digest(index, total, data)
     return m.Envelope(
-        town.run_id, "telco", server, m.Chunk(index=index, total=total, digest=digest, data=data)
+        town.run_id, "telco", server, m.Chunk(index=index, total=total, digest=digest, data=memoryview(data))
     )
 
 
@@ -305,7 +305,7 @@ def test_random_bytes_in_every_call_end_in_a_typed_error(town):
         wire.encode(wire.Status(wire.VERSION, town.run_id)),
         wire.encode(wire.Poll(wire.VERSION, town.run_id, 0, 0)),
         wire.encode(wire.Submit(wire.VERSION, town.consortium.signed.to_json().encode())),
-        wire.encode(wire.Post(wire.VERSION, town.run_id, 0, codec.encode(chunk(town, b"x" * 80)))),
+        wire.encode(wire.Post(wire.VERSION, town.run_id, 0, memoryview(codec.encode(chunk(town, b"x" * 80))))),
     ]
     for round_ in range(300):
         data = bytearray(rng.choice(valid)) if round_ % 3 else bytearray(rng.randbytes(rng.randrange(80)))
@@ -325,7 +325,7 @@ def test_decoders_stand_a_hundred_thousand_inputs():
     rng = random.Random(2)
     ready = shell.encode(shell.Ready("telco", 120, 120, (3,), bytes(32), bytes(64)))
     notice = shell.encode(shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)))
-    post = wire.encode(wire.Post(wire.VERSION, bytes(32), 0, b"body"))
+    post = wire.encode(wire.Post(wire.VERSION, bytes(32), 0, memoryview(b"body")))
     cases = ((ready, shell.decode), (notice, shell.decode), (post, lambda data: wire.decode(data, wire.Post)))
     for _ in range(34_000):
         for valid, decode in cases:

@@ -59,7 +59,7 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
         )
 
 
-def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
+def admit(manifest: Manifest, server: str, sender: str, body: bytes | memoryview) -> bytes:
     """The fingerprint of a well-formed, intact message that `sender` may send to `server`.
 
     Raises:
@@ -86,7 +86,7 @@ def admit(manifest: Manifest, server: str, sender: str, body: bytes) -> bytes:
     return blake2b(body, digest_size=32).digest()
 
 
-def _admit_shell(manifest: Manifest, sender: str, body: bytes) -> bytes:
+def _admit_shell(manifest: Manifest, sender: str, body: bytes | memoryview) -> bytes:
     message = shell.decode(body)
     party = manifest.participant(sender).role not in SERVER_ROLES
     if not party or not isinstance(message, shell.FROM_PARTIES):

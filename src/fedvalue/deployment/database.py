@@ -90,7 +90,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise EngineError(f"cannot write to {path}: {error.strerror}", code="E_STORAGE") from error
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+def write_whole(path: Path, data: bytes | memoryview, *, mode: int = 0o600) -> None:
     """Write a file so that it is either absent, old or whole, also after a power cut.
 
     Raises:

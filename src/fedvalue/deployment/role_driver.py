@@ -65,7 +65,7 @@ class RoleDriver:
         named = {State.UPLOADING: "uploading", State.AGREEING: "agreeing", State.DONE: "done"}
         return named.get(self._role.state, "keying")
 
-    def feed(self, sender: str, number: int, body: bytes) -> list[Output]:
+    def feed(self, sender: str, number: int, body: bytes | memoryview) -> list[Output]:
         """Handle message `number` of `sender` and return what to send.
 
         Raises:

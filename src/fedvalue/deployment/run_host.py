@@ -94,7 +94,7 @@ class RunHost:
         kind = TransportError if self._code == "E_DEADLINE" else RemoteProtocolError
         return kind(f"the run has failed: {self._reason}", code=self._code or "E_STATE")
 
-    def accept(self, sender: str, number: int, body: bytes) -> None:
+    def accept(self, sender: str, number: int, body: bytes | memoryview) -> None:
         """Check a message, store it, and see to it that it is handled. Returning is the promise.
 
         Raises:
@@ -124,7 +124,7 @@ class RunHost:
             volume = self._volumes.get(sender) or store.volume(self.run_id, sender)[1]
             check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
             spooled = store.spool(self.run_id, sender, number, body)
-            kept = None if spooled else body
+            kept = None if spooled else bytes(body)
             with self._lock:
                 line, receipt = self._audit(f"received {sender}", fingerprint.hex())
                 store.accept(

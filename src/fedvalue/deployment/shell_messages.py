@@ -83,12 +83,12 @@ def encode(message: ShellMessage) -> bytes:
     return MAGIC + msgspec.msgpack.encode(message)
 
 
-def is_shell(body: bytes) -> bool:
+def is_shell(body: bytes | memoryview) -> bool:
     """Whether these bytes are one of ours rather than a role's envelope."""
     return body[: len(MAGIC)] == MAGIC
 
 
-def decode(body: bytes) -> AnyShell:
+def decode(body: bytes | memoryview) -> AnyShell:
     """The message in `body`.
 
     Raises:

@@ -28,13 +28,13 @@ class SpooledChunks:
         """Message `number` of `sender` is handled next."""
         self._current = (sender, number)
 
-    def put(self, party: str, index: int, data: bytes) -> None:
+    def put(self, party: str, index: int, data: memoryview) -> None:
         """Remember where chunk `index` lies; its bytes are there."""
         sender, number = self._current
         assert sender == party
         self._number[party, index] = number
 
-    def get(self, party: str, index: int) -> bytes:
+    def get(self, party: str, index: int) -> memoryview:
         """The chunk, from disk."""
         stored = self._store.stored(self._run_id, party, self._number[party, index])
         message = codec.decode(stored).message

@@ -8,10 +8,10 @@ from typing import Protocol
 class ChunkStore(Protocol):
     """Bytes by (party, chunk number). A durable implementation survives the process."""
 
-    def put(self, party: str, index: int, data: bytes) -> None:
+    def put(self, party: str, index: int, data: memoryview) -> None:
         """Keep the chunk."""
 
-    def get(self, party: str, index: int) -> bytes:
+    def get(self, party: str, index: int) -> memoryview:
         """The chunk that was put."""
 
     def discard(self, party: str, index: int) -> None:
@@ -22,13 +22,13 @@ class MemoryChunkStore:
     """Chunks in memory. Discards at once, so memory grows with the parties' lead over each other."""
 
     def __init__(self) -> None:
-        self._chunks: dict[tuple[str, int], bytes] = {}
+        self._chunks: dict[tuple[str, int], memoryview] = {}
 
-    def put(self, party: str, index: int, data: bytes) -> None:
+    def put(self, party: str, index: int, data: memoryview) -> None:
         """Keep the chunk."""
         self._chunks[party, index] = data
 
-    def get(self, party: str, index: int) -> bytes:
+    def get(self, party: str, index: int) -> memoryview:
         """The chunk that was put."""
         return self._chunks[party, index]
 

@@ -40,6 +40,8 @@ Key16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 QueryId: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Bulk: TypeAlias = Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
+Rows: TypeAlias = Annotated[memoryview, Meta(max_length=CHUNK_BYTES)]
+"""Not copied out of the message that brought them: they are most of what a server ever gets."""
 Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
@@ -84,7 +86,7 @@ class BulkMessage(Message, frozen=True):
         """The digest: it covers all fields."""
         return self.digest
 
-    def parts(self) -> tuple[bytes, ...]:
+    def parts(self) -> tuple[bytes | memoryview, ...]:
         """Everything that the digest covers besides `index` and `total`."""
         raise NotImplementedError
 
@@ -94,7 +96,7 @@ class BulkMessage(Message, frozen=True):
         return self.digest == bulk_digest(self.index, self.total, *self.parts())
 
 
-def bulk_digest(index: int, total: int, *parts: bytes) -> bytes:
+def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
     """SHA-256 over a chunk's place and its parts, each with its length in front."""
     state = sha256(struct.pack("<II", index, total))
     for part in parts:
@@ -176,9 +178,9 @@ class Chunk(BulkMessage, frozen=True):
     """Rows of a masked upload: little-endian uint64, lane after lane per row."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
-    data: Bulk
+    data: Rows
 
-    def parts(self) -> tuple[bytes, ...]:
+    def parts(self) -> tuple[bytes | memoryview, ...]:
         """The rows."""
         return (self.data,)
 

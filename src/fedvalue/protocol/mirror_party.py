@@ -78,7 +78,7 @@ class MirrorWork(Work):
         chunks = []
         for index in range(n_chunks):
             data = words[index * rows_per_chunk : (index + 1) * rows_per_chunk].tobytes()
-            chunks.append(m.Chunk(index, n_chunks, m.bulk_digest(index, n_chunks, data), data))
+            chunks.append(m.Chunk(index, n_chunks, m.bulk_digest(index, n_chunks, data), memoryview(data)))
         declared = m.Declaration(
             rows=len(words),
             lanes=self._naming.layout.n_words,

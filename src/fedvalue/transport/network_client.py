@@ -95,7 +95,7 @@ class ServerClient:
 
     def post(self, run_id: bytes, index: int, body: bytes) -> wire.Standing:
         """Deliver message number `index`; the same again has no effect."""
-        return self._standing("Post", wire.Post(wire.VERSION, run_id, index, body))
+        return self._standing("Post", wire.Post(wire.VERSION, run_id, index, memoryview(body)))
 
     def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
         """Mail from number `after` on, after at most `wait` seconds."""

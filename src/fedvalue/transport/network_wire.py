@@ -31,6 +31,8 @@ _SMALL_ARRAY, _SMALL_INTEGER = 0x90, 0x7F
 
 RunIdBytes: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Body: TypeAlias = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
+View: TypeAlias = Annotated[memoryview, Meta(max_length=MAX_BODY_BYTES)]
+"""A body that stays where gRPC put it: uploads are large, and a server gets those of all parties."""
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Short: TypeAlias = Annotated[str, Meta(max_length=4000)]
 
@@ -52,7 +54,7 @@ class Post(Frame, frozen=True):
 
     run_id: RunIdBytes
     index: Index
-    body: Body
+    body: View
 
 
 class Poll(Frame, frozen=True):

@@ -37,7 +37,7 @@ class Server:
 
     def post(self, name: str, body: bytes) -> wire.Standing:
         standing = self.relay.post(
-            self.peer(name), wire.Post(1, self.agreed.run_id, self.numbers[name], body)
+            self.peer(name), wire.Post(1, self.agreed.run_id, self.numbers[name], memoryview(body))
         )
         self.numbers[name] += 1
         return standing
@@ -63,7 +63,7 @@ def ready(name: str, sizes: tuple[int, ...], agreed=AGREED) -> bytes:
 
 
 def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
-    message = m.Chunk(index, total, m.bulk_digest(index, total, data), data)
+    message = m.Chunk(index, total, m.bulk_digest(index, total, data), memoryview(data))
     return codec.encode(m.Envelope(agreed.run_id, "telco", "validate", message))
 
 
