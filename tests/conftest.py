@@ -20,6 +20,14 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fedvalue"))
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile once before tests run side by side, and not in every process that they start at once."""
+    if getattr(session.config.option, "numprocesses", None):
+        from fedvalue.deployment.warm_up import warm_up
+
+        warm_up(values=True)
+
+
 def data_folder() -> Path | None:
     """The folder with the paper's six data sets, where there is one."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"

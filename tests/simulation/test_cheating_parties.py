@@ -111,7 +111,7 @@ def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.Mon
     def guess(work: MirrorWork, server: str) -> np.ndarray:
         words = honest(work, server)
         if work._name == EVIL:
-            own = codewords(work._ring.code_key(server, EVIL), 2)
+            own = codewords(work._ring.code_key(server, EVIL), 2, work._naming.layout.tag_shift)
             words[:, 0] += np.uint64(work._naming.layout.stride[1])
             words[:, -1] += own[1]
             words[:, -1] -= own[0]

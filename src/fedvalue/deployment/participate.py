@@ -64,6 +64,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     from fedvalue.deployment.party import Party
     from fedvalue.deployment.party_input import read_input
     from fedvalue.deployment.party_store import PartyStore
+    from fedvalue.deployment.warm_up import warm_up
 
     identity = read_identity(config.identity)
     _erase_expired(config.state)
@@ -76,6 +77,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         check_gates(manifest, identity.card.name, given.rows, given.sizes)
         if given.label is not None:
             check_cells(manifest, bincount(given.codes), bincount(given.label))
+    warm_up(values=False)
     store = PartyStore(config.state)
     party = Party(
         identity,

@@ -22,19 +22,6 @@ GRACE_SECONDS = 10.0
 """A chunk under way gets this long to finish after SIGTERM; the client repeats what did not."""
 
 
-def _warm_up() -> None:
-    """Load the compiled kernels with a table of eight rows, so that the first run does not wait for it."""
-    import numpy as np
-
-    from fedvalue.information.contingency import JointCounts
-    from fedvalue.valuation.engine import value_counts
-
-    codes = np.arange(8) % 2
-    value_counts(
-        JointCounts.from_columns(label=codes, parties={"a": codes[::-1].copy(), "b": np.arange(8) // 4})
-    )
-
-
 def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None) -> None:
     """Run until SIGTERM or SIGINT.
 
@@ -52,6 +39,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
     from fedvalue.deployment.metrics import MetricsServer
     from fedvalue.deployment.server import Limits, RelayServer
     from fedvalue.deployment.server_roles import server_role
+    from fedvalue.deployment.warm_up import warm_up
     from fedvalue.transport.network_server import NetworkServer
 
     identity = read_identity(config.identity)
@@ -77,11 +65,11 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         listen=config.listen,
     )
     metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
+    warm_up(values=True)
     network.start()
     if config.port_file is not None:
         write_whole(config.port_file, f"{network.port}\n".encode(), mode=0o644)
     log.event("listening", role=role, address=config.listen, version=__version__)
-    threading.Thread(target=_warm_up, name="warm-up", daemon=True).start()
     stop.wait()
     log.event("stopping")
     relay.drain()

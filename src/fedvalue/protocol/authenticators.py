@@ -2,9 +2,10 @@
 
 Masks hide a word and do not protect it: whoever uploads may add anything to anybody's digit. So the
 owner of a column has a key that no other party knows, and adds the codeword t(v) = AES_key(v)[0:8] of
-its renamed code v to one more lane of the row. A server compares that lane with the sum of the
-codewords of the digits that it has decoded. Who shifts somebody else's digit would have to add the
-difference of two codewords that he does not know: he is right with probability 2^-64.
+its renamed code v to the row: in a word of its own, or, where the codes are few, its lower 40 bits above
+the codes in the same word. A server compares that with the sum of the codewords of the digits that
+it has decoded. Who shifts somebody else's digit would have to add the difference of two codewords that
+he does not know: he is right with probability 2^-64 or 2^-40, and a wrong guess ends the run.
 
 The server must know the key of every place, and may not know which party has which place. So the
 parties upload their keys as they upload rows: a table with one line per place, zero except in the
@@ -31,9 +32,15 @@ GROUP_LIMIT = 1 << 14
 """Neighbouring digits share one table of sums up to this many entries: 128 KiB stay in the cache."""
 
 
-def codewords(key: bytes, n_codes: int) -> NDArray[np.uint64]:
-    """t(v) of every renamed code v of one column at one server."""
-    return aes.encrypt(key, aes.counter_blocks(n_codes))[:, 0].copy()
+def codewords(key: bytes, n_codes: int, shift: int) -> NDArray[np.uint64]:
+    """t(v) of every renamed code v of one column at one server, as it stands in its word.
+
+    Args:
+        key: Of the column at the server.
+        n_codes: Number of codes.
+        shift: `Layout.tag_shift`; what would leave the word is cut off.
+    """
+    return aes.encrypt(key, aes.counter_blocks(n_codes))[:, 0] << np.uint64(shift)
 
 
 def masked_keys(own: dict[int, bytes], n_places: int, masks: Sequence[tuple[int, bytes]]) -> bytes:
@@ -66,11 +73,13 @@ class CodeCheck:
 
     def __init__(self, layout: Layout, keys: Sequence[bytes]) -> None:
         self._n_lanes = layout.n_lanes
+        self._codes = np.uint64((1 << layout.tag_shift) - 1)
         first, sizes, tables = [0], [], []
         for lane in range(layout.n_lanes):
             for places in _groups(layout, lane):
                 sizes.append(math.prod(layout.radices[place] for place in places))
-                tables.append(_sums([codewords(keys[place], layout.radices[place]) for place in places]))
+                words = [codewords(keys[place], layout.radices[place], layout.tag_shift) for place in places]
+                tables.append(_sums(words))
             first.append(len(sizes))
         self._first = np.array(first, dtype=np.int64)
         self._sizes = np.array(sizes, dtype=np.uint64)
@@ -78,7 +87,7 @@ class CodeCheck:
         self._table = np.concatenate(tables)
 
     def check(self, sums: NDArray[np.uint64]) -> None:
-        """Rows as the sum of all uploads, shape (n_rows, n_lanes + 1).
+        """Rows as the sum of all uploads, shape (n_rows, n_words).
 
         A digit outside its range, masks that do not cancel and a wrong authenticator are one error with
         one text: who provokes it learns nothing about the row.
@@ -86,7 +95,9 @@ class CodeCheck:
         Raises:
             VerificationError: A row is not what its owners wrote (E_AUTH).
         """
-        if not _authentic(sums, self._n_lanes, self._first, self._sizes, self._offsets, self._table):
+        if not _authentic(
+            sums, self._n_lanes, self._codes, self._first, self._sizes, self._offsets, self._table
+        ):
             raise VerificationError(
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
                 code="E_AUTH",
@@ -120,18 +131,24 @@ def _sums(words: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 def _authentic(
     sums: NDArray[np.uint64],
     n_lanes: int,
+    codes: np.uint64,
     first: NDArray[np.int64],
     sizes: NDArray[np.uint64],
     offsets: NDArray[np.int64],
     table: NDArray[np.uint64],
 ) -> bool:
-    """Whether all rows are. No early end: the time does not tell which row was wrong."""
+    """Whether all rows are. No early end: the time does not tell which row was wrong.
+
+    `codes` masks the codes of a word that also holds the authenticator; it is zero where none does.
+    """
     n_bad = 0
+    last_word = sums.shape[1] - 1
     for i in range(len(sums)):
-        expected = np.uint64(0)
+        # Where they share a word, the codes are part of what is compared.
+        expected = sums[i, last_word] & codes
         inside = True
         for lane in range(n_lanes):
-            rest = sums[i, lane]
+            rest = expected if codes else sums[i, lane]
             last = first[lane + 1] - 1
             for group in range(first[lane], last):
                 above = rest // sizes[group]
@@ -142,5 +159,5 @@ def _authentic(
                 expected += table[offsets[last] + np.int64(rest)]
             else:
                 inside = False
-        n_bad += not (inside and expected == sums[i, n_lanes])
+        n_bad += not (inside and expected == sums[i, last_word])
     return n_bad == 0

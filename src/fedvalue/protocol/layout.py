@@ -2,12 +2,14 @@
 
 Coordinate 0 is X_t, coordinate 1 is Y, then the data parties in the run's secret order. A lane is a
 64-bit word that holds consecutive coordinates as digits; when the product of all code ranges is too
-large for one word, further lanes follow, and a server groups by the tuple of lanes. The last word
-of a row is its authenticator (`fedvalue.protocol.authenticators`).
+large for one word, further lanes follow, and a server groups by the tuple of lanes.
 
-A row whose masks do not cancel is a random word, and survives the range check of a lane with
-probability product / 2^64. Lanes are closed at 2^32, so that this is at most 2^-32 per lane, before
-the authenticator is looked at.
+Every row has an authenticator (`fedvalue.protocol.authenticators`). Where all codes fit into 24 bits
+it is the upper 40 bits of their word, and a row is 8 bytes; otherwise it is a word of its own.
+
+A row whose masks do not cancel is random, and passes with probability product / 2^64 where the
+authenticator shares the word: at most 2^-40. Lanes of longer rows are closed at 2^32, so that one
+passes its range check with at most 2^-32, before the 64 bits of the authenticator are looked at.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.settings import Settings
 
 LANE_LIMIT = 2**32
+CODE_BITS = 24
+"""Codes of up to this many bits share their word with the authenticator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,19 @@ class Layout:
 
     @property
     def n_words(self) -> int:
-        """Number of 64-bit words per row: the lanes and the authenticator."""
-        return self.n_lanes + 1
+        """Number of 64-bit words per row: the lanes, and the authenticator where it shares none."""
+        return self.n_lanes + (not self.tag_shift)
+
+    @property
+    def tag_shift(self) -> int:
+        """Bits by which the authenticator is shifted in its word: above the codes, or not at all."""
+        return CODE_BITS if math.prod(self.radices) <= 1 << CODE_BITS else 0
+
+    def lanes(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The codes of rows of shape (n_rows, n_words), without authenticators."""
+        if self.tag_shift:
+            return rows & np.uint64((1 << self.tag_shift) - 1)
+        return rows[:, : self.n_lanes]
 
     @property
     def n_parties(self) -> int:

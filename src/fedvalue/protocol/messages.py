@@ -156,7 +156,7 @@ class Declaration(SecretMessage, frozen=True):
     """
 
     rows: Count
-    lanes: Annotated[int, Meta(ge=2, le=MAX_PARTIES + 3)]
+    lanes: Annotated[int, Meta(ge=1, le=MAX_PARTIES + 3)]
     n_chunks: Index
     digest: Digest
     radices: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**32)], ...], Meta(max_length=MAX_PARTIES + 2)]

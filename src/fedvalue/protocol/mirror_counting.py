@@ -136,7 +136,7 @@ class MirrorCounting:
             sums += self._words(party, index)
         rows = sums.reshape(-1, self._layout.n_words)
         self._code_check().check(rows)
-        self._counter.add(rows[:, : self._layout.n_lanes])
+        self._counter.add(self._layout.lanes(rows))
         for party in self._settings.everybody:
             self._store.discard(party, index)
         del self._waiting[index]

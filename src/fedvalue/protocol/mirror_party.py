@@ -101,7 +101,8 @@ class MirrorWork(Work):
         for column in self._columns:
             place, renamed = self._naming.place(column.name), self._naming.renamed(server, column.name)
             digits = renamed.astype(np.uint64) * np.uint64(layout.stride[place])
-            authentic = codewords(self._ring.code_key(server, column.name), len(renamed))[renamed]
+            key = self._ring.code_key(server, column.name)
+            authentic = codewords(key, len(renamed), layout.tag_shift)[renamed]
             add_codes(words, layout.lane[place], digits, authentic, column.codes, order)
         add_masks(words, hashes, self._ring.masks(server, n_lane_pairs(layout.n_words)))
         return words

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -10,11 +12,13 @@ from hypothesis import strategies as st
 
 from fedvalue.errors import VerificationError
 from fedvalue.protocol.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
-from fedvalue.protocol.layout import LANE_LIMIT, Layout
+from fedvalue.protocol.layout import CODE_BITS, LANE_LIMIT, Layout
 
 LAYOUTS = [
     (1, 2, 3),
     (2, 2, 3, 5),
+    (2, 2, 2**CODE_BITS // 4),
+    (2, 2, 2**CODE_BITS // 4 + 1),
     (GROUP_LIMIT, 2, 3, GROUP_LIMIT),
     (GROUP_LIMIT + 1, 7, 2**12),
     (3, 2, 2**20, 2**20, 2, 2**24),
@@ -32,11 +36,14 @@ def codeword(place: int, code: int) -> int:
 
 
 def row(layout: Layout, codes: list[int]) -> list[int]:
-    """The words of one row, by big integers."""
+    """The words of one row, by big integers: codes and authenticator in one word where they fit."""
     words = [0] * layout.n_lanes
     for place, code in enumerate(codes):
         words[layout.lane[place]] += code * layout.stride[place]
-    return [*words, sum(codeword(place, code) for place, code in enumerate(codes)) % 2**64]
+    tag = sum(codeword(place, code) for place, code in enumerate(codes))
+    if math.prod(layout.radices) <= 2**24:
+        return [words[0] + 2**24 * (tag % 2**40)]
+    return [*words, tag % 2**64]
 
 
 def check(layout: Layout, rows: list[list[int]]) -> None:
@@ -67,18 +74,29 @@ def test_honest_rows_pass_and_every_shifted_digit_is_refused(radices: tuple[int,
 
 
 @pytest.mark.parametrize("word", [12, LANE_LIMIT, 2**64 - 1])
-def test_a_word_outside_its_lane_is_the_same_error(word: int) -> None:
-    layout = Layout.of((2, 2, 3))
+@pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, 2**23)])
+def test_a_word_outside_its_lane_is_the_same_error(radices: tuple[int, ...], word: int) -> None:
+    layout = Layout.of(radices)
+    outside = [word + (4 * 2**23 if layout.n_words == 2 else 0), *[0] * (layout.n_words - 1)]
     with pytest.raises(VerificationError) as refused:
-        check(layout, [row(layout, [0, 1, 2]), [word, 0]])
+        check(layout, [row(layout, [0, 1, 2]), [outside[0] % 2**64, *outside[1:]]])
     assert refused.value.code == "E_AUTH"
 
 
-def test_a_wrong_authenticator_is_refused() -> None:
-    layout = Layout.of((2, 2, 3))
+@pytest.mark.parametrize("bit", [0, 1, 23, 24, 40, 63])
+@pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, 2**23)])
+def test_a_wrong_authenticator_is_refused(radices: tuple[int, ...], bit: int) -> None:
+    """Every bit of the last word counts, whether the codes share it or not."""
+    layout = Layout.of(radices)
     honest = row(layout, [1, 0, 2])
     with pytest.raises(VerificationError):
-        check(layout, [[honest[0], honest[1] ^ 1]])
+        check(layout, [[*honest[:-1], honest[-1] ^ (1 << bit)]])
+
+
+def test_rows_are_eight_bytes_where_codes_have_24_bits() -> None:
+    assert Layout.of((2, 2, 2**22)).n_words == 1
+    assert Layout.of((2, 2, 2**22 + 1)).n_words == 2
+    assert Layout.of((3, 2, 2**24, 2**24, 2**20)).n_words == 4
 
 
 @given(st.integers(2, 6), st.randoms(use_true_random=False))
