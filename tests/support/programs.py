@@ -51,6 +51,29 @@ def party_program(config: str, role: str, crash: tuple[str, int] | None = None) 
         sys.exit(exit_codes.of(error))
 
 
+def buggy_party_program(config: str, verb: str, notes: str) -> None:
+    """The command with a bug deep in the role, after the keys were agreed; keys are noted in `notes`."""
+    from fedvalue.cli.app import main
+    from fedvalue.crypto import keys
+    from fedvalue.protocol.mirror_party import MirrorWork
+
+    derive = keys.hkdf
+
+    def noted(secret: bytes, **named: Any) -> bytes:
+        out = derive(secret, **named)
+        with Path(notes).open("a") as file:
+            file.write(f"{secret.hex()}\n{out.hex()}\n")
+        return out
+
+    def bug(work: MirrorWork, server: str) -> None:
+        raise RuntimeError("a bug")
+
+    keys.hkdf = noted  # type: ignore[assignment]
+    MirrorWork._masked = bug  # type: ignore[method-assign,assignment]
+    sys.argv = ["fedvalue", verb, "--config", config]
+    main()
+
+
 def _crash_at(crash: tuple[str, int] | None) -> None:
     """Kill this process before or after its k-th committed transaction."""
     if crash is None:
@@ -101,4 +124,11 @@ def _crash_after_spooling(wanted: int) -> None:
     server_store.ServerStore.spool = counted  # type: ignore[method-assign]
 
 
-__all__ = ["cheat_program", "party_program", "party_store", "server_program", "server_store"]
+__all__ = [
+    "buggy_party_program",
+    "cheat_program",
+    "party_program",
+    "party_store",
+    "server_program",
+    "server_store",
+]
