@@ -180,9 +180,7 @@ def test_the_two_servers_and_two_runs_see_unrelated_orders_and_labels() -> None:
     n = len(world.label.codes)
     ranks, maps = [], []
     for run_id in (bytes(32), bytes([1]) * 32):
-        cast = world.cast(
-            run_id=run_id, engine={"method": "sampled", "n_permutations": 2, "statistics": False}
-        )
+        cast = world.cast(run_id=run_id, policy="counts")
         postman, _, ring = watched(cast)
         naming = Naming(cast.task.settings, ring)
         for server in ("compute", "validate"):
