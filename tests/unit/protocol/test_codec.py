@@ -23,7 +23,7 @@ def one_of_each() -> dict[str, bytes]:
     """One real envelope of every kind, from real runs."""
     found: dict[str, bytes] = {}
     world = World.drawn(1, n=12)
-    for protocol, options in (("mirror", {}), ("paper", {"n_r": 1})):
+    for protocol, options in (("mirror", {}), ("mirror", {"epsilon": "1"}), ("paper", {"n_r": 1})):
         for data in run(world.cast(protocol, **options)).log:
             kind = type(codec.decode(data).message).__name__
             found[kind] = min(found.get(kind, data), data, key=len)
