@@ -82,6 +82,9 @@ def _crash_at(crash: tuple[str, int] | None) -> None:
     if when == "spooled":
         _crash_after_spooling(wanted)
         return
+    if when == "upload":
+        _crash_before_uploading(wanted)
+        return
     commit = Database.transaction
     count = 0
 
@@ -122,6 +125,26 @@ def _crash_after_spooling(wanted: int) -> None:
         return spooled
 
     server_store.ServerStore.spool = counted  # type: ignore[method-assign]
+
+
+def _crash_before_uploading(wanted: int) -> None:
+    """Kill this process when its k-th chunk is about to leave."""
+    from fedvalue.protocol import codec
+    from fedvalue.protocol import messages as m
+    from fedvalue.transport.network_client import ServerClient
+
+    post = ServerClient.post
+    count = 0
+
+    def counted(self: ServerClient, run_id: bytes, index: int, body: bytes) -> Any:
+        nonlocal count
+        if body[:2] == b"FV" and isinstance(codec.decode(body).message, m.Chunk):
+            count += 1
+            if count == wanted:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return post(self, run_id, index, body)
+
+    ServerClient.post = counted  # type: ignore[method-assign]
 
 
 __all__ = [
