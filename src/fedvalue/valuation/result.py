@@ -141,6 +141,8 @@ class Valuation:
         for party in self.parties:
             row = {key: item for key, item in asdict(party).items() if item is not None}
             row["flags"] = list(party.flags)
+            if party.noise_scale is not None:
+                del row["flags"]  # not looked at, which is not the same as none
             if party.interval is not None:
                 row["interval"] = list(party.interval)
             rows.append(row)
