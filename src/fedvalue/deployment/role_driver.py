@@ -110,11 +110,9 @@ class RoleDriver:
                 for name in self._parties
                 if name not in self._declared or self._kinds[name]["Chunk"] < self._declared[name]
             )
-            if late or self._manifest.epsilon is None:
-                return late
-            # Everything is counted: it is the other server's part of the noise that has not come.
+            # Where all is counted, it is the other server's part of the noise that has not come.
             other = self._manifest.validate if self._own == "compute" else self._manifest.compute
-            return (other.name,)
+            return late or ((other.name,) if self._manifest.epsilon is not None else ())
         # Token uploads have no declared number: who has sent least is behind.
         sent = {name: self._kinds[name].total() for name in self._parties}
         return tuple(name for name in sent if sent[name] < max(sent.values()) or not sent[name])

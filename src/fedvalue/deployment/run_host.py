@@ -318,7 +318,7 @@ class RunHost:
             return limits.keying
         if self._stage == "uploading":
             # The validation server waits for uploads while the others still agree on keys.
-            # With noise it then waits for the computation server's opening, which comes after its computation.
+            # With noise it then waits for the computation server's opening, which comes after computing.
             noise = limits.compute if self.manifest.epsilon is not None else 0
             return limits.upload + (
                 limits.keying + noise if self._around.identity.card.role == "validate" else 0
