@@ -41,6 +41,13 @@ def cheat_program(config: str) -> None:
     serve(read_server_config(Path(config)), "compute", make_role=fedvalue.deployment.demo_cheat.cheating_role)
 
 
+def evil_program(config: str, role: str, behaviour: str) -> None:
+    """A server that cheats in one of the ways of `tests.support.evil_server`."""
+    from tests.support.evil_server import BEHAVIOURS
+
+    serve(read_server_config(Path(config)), role, make_role=BEHAVIOURS[behaviour][0])
+
+
 def party_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
     """`fedvalue join` or `fedvalue run`; the exit code is the command's."""
     _crash_at(crash)
