@@ -1,4 +1,4 @@
-"""Item 38: SIGTERM while a chunk is on its way. It is stored whole, or sent again; neither lost nor doubled."""
+"""Item 38: SIGTERM while a chunk is on its way. It is stored whole, or sent again, and counts once."""
 
 from __future__ import annotations
 
