@@ -98,7 +98,7 @@ class PartyConfig:
     report: Path | None
     certificate: Path | None
     addresses: dict[str, str]
-    budget: Fraction = Fraction(DEFAULT_BUDGET)
+    budget: Fraction = DEFAULT_BUDGET
 
 
 def read_server_config(path: Path) -> ServerConfig:
@@ -235,11 +235,11 @@ class _Section:
             raise self._wrong(key, f"an integer in {low} .. {high}", value)
         return value
 
-    def amount(self, key: str, default: str) -> Fraction:
+    def amount(self, key: str, default: Fraction) -> Fraction:
         """A number of at least 0, as it is written: 0.1 is a tenth."""
         value = self._get(key, default)
         if value is default:
-            return Fraction(default)
+            return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise self._wrong(key, "a number of at least 0", value)
         return Fraction(repr(value))

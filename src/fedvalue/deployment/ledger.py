@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fedvalue.crypto.ids import PackedIds
 
-DEFAULT_BUDGET = "3"
+DEFAULT_BUDGET = Fraction(3)
 """A judgement: three runs with epsilon 1, that is at most exp(3), about 20 times, in all."""
 
 _SCHEMA = """

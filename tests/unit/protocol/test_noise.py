@@ -107,7 +107,7 @@ def test_the_noise_is_on_the_grid_and_comes_off_again():
 
 
 def test_values_are_computed_far_more_exactly_than_the_grid():
-    """Against 40 digits, a million samples, and columns renamed: less than 1e-12, where half a step is allowed."""
+    """Against 40 digits, a million samples, columns renamed: below 1e-12, where half a step is allowed."""
     rng = np.random.default_rng(2)
     rows = np.unique(rng.integers(0, 5, (400, 5)), axis=0)
     count = rng.integers(1, 5000, len(rows))
