@@ -237,8 +237,8 @@ class _Section:
 
     def amount(self, key: str, default: Fraction) -> Fraction:
         """A number of at least 0, as it is written: 0.1 is a tenth."""
-        value = self._get(key, default)
-        if value is default:
+        value = self._get(key, None)
+        if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise self._wrong(key, "a number of at least 0", value)
