@@ -8,7 +8,7 @@ from fedvalue.crypto.audit import read_log
 from fedvalue.errors import FedValueError
 from tests.support.evil_server import BEHAVIOURS
 from tests.support.processes import Process
-from tests.support.programs import cheat_program, party_program, server_program
+from tests.support.programs import cheat_program, evil_program, party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network
@@ -46,32 +46,47 @@ def test_a_server_that_cheats_is_detected_and_nothing_is_released(tmp_path, serv
         town.stop()
 
 
+def as_processes(town: Town, cheat: Process) -> tuple[dict[str, int], list[Process]]:
+    """Exit codes of all parties beside a computation server that cheats, every role a process."""
+    folder = town.member("validate").folder
+    servers = [
+        cheat,
+        Process(server_program, str(folder / "server.toml"), "validate", log=folder / "test.log"),
+    ]
+    parties = [
+        Process(party_program, str(town.member(name).folder / "party.toml"), town.member(name).role,
+                log=town.member(name).folder / "test.log")
+        for name in (TASK, *town.parties)
+    ]  # fmt: skip
+    try:
+        return {one.log.parent.name: one.wait() for one in parties}, parties
+    finally:
+        for process in (*servers, *parties):
+            process.kill()
+
+
 def test_a_cheating_server_as_a_process_of_its_own(tmp_path):
     """Item 11 with real processes: exit code 7 everywhere, no result."""
     town = Town(tmp_path, n=100)
-    running = {
-        "compute": Process(
-            cheat_program, str(town.member("compute").folder / "server.toml"), log=tmp_path / "c.log"
-        ),
-        "validate": Process(
-            server_program,
-            str(town.member("validate").folder / "server.toml"),
-            "validate",
-            log=tmp_path / "v.log",
-        ),
-    }
-    parties = {
-        name: Process(party_program, str(town.member(name).folder / "party.toml"), town.member(name).role,
-                      log=tmp_path / f"{name}.log")
-        for name in (TASK, *town.parties)
-    }  # fmt: skip
-    try:
-        assert {name: process.wait() for name, process in parties.items()} == dict.fromkeys(parties, 7)
-        assert all("error E_MIRROR" in process.text() for process in parties.values())
-        assert no_result(town)
-    finally:
-        for process in running.values():
-            process.kill()
+    config = str(town.member("compute").folder / "server.toml")
+    ends, parties = as_processes(town, Process(cheat_program, config, log=tmp_path / "c.log"))
+    assert ends == dict.fromkeys((TASK, *town.parties), 7)
+    assert all("error E_MIRROR" in process.text() for process in parties)
+    assert no_result(town)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behaviour", sorted(BEHAVIOURS))
+def test_every_cheat_as_a_process_of_its_own(tmp_path, behaviour):
+    """Items 10, 11, 13: the same attacks with every role a process; non-zero exit, no value printed."""
+    town = Town(tmp_path, n=100, parties=("telco",))
+    config = str(town.member("compute").folder / "server.toml")
+    cheat = Process(evil_program, config, "compute", behaviour, log=tmp_path / "c.log")
+    ends, parties = as_processes(town, cheat)
+    assert set(ends.values()) <= {7, 8}
+    codes = {process.text().rpartition("error ")[2].split()[0] for process in parties}
+    assert codes <= BEHAVIOURS[behaviour][1]
+    assert no_result(town)
 
 
 def _edit(town: Town, party: str, change) -> None:

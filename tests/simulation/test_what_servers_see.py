@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.hashing import hash_ids
-from fedvalue.crypto.permute import row_order
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.crypto.tokens import token_blocks
+from fedvalue.crypto.tokens import tokens as token_values
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.naming import Naming
 from fedvalue.protocol.party import Party
+from fedvalue.valuation.federated import Cast
 from tests.simulation.world import Codes, Postman, World, run
 
 N = 4000
@@ -26,7 +30,10 @@ def big_world(seed: int = 1) -> World:
 
 def observed(world: World, protocol: str, **options: object) -> tuple[Postman, bytes, Keyring]:
     """A run, all that the servers received, and (for the search) the keys of a party."""
-    cast = world.cast(protocol, **options)
+    return watched(world.cast(protocol, **options))
+
+
+def watched(cast: Cast) -> tuple[Postman, bytes, Keyring]:
     rings = []
 
     class Spying(Postman):
@@ -120,9 +127,10 @@ def chi_square(values: np.ndarray) -> float:
 CHI_BOUND = 255 + 6 * (2 * 255) ** 0.5
 
 
-def test_mirror_uploads_look_uniform() -> None:
+@pytest.mark.parametrize("run_id", [bytes(32), bytes([1]) * 32], ids=["one run", "another"])
+def test_mirror_uploads_look_uniform(run_id: bytes) -> None:
     """Every byte of the masked words, for every party and server."""
-    postman, _, _ = observed(big_world(), "mirror")
+    postman, _, _ = observed(big_world(), "mirror", run_id=run_id)
     uploads = chunk_words(postman)
     assert len(uploads) == 6
     for words in uploads.values():
@@ -153,20 +161,65 @@ def test_tokens_look_uniform() -> None:
             assert chi_square(data[:, place]) < CHI_BOUND
 
 
-def test_the_two_servers_see_unrelated_orders_and_labels() -> None:
-    """Rank correlation of the two orders of the same rows within 5 / sqrt(n); other label maps."""
-    world = big_world()
-    _, _, ring = observed(world, "mirror")
-    hashes = hash_ids(ring.ids(), world.ids)
+def everyone_in_a_cell_of_their_own() -> World:
+    """4096 rows and as many cells: the joint code says whose row it is."""
+    k = np.arange(64 * 64)
+    parties = (Codes("p0", k // 64, 64), Codes("p1", k % 64, 64))
+    return World(Codes("y", k % 2, 2), None, parties, canonical_ids([f"person-{i}" for i in k]))
+
+
+def assert_unrelated(ranks: list[np.ndarray]) -> None:
+    """Rank correlation of every pair below 6 / sqrt(n): six standard deviations for unrelated orders."""
+    found = np.corrcoef(ranks)
+    assert np.abs(found[np.triu_indices(len(ranks), 1)]).max() < 6 / len(ranks[0]) ** 0.5
+
+
+def test_the_two_servers_and_two_runs_see_unrelated_orders_and_labels() -> None:
+    """Read from the bytes that the servers got: the sum of the uploads in row j is somebody's joint code."""
+    world = everyone_in_a_cell_of_their_own()
+    n = len(world.label.codes)
+    ranks, maps = [], []
+    for run_id in (bytes(32), bytes([1]) * 32):
+        cast = world.cast(run_id=run_id, policy="counts")
+        postman, _, ring = watched(cast)
+        naming = Naming(cast.task.settings, ring)
+        for server in ("compute", "validate"):
+            uploads = [words for (_, at), words in chunk_words(postman).items() if at == server]
+            codes = np.add.reduce(uploads).reshape(n, -1)[:, : naming.layout.n_lanes]
+            person = np.zeros(n, dtype=np.int64)
+            for party, weight in (("p0", 64), ("p1", 1)):
+                real = np.argsort(naming.renamed(server, party))
+                person += weight * real[naming.layout.digits(codes, naming.place(party))]
+            assert np.array_equal(np.sort(person), np.arange(n))
+            ranks.append(np.argsort(person))
+            maps.append(naming.renamed(server, "p0"))
+    ranks.append(np.arange(n))  # and unrelated to the order in which the parties hold the rows
+    assert_unrelated(ranks)
+    assert len({tuple(one) for one in maps}) == 4
+
+
+def test_tokens_of_the_same_samples_have_unrelated_orders_in_every_query_and_run() -> None:
+    """`paper`: the servers get tokens in rising order. (The validation server sees tokens that the
+    computation server sends on, so between these two there is nothing to hide.)"""
+    n = 2000
+    drawn = World.drawn(4, n=n, sizes=(2, 2))
+    world = World(drawn.label, drawn.task, (Codes("p0", np.zeros(n, int), 1), drawn.parties[1]), drawn.ids)
     ranks = []
-    for server in ("compute", "validate"):
-        order, _ = row_order(ring.row_order(server), hashes)
-        place = np.empty(N)
-        place[order] = np.arange(N)
-        ranks.append(place)
-    assert abs(np.corrcoef(ranks)[0, 1]) < 5 / N**0.5
-    maps = [ring.label_map(server, "secretive-bank", 50).tolist() for server in ("compute", "validate")]
-    assert maps[0] != maps[1]
+    for run_id in (bytes(32), bytes([1]) * 32):
+        postman, _, ring = watched(world.cast("paper", q=1, n_r=0, run_id=run_id))
+        hashes = hash_ids(ring.ids(), world.ids)
+        sent = [codec.decode(data) for data in postman.log]
+        sent = [e.message for e in sent if isinstance(e.message, m.TokenChunk) and e.sender == "p0"]
+        assert len(sent) == 8
+        for message in sent:
+            tokens = [message.tokens[k : k + 16] for k in range(0, 16 * n, 16)]
+            place = {token: k for k, token in enumerate(tokens)}
+            keys = ring.tokens(message.query)
+            mine = token_values(keys, token_blocks(keys, hashes, 1))
+            ranks.append(np.array([place[row.tobytes()] for row in mine], dtype=float))
+    ranks.append(np.arange(n, dtype=float))
+    assert len(ranks) == 17
+    assert_unrelated(ranks)
 
 
 @pytest.mark.parametrize("n_r", [1, "random:8", "50%"])

@@ -30,7 +30,7 @@ def counting(change: Counts) -> Any:
     """Values of other counts than were uploaded, honestly computed and signed."""
 
     def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
-        honest = valuer_of(manifest)
+        honest = valuer_of(manifest, settings)
         return _role(role, settings, credentials, chunks, lambda counts: honest(change(counts)))
 
     return make
@@ -40,7 +40,7 @@ def sending(change: Callable[[m.Envelope, Any], m.Envelope]) -> Any:
     """Other envelopes than the honest role would send; `change` gets the credentials too."""
 
     def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
-        honest = _role(role, settings, credentials, chunks, valuer_of(manifest))
+        honest = _role(role, settings, credentials, chunks, valuer_of(manifest, settings))
         receive = honest.receive
         honest.receive = lambda envelope: [change(one, credentials) for one in receive(envelope)]
         return honest

@@ -19,20 +19,25 @@ class FaultProxy:
         target: host:port behind it.
         delay: Seconds by which every piece is held back.
         reset: Chance per piece that the connection is reset.
+        jitter: Every piece is held back by a random time up to this, so that what is sent over one
+            connection overtakes what was sent earlier over another.
         seed: Of the chances.
     """
 
-    def __init__(self, target: str, *, delay: float = 0.0, reset: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, target: str, *, delay: float = 0.0, reset: float = 0.0, jitter: float = 0.0, seed: int = 0
+    ) -> None:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._rng = random.Random(seed)
-        self.delay, self.reset = delay, reset
+        self.delay, self.reset, self.jitter = delay, reset, jitter
         self.partitioned = False
         self.silent = False
         self.resets = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
+        self._frozen: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -42,6 +47,12 @@ class FaultProxy:
         with self._lock:
             for one in list(self._open):
                 _abort(one)
+
+    def freeze(self) -> int:
+        """Half-open for good: what is open now carries neither data nor an end any more. How many."""
+        with self._lock:
+            self._frozen |= self._open
+            return len(self._open)
 
     def close(self) -> None:
         self._closed.set()
@@ -70,9 +81,9 @@ class FaultProxy:
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         try:
             while data := source.recv(65536):
-                if self.delay:
-                    time.sleep(self.delay)
-                while self.silent and not self._closed.is_set():
+                if self.delay or self.jitter:
+                    time.sleep(self.delay + self.jitter * self._rng.random())
+                while (self.silent or source in self._frozen) and not self._closed.is_set():
                     time.sleep(0.05)  # half open: neither data nor an end
                 if self.partitioned or self._rng.random() < self.reset:
                     self.resets += 1

@@ -41,6 +41,13 @@ def cheat_program(config: str) -> None:
     serve(read_server_config(Path(config)), "compute", make_role=fedvalue.deployment.demo_cheat.cheating_role)
 
 
+def evil_program(config: str, role: str, behaviour: str) -> None:
+    """A server that cheats in one of the ways of `tests.support.evil_server`."""
+    from tests.support.evil_server import BEHAVIOURS
+
+    serve(read_server_config(Path(config)), role, make_role=BEHAVIOURS[behaviour][0])
+
+
 def party_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
     """`fedvalue join` or `fedvalue run`; the exit code is the command's."""
     _crash_at(crash)
@@ -51,6 +58,29 @@ def party_program(config: str, role: str, crash: tuple[str, int] | None = None) 
         sys.exit(exit_codes.of(error))
 
 
+def buggy_party_program(config: str, verb: str, notes: str) -> None:
+    """The command with a bug deep in the role, after the keys were agreed; keys are noted in `notes`."""
+    from fedvalue.cli.app import main
+    from fedvalue.crypto import keys
+    from fedvalue.protocol.mirror_party import MirrorWork
+
+    derive = keys.hkdf
+
+    def noted(secret: bytes, **named: Any) -> bytes:
+        out = derive(secret, **named)
+        with Path(notes).open("a") as file:
+            file.write(f"{secret.hex()}\n{out.hex()}\n")
+        return out
+
+    def bug(work: MirrorWork, server: str) -> None:
+        raise RuntimeError("a bug")
+
+    keys.hkdf = noted  # type: ignore[assignment]
+    MirrorWork._masked = bug  # type: ignore[method-assign,assignment]
+    sys.argv = ["fedvalue", verb, "--config", config]
+    main()
+
+
 def _crash_at(crash: tuple[str, int] | None) -> None:
     """Kill this process before or after its k-th committed transaction."""
     if crash is None:
@@ -58,6 +88,9 @@ def _crash_at(crash: tuple[str, int] | None) -> None:
     when, wanted = crash
     if when == "spooled":
         _crash_after_spooling(wanted)
+        return
+    if when == "upload":
+        _crash_before_uploading(wanted)
         return
     commit = Database.transaction
     count = 0
@@ -101,4 +134,31 @@ def _crash_after_spooling(wanted: int) -> None:
     server_store.ServerStore.spool = counted  # type: ignore[method-assign]
 
 
-__all__ = ["cheat_program", "party_program", "party_store", "server_program", "server_store"]
+def _crash_before_uploading(wanted: int) -> None:
+    """Kill this process when its k-th chunk is about to leave."""
+    from fedvalue.protocol import codec
+    from fedvalue.protocol import messages as m
+    from fedvalue.transport.network_client import ServerClient
+
+    post = ServerClient.post
+    count = 0
+
+    def counted(self: ServerClient, run_id: bytes, index: int, body: bytes) -> Any:
+        nonlocal count
+        if body[:2] == b"FV" and isinstance(codec.decode(body).message, m.Chunk):
+            count += 1
+            if count == wanted:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return post(self, run_id, index, body)
+
+    ServerClient.post = counted  # type: ignore[method-assign]
+
+
+__all__ = [
+    "buggy_party_program",
+    "cheat_program",
+    "party_program",
+    "party_store",
+    "server_program",
+    "server_store",
+]

@@ -51,5 +51,10 @@ def join(
         typer.echo("The run has ended well. Under policy 'counts' the task party alone sees the result.")
         return
     typer.echo(f"value    {result['value']:.6f} nats of {result['total']:.6f}")
+    if "privacy" in result:
+        from fedvalue.reports.wording import noise
+        from fedvalue.valuation.result import PrivacyStatement
+
+        typer.echo(noise(PrivacyStatement(**result["privacy"])))
     if "learnable" in result:
         typer.echo(f"learnable {result['learnable']:.6f} nats")

@@ -44,6 +44,10 @@ def new(
     seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
     research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
     align: Annotated[str, typer.Option(help="equal or intersect.")] = "equal",
+    epsilon: Annotated[
+        str | None,
+        typer.Option(help="Release values with noise, like 0.5 (mirror, valuation). Small protects more."),
+    ] = None,
     keying_seconds: Annotated[int, typer.Option(help="Deadline of the key agreement.")] = 3600,
     upload_seconds: Annotated[int, typer.Option(help="Deadline of the uploads.")] = 3600,
     compute_seconds: Annotated[int, typer.Option(help="Deadline of the computation.")] = 3600,
@@ -53,6 +57,7 @@ def new(
     from fedvalue.deployment.drafting import draft
     from fedvalue.deployment.manifest_files import write_manifest
     from fedvalue.protocol.manifest import Deadlines
+    from fedvalue.protocol.privacy import spell_epsilon
 
     signed = draft(
         cards,
@@ -74,6 +79,7 @@ def new(
         min_rows_per_code=1 if research else 5,
         min_cell=1 if research else 10,
         align=align,
+        epsilon=None if epsilon is None else spell_epsilon(epsilon),
         deadlines=Deadlines(keying_seconds, upload_seconds, compute_seconds),
     )
     write_manifest(file, signed)

@@ -53,6 +53,9 @@ def print_table(result: dict[str, Any]) -> None:
 
     for name, rate in result.get("match_rate", {}).items():
         typer.echo(f"{rate:.1%} of the samples of {printable(name)} are common to all parties")
+    if "privacy" in result:
+        _print_noisy(result)
+        return
     typer.echo(f"{'party':<20}{'value':>10}{'share':>8}{'learnable':>11}{'alone':>10}{'last':>10}")
     for party in sorted(result["parties"], key=lambda one: -one["value"]):
         learnable = f"{party['learnable']:.4f}" if party.get("learnable") is not None else "-"
@@ -65,3 +68,19 @@ def print_table(result: dict[str, Any]) -> None:
         f"{result['n_samples']} samples, {printable(result['method'])}, "
         f"protocol {printable(result['protocol'])}"
     )
+
+
+def _print_noisy(result: dict[str, Any]) -> None:
+    from fedvalue.crypto.canonical import printable
+    from fedvalue.reports.wording import noise
+    from fedvalue.valuation.result import PrivacyStatement
+
+    typer.echo(f"{'party':<20}{'value':>10}{'± 95%':>10}")
+    for party in sorted(result["parties"], key=lambda one: -one["value"]):
+        half = party["interval"][1] - party["value"]
+        typer.echo(f"{printable(party['name']):<20}{party['value']:>10.4f}{half:>10.4f}")
+    typer.echo(
+        f"total {result['total']:.4f} nats, {result['n_samples']} samples, {printable(result['method'])}, "
+        f"protocol {printable(result['protocol'])}"
+    )
+    typer.echo(printable(noise(PrivacyStatement(**result["privacy"]))))

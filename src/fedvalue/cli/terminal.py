@@ -29,26 +29,30 @@ def show_valuation(valuation: Valuation) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    with_error = any(party.se_data is not None for party in valuation.parties)
+    with_error = any(party.interval is not None for party in valuation.parties)
+    exact = valuation.privacy is None
     with_learnable = valuation.learnable_total is not None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
     table.add_column("party", overflow="fold")
     table.add_column("value", justify="right")
     if with_error:
         table.add_column("± 95%", justify="right")
-    table.add_column("share", justify="right")
+    if exact:
+        table.add_column("share", justify="right")
     if with_learnable:
         table.add_column("learnable", justify="right")
-    for heading in ("alone", "last", "codes"):
+    for heading in ("alone", "last", "codes") if exact else ():
         table.add_column(heading, justify="right")
     for party in sorted(valuation.parties, key=lambda party: -party.value):
         row = [party.name, f"{party.value:.4f}"]
         if with_error:
-            row.append("" if party.interval is None else f"{party.interval[1] - party.value:.4f}")
-        row.append(f"{100 * party.share:.1f}%")
+            row.append("" if party.half_width is None else f"{party.half_width:.4f}")
+        if party.share is not None:
+            row.append(f"{100 * party.share:.1f}%")
         if with_learnable:
             row.append("" if party.learnable is None else f"{party.learnable:.4f}")
-        row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
+        if exact:
+            row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
         table.add_row(*row)
     console = Console(file=sys.stdout, highlight=False)
     console.print(table)
@@ -63,12 +67,20 @@ def _summary(valuation: Valuation) -> str:
         how += f" with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
     if valuation.method_reason and valuation.method_reason != "as asked for":
         how += f" ({valuation.method_reason})"
-    explained = 100 * valuation.total / valuation.label_entropy if valuation.label_entropy > 0 else 0.0
+    total, held = f"total {valuation.total:.4f}", valuation.label_entropy
+    if held is None:
+        total += " nats"
+    else:
+        explained = 100 * valuation.total / held if held > 0 else 0.0
+        total += f" of {held:.4f} nats that the label still holds ({explained:.1f}%)"
     lines = [
-        f"total {valuation.total:.4f} of {valuation.label_entropy:.4f} nats that the label still holds "
-        f"({explained:.1f}%); {valuation.n_samples:,} samples; {how}"
+        f"{total}; {valuation.n_samples:,} samples; {how}"
         + (f"; protocol {valuation.protocol}" if valuation.protocol else "")
     ]
+    if valuation.privacy is not None:
+        from fedvalue.reports import wording
+
+        lines.append(wording.noise(valuation.privacy))
     if valuation.learnable_total is not None:
         lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
     lines += [f"{party.name}: {guard.describe(flag)}" for party in valuation.parties for flag in party.flags]

@@ -75,16 +75,18 @@ def worth(party: PartyValue, by: str) -> float:
 
 
 def half_width(party: PartyValue, by: str, n_samples: int) -> float | None:
-    """Half of a party's 95% interval, or None when its data error is not known.
+    """Half of a party's 95% interval, or None when its data error is not known. With noise: of the noise.
 
     The learnable value has no memorised part, so its error is at most that of the value, and for a party that
     teaches little it is that of a log-likelihood ratio near zero: 2n L is then about chi-square with 1
     degree of freedom and noncentrality 2n L, whose standard deviation is sqrt(2 L / n + 1 / (2 n^2)) for L.
     """
+    if party.noise_scale is not None:
+        return party.half_width
     if party.se_data is None:
         return None
     if by == "shapley-cmi":
-        return _Z * math.hypot(party.se_sampling, party.se_data)
+        return _Z * math.hypot(party.se_sampling or 0.0, party.se_data)
     near_zero = math.sqrt(2 * max(party.learnable or 0.0, 0.0) / n_samples + 1 / (2 * n_samples**2))
     return _Z * math.hypot(party.se_learnable or 0.0, min(party.se_data, near_zero))
 

@@ -10,26 +10,29 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fedvalue.deployment.run_settings import check_cells
+from fedvalue.deployment.run_settings import check_cells, privacy_of
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
     from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.outcome import Answer, Outcome, Valuer
+    from fedvalue.protocol.settings import Settings
     from fedvalue.typing import Codes
     from fedvalue.valuation.result import Valuation
 
 SHARE_SCHEMA = "fedvalue.share/1"
 
 
-def valuer_of(manifest: Manifest) -> Valuer:
+def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
     """What both servers do with the counts, by the manifest's parameters.
 
     They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
     see these marginals without trusting the task party.
     """
-    from fedvalue.valuation.answers import make_valuer
+    from fedvalue.valuation.answers import make_noisy_valuer, make_valuer
 
+    if manifest.epsilon is not None:
+        return make_noisy_valuer(settings, **_engine(manifest))
     honest = make_valuer(**_engine(manifest))
 
     def gated(counts: JointCounts) -> Answer:
@@ -57,7 +60,8 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
     else:
         from fedvalue.valuation.answers import valuation_of
 
-        found = valuation_of(outcome, tuple(party.name for party in manifest.data))
+        names = tuple(party.name for party in manifest.data)
+        found = valuation_of(outcome, names, privacy=privacy_of(manifest, _n_samples(outcome)))
     return replace(
         found,
         bins=manifest.bins,
@@ -75,6 +79,12 @@ def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any
         public = {"total": full.total, "n_samples": full.n_samples, "method": full.method}
     else:
         own, public = dict(outcome.shares.get(name, {})), dict(outcome.public)
+    privacy = None if manifest.epsilon is None else privacy_of(manifest, _n_samples(outcome))
+    if privacy is not None:
+        from fedvalue.valuation.answers import privacy_statement
+
+        own = {"value": own["value"], "noise_scale": privacy.scale}
+        public["privacy"] = asdict(privacy_statement(privacy))
     return {
         "schema": SHARE_SCHEMA,
         "unit": "nats",
@@ -83,6 +93,11 @@ def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any
         "party": name,
         **{key: value for key, value in (own | public).items() if value is not None},
     }
+
+
+def _n_samples(outcome: Outcome) -> int:
+    """Samples of the run, as both servers say."""
+    return int(outcome.public["n_samples"])
 
 
 def json_bytes(data: dict[str, Any]) -> bytes:

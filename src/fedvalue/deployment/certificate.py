@@ -190,7 +190,18 @@ def _checked(data: Mapping[str, Any]) -> Checked:
     values = [party["value"] for party in data["result"]["parties"]]
     if abs(sum(values) - data["result"]["total"]) > 1e-9 + 5 * _sampling_error(data["result"]):
         raise VerificationError("the values do not add up to the total", code="E_TOTAL")
+    if manifest.epsilon is not None:
+        said.append(f"all agreed on values with noise: {_noise(data['result']['privacy'])}")
+        unproved.append("that the servers drew the noise honestly: nobody but they knows it")
     return Checked(manifest, (*said, "the values add up to the total"), tuple(unproved))
+
+
+def _noise(shown: Mapping[str, Any]) -> str:
+    """What stands in the result about the noise; it was compared with what the agreement says."""
+    return (
+        f"epsilon {shown['epsilon']:g}, delta {shown['delta']:g}, scale {shown['noise_scale']:.6g} nats; "
+        f"adjacency: {shown['adjacency']}; observer: {shown['observer']}"
+    )
 
 
 def _check_seal(manifest: Manifest, server: str, shown: Mapping[str, Any]) -> bytes:

@@ -6,11 +6,14 @@ one is not silently ignored.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from fedvalue.deployment.ledger import DEFAULT_BUDGET
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 
@@ -82,6 +85,7 @@ class PartyConfig:
         report: Where the HTML report goes (task party), or None.
         certificate: Where the certificate goes (task party), or None.
         addresses: Another host:port for a server than the manifest's, e.g. of a tunnel.
+        budget: The most epsilon that runs with noise may spend on the same samples in all.
     """
 
     identity: Path
@@ -94,6 +98,7 @@ class PartyConfig:
     report: Path | None
     certificate: Path | None
     addresses: dict[str, str]
+    budget: Fraction = DEFAULT_BUDGET
 
 
 def read_server_config(path: Path) -> ServerConfig:
@@ -123,6 +128,7 @@ def read_party_config(path: Path) -> PartyConfig:
     top = _Section.read(path)
     output = top.section("output", optional=True)
     addresses = top.section("addresses", optional=True)
+    privacy = top.section("privacy", optional=True)
     config = PartyConfig(
         identity=top.path("identity"),
         peers=top.path("peers"),
@@ -134,8 +140,9 @@ def read_party_config(path: Path) -> PartyConfig:
         report=output.optional_path("report"),
         certificate=output.optional_path("certificate"),
         addresses={name: addresses.address(name) for name in addresses.names()},
+        budget=privacy.amount("budget", DEFAULT_BUDGET),
     )
-    for section in (top, output, addresses):
+    for section in (top, output, addresses, privacy):
         section.no_more()
     return config
 
@@ -163,6 +170,7 @@ def _terms(section: _Section) -> Terms:
         alignments=section.texts("align", plain.alignments, ALIGNMENTS) or (),
         research=section.flag("research", plain.research),
         harden=section.flag("harden", plain.harden),
+        exact=section.flag("exact", plain.exact),
     )
     section.no_more()
     return terms
@@ -226,6 +234,15 @@ class _Section:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise self._wrong(key, f"an integer in {low} .. {high}", value)
         return value
+
+    def amount(self, key: str, default: Fraction) -> Fraction:
+        """A number of at least 0, as it is written: 0.1 is a tenth."""
+        value = self._get(key, None)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise self._wrong(key, "a number of at least 0", value)
+        return Fraction(repr(value))
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._get(key, default)

@@ -30,7 +30,7 @@ def cheating_role(
     """The computation server's role with a valuer that moves 0.01 nats from one party to another."""
     from fedvalue.protocol.computation_server import ComputationServer
 
-    honest = valuer_of(manifest)
+    honest = valuer_of(manifest, settings)
 
     def favouring(counts: JointCounts) -> Answer:
         answer = honest(counts)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto.canonical import printable
+from fedvalue.deployment.run_settings import privacy_of
+from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
 
 if TYPE_CHECKING:
     from fedvalue.protocol.manifest import Manifest, SignedManifest
@@ -12,8 +15,8 @@ if TYPE_CHECKING:
 _PROTOCOLS = {
     "mirror": (
         "Both servers count independently from masked codes. Where a server cheats alone and the parties "
-        "are honest, the comparison detects every number that it changes by more than 1e-9; then the run "
-        "ends and no value is released."
+        "are honest, the comparison detects every number that it changes by more than {tolerance}; then the "
+        "run ends and no value is released."
     ),
     "paper": (
         "The computation server intersects encrypted sample ids, the validation server checks it, as the "
@@ -39,6 +42,11 @@ _POLICIES = {
         "or uniform groups it can infer attributes of individual persons."
     ),
 }
+_NOISY = (
+    "The task party learns the value of every data party, a data party its own, and all learn the total: "
+    "each value with random noise added, which no party knows. Nothing else about the data is released: no "
+    "party learns how many samples have which combination of attributes, and no exact number."
+)
 
 
 def explain(signed: SignedManifest) -> str:
@@ -70,7 +78,8 @@ def _what(m: Manifest) -> str:
     lines = ["2. What is computed, and who learns what"]
     lines.append("   The value of each data party's data for predicting the task party's label")
     lines.append("   (Shapley value of conditional mutual information, in nats).")
-    lines.append(f"   Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol]}")
+    tolerance = "1e-9" if m.epsilon is None else "2e-9"  # with noise also the rounding to the grid
+    lines.append(f"   Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol].format(tolerance=tolerance)}")
     if m.protocol == "paper":
         hardened = "switched on" if m.harden else "switched OFF: a cheating server can pass unseen"
         known = ("their numbers are drawn by the parties, and the servers know the range only"
@@ -78,7 +87,9 @@ def _what(m: Manifest) -> str:
                  "from them")  # fmt: skip
         lines.append(f"   {m.q} encryption ids per sample, {m.n_r} adversarial samples per cell ({known}); "
                      f"additional checks are {hardened}.")  # fmt: skip
-    lines.append(f"   Output policy {m.policy!r}. {_POLICIES[m.policy if m.protocol == 'mirror' else 'all']}")
+    policy = _POLICIES[m.policy if m.protocol == "mirror" else "all"] if m.epsilon is None else _NOISY
+    lines.append(f"   Output policy {m.policy!r}. {policy}")
+    lines += _promise(m)
     if m.align == "equal":
         lines.append(
             f"   Every party brings the same {m.n_samples} samples; this is proved before anything is sent."
@@ -97,6 +108,29 @@ def _what(m: Manifest) -> str:
     return "\n".join(_wrapped(lines)) + "\n"
 
 
+def _promise(m: Manifest) -> list[str]:
+    """What the noise promises, with everything without which the promise means nothing."""
+    privacy = privacy_of(m, m.n_samples)
+    if privacy is None:
+        return []
+    epsilon = float(privacy.epsilon)
+    size = f"The noise on each value is of the Laplace kind with a scale of {privacy.scale:.3g} nats"
+    if m.align == "intersect":
+        size += f" if all {m.n_samples} samples are common, and larger if fewer are"
+    return [
+        f"   Noise with epsilon = {m.epsilon} and delta = 0. {size}: 19 times in 20 it is below "
+        f"{math.log(20) * privacy.scale:.3g} nats, either way.",
+        "   What this promises to each person: whatever is released is at most "
+        f"{math.exp(epsilon):.3g} times as likely with that person's data as with any other data in their "
+        "place, whatever else somebody knows. The closer this factor is to 1, the less can be learned about "
+        "one person. Runs on the same persons add up: after two of them the factor is the square. Each party "
+        "keeps a ledger and refuses a run beyond its budget.",
+        f"   Compared are (adjacency) {ADJACENCY}.",
+        f"   Protected against (observer): {OBSERVER}. Both servers know the noise and the exact values of "
+        "unnamed columns.",
+    ]
+
+
 def _limits(m: Manifest) -> str:
     lines = ["3. Limits"]
     if m.research:
@@ -106,7 +140,7 @@ def _limits(m: Manifest) -> str:
             f"   At least {m.min_samples} samples; at least {m.min_rows_per_code} samples per distinct"
         )
         lines.append("   combination of a party's attributes on average. Otherwise nothing is computed.")
-        if m.protocol == "mirror" and m.policy == "valuation":
+        if m.protocol == "mirror" and m.policy == "valuation" and m.epsilon is None:
             lines.append(
                 f"   At least {m.min_cell} samples of every label and of every combination of the task"
             )

@@ -21,14 +21,17 @@ from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from fedvalue.crypto.identity import Identity
     from fedvalue.deployment.config import PartyConfig
+    from fedvalue.deployment.ledger import Ledger
     from fedvalue.deployment.party import Report
     from fedvalue.deployment.party_driver import PartyDriver
+    from fedvalue.deployment.party_input import PartyInput
     from fedvalue.deployment.party_store import PartyStore
-    from fedvalue.protocol.manifest import SignedManifest
+    from fedvalue.protocol.manifest import Manifest, SignedManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,10 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
 
     1. The identity, and the manifest: all signatures, valid now, pinned keys, accepted terms.
     2. The table, coded, within the gates.
-    3. The run, from its beginning or from where an earlier start was interrupted.
-    4. Result, audit log and receipts; for the task party also certificate and report.
+    3. With noise: the ledger, which must have room for the run's epsilon. It is charged right before the
+       upload, so that a run that ends earlier costs nothing.
+    4. The run, from its beginning or from where an earlier start was interrupted.
+    5. Result, audit log and receipts; for the task party also certificate and report.
 
     Args:
         config: Where everything is.
@@ -78,6 +83,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         if given.label is not None:
             check_cells(manifest, bincount(given.codes), bincount(given.label))
     warm_up(values=False)
+    ledger, charge = _ledger(config, manifest, given)
     store = PartyStore(config.state)
     party = Party(
         identity,
@@ -88,6 +94,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         report=report,
         addresses=config.addresses,
         psk=None if psk is None else _shared_key(psk),
+        before_upload=charge,
     )
     try:
         found = party.run()
@@ -95,7 +102,33 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     finally:
         _write_logs(config, store, signed.run_id)
         store.close()
+        if ledger is not None:
+            ledger.close()
     return Finished(json.loads(found)["result"], found, given.notes)
+
+
+def _ledger(
+    config: PartyConfig, manifest: Manifest, given: PartyInput
+) -> tuple[Ledger | None, Callable[[], None]]:
+    """The ledger and what charges it, where the manifest asks for noise.
+
+    Raises:
+        VerificationError: E_BUDGET: these samples have told too much already.
+    """
+    if manifest.epsilon is None:
+        return None, lambda: None
+    from fedvalue.deployment.ledger import Ledger
+    from fedvalue.protocol.privacy import parse_epsilon
+
+    terms = (manifest.run_id, parse_epsilon(manifest.epsilon), config.budget)
+    ledger = Ledger(config.state)
+    try:
+        account = ledger.account(given.ids)
+        account.check(*terms)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger, lambda: account.spend(*terms)
 
 
 def _shared_key(path: Path) -> bytes:

@@ -38,6 +38,7 @@ NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABL
 """Failures here, or refused calls, that do not end the run: a full disk, a card that an operator has not
 pinned yet. A server's word that the run is over ends it whatever its code, so that no server can make
 us keep the seed."""
+_FROM_UPLOAD = ("uploading", "agreeing", "done")
 _NOTICE_SECONDS = 5.0
 """How long a failing party tries to tell the servers."""
 
@@ -54,6 +55,8 @@ class Party:
         report: Told how far we are.
         addresses: Another host:port for a server than the manifest's.
         psk: 32 bytes that all parties share, instead of the key agreement.
+        before_upload: Called right before anything of our table leaves, after a restart again. What it raises
+            ends the run.
         clock: Monotonic seconds.
     """
 
@@ -68,6 +71,7 @@ class Party:
         report: Report = lambda stage, words: None,
         addresses: dict[str, str] | None = None,
         psk: bytes | None = None,
+        before_upload: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._identity = identity
@@ -80,6 +84,8 @@ class Party:
         self._report = report
         self._addresses = addresses or {}
         self._psk = psk
+        self._before_upload = before_upload
+        self._uploading = False
         self._clock = clock
         self._events: queue.Queue[tuple[str, int, bytes] | FedValueError] = queue.Queue(maxsize=64)
         self._threads: list[threading.Thread] = []
@@ -163,7 +169,8 @@ class Party:
         try:
             parcels = self._fed(driver, server, body)
         except FedValueError as error:
-            self._give_notice(driver, error)
+            if self._final or error.code not in NOT_FINAL:
+                self._give_notice(driver, error)
             raise
         self._dispatch(parcels)
         self._keep_receipts()
@@ -173,10 +180,14 @@ class Party:
     def _fed(self, driver: PartyDriver, server: str, body: bytes) -> list[Parcel]:
         """What the driver makes of a message; an error of the driver is the end of the run."""
         try:
-            return driver.feed(server, body)
+            parcels = driver.feed(server, body)
         except FedValueError:
             self._final = True
             raise
+        if not self._uploading and driver.stage in _FROM_UPLOAD:
+            self._before_upload()
+            self._uploading = True
+        return parcels
 
     def _next(self, driver: PartyDriver) -> tuple[str, int, bytes]:
         while True:

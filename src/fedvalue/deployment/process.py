@@ -7,6 +7,7 @@ import ctypes
 import os
 import resource
 
+_PR_SET_DUMPABLE = 4
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 
@@ -17,6 +18,10 @@ def harden() -> None:
     gRPC writes addresses and TLS errors to stderr on its own; our log says what matters.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Linux ignores that limit where dumps go to a program instead of a file, as on most distributions.
+    # Not dumpable holds there too, and keeps other processes of the same user from reading our memory.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.umask(0o077)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 

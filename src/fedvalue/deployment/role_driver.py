@@ -105,11 +105,14 @@ class RoleDriver:
         if state in _AWAITED:
             return tuple(name for name in self._parties if not self._kinds[name][_AWAITED[state]])
         if self._declared:
-            return tuple(
+            late = tuple(
                 name
                 for name in self._parties
                 if name not in self._declared or self._kinds[name]["Chunk"] < self._declared[name]
             )
+            # Where all is counted, it is the other server's part of the noise that has not come.
+            other = self._manifest.validate if self._own == "compute" else self._manifest.compute
+            return late or ((other.name,) if self._manifest.epsilon is not None else ())
         # Token uploads have no declared number: who has sent least is behind.
         sent = {name: self._kinds[name].total() for name in self._parties}
         return tuple(name for name in sent if sent[name] < max(sent.values()) or not sent[name])

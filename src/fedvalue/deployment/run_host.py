@@ -305,6 +305,10 @@ class RunHost:
         self._driver = self._new_driver()
         try:
             self._around.store.purge(self.run_id)
+            if self.manifest.epsilon is not None and self.state == "done":
+                # What the servers told each other about the noise: the other one is done with it too.
+                servers = (self.manifest.compute.name, self.manifest.validate.name)
+                self._around.store.forget_mail_to(self.run_id, servers)
         except FedValueError as error:
             self._log("purge", level="error", code=error.code)
 
@@ -314,7 +318,11 @@ class RunHost:
             return limits.keying
         if self._stage == "uploading":
             # The validation server waits for uploads while the others still agree on keys.
-            return limits.upload + (limits.keying if self._around.identity.card.role == "validate" else 0)
+            # With noise it then waits for the computation server's opening, which comes after computing.
+            noise = limits.compute if self.manifest.epsilon is not None else 0
+            return limits.upload + (
+                limits.keying + noise if self._around.identity.card.role == "validate" else 0
+            )
         return limits.compute
 
     def _new_driver(self) -> RoleDriver:

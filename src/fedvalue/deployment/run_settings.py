@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedvalue.crypto.identity import Identity
     from fedvalue.protocol.credentials import Credentials
     from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.privacy import Privacy
     from fedvalue.protocol.settings import Settings
 
 
@@ -63,7 +64,7 @@ def check_cells(manifest: Manifest, task: Iterable[int], label: Iterable[int]) -
     """Whether no label and no code of X_t singles out a few samples.
 
     A label that is 1 for one person would turn that party's exact value into an answer about this
-    person.
+    person. Where there is noise the refusal itself would be such an answer, so nothing is refused.
 
     Args:
         manifest: What was agreed.
@@ -73,7 +74,7 @@ def check_cells(manifest: Manifest, task: Iterable[int], label: Iterable[int]) -
     Raises:
         VerificationError: E_GATE.
     """
-    if manifest.research:
+    if manifest.research or manifest.epsilon is not None:
         return
     for what, counts in (("label", label), ("combination of the task party's features", task)):
         if any(0 < count < manifest.min_cell for count in counts):
@@ -129,7 +130,17 @@ def settings_of(manifest: Manifest, readies: Mapping[str, Ready]) -> Settings:
         compute=manifest.compute.name,
         validate=manifest.validate.name,
         chunk_bytes=manifest.chunk_bytes,
+        epsilon=manifest.epsilon,
     )
+
+
+def privacy_of(manifest: Manifest, n_samples: int) -> Privacy | None:
+    """What this agreement promises for so many samples; None when it asks for exact values."""
+    from fedvalue.protocol.privacy import Privacy, parse_epsilon
+
+    if manifest.epsilon is None:
+        return None
+    return Privacy(parse_epsilon(manifest.epsilon), n_samples, len(manifest.data))
 
 
 def credentials_of(

@@ -21,4 +21,4 @@ def server_role(
     from fedvalue.protocol.validation_server import ValidationServer
 
     kind = ComputationServer if role == "compute" else ValidationServer
-    return kind(settings, credentials=credentials, valuer=valuer_of(manifest), store=chunks)
+    return kind(settings, credentials=credentials, valuer=valuer_of(manifest, settings), store=chunks)

@@ -269,6 +269,13 @@ class ServerStore:
             cursor = db.execute(f"DELETE FROM outbox WHERE run_id IN ({done})", (before,))  # noqa: S608
             return cursor.rowcount
 
+    def forget_mail_to(self, run_id: bytes, recipients: Sequence[str]) -> None:
+        """Delete the mail of one run to somebody who needs it no more."""
+        with self._db.transaction() as db:
+            db.executemany(
+                "DELETE FROM outbox WHERE run_id = ? AND recipient = ?", [(run_id, who) for who in recipients]
+            )
+
     def close(self) -> None:
         """Give the files back."""
         self._db.close()

@@ -13,6 +13,7 @@ CHECKS: dict[str, str] = {
     "E_GROUP": "the validation server found incomplete groups of encryption ids",
     "E_MARGINAL": "counts do not add up to a party's own marginals, or coalitions contradict each other",
     "E_MIRROR": "the two servers' results differ",
+    "E_NOISE": "a server opened another noise seed than it had committed to",
     "E_POPULATION": "the parties do not hold the same sample ids",
     "E_REPLAY": "a result belongs to another run",
     "E_SEAL": "a sealed share or key does not open",

@@ -7,6 +7,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.mirror_counting import MirrorCounting
+from fedvalue.protocol.noisy_release import CommittingRelease
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import ProtocolName, Settings
@@ -41,6 +42,9 @@ class ComputationServer(Role):
         self._agrees: dict[str, m.Agree] = {}
         self._mirror: MirrorCounting | None = None
         self._tokens: TokenCounting | None = None
+        self._noise: CommittingRelease | None = None
+        if settings.privacy is not None:
+            self._noise = CommittingRelease(settings, settings.privacy, self.name, credentials.seed)
         if settings.protocol is ProtocolName.MIRROR:
             self._mirror = MirrorCounting(
                 settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
@@ -66,6 +70,7 @@ class ComputationServer(Role):
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
             m.TokenChunk: (self._take_tokens, parties),
+            m.NoiseSeed: (self._take_noise, (self.settings.validate,)),
             m.Agree: (self._relay_agree, parties),
         }
 
@@ -96,7 +101,9 @@ class ComputationServer(Role):
             return []
         self._become(State.UPLOADING)
         roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.settings.everybody))
-        return self._broadcast(roster)
+        # Not earlier: now the validation server has begun too, since it has told every party so.
+        noise = [] if self._noise is None else [self._to(self.settings.validate, self._noise.commit())]
+        return self._broadcast(roster) + noise
 
     def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Agree)
@@ -118,8 +125,28 @@ class ComputationServer(Role):
             raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
         if not take_mirror(self._mirror, sender, message):
             return []
+        if self._noise is not None:
+            self._noise.counted(self._mirror.answer())
+            return self._release_noisy()
         self._become(State.AGREEING)
         return self._addressed(self._mirror.results())
+
+    def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.NoiseSeed)
+        if self._noise is None:
+            raise RemoteProtocolError("this run has no noise", code="E_STATE")
+        self._noise.take(message)
+        return self._release_noisy()
+
+    def _release_noisy(self) -> list[m.Envelope]:
+        """The values with noise, once they and the other server's contribution are here."""
+        assert self._noise is not None
+        assert self._mirror is not None
+        if not self._noise.ready:
+            return []
+        opening, noisy = self._noise.open()
+        self._become(State.AGREEING)
+        return [self._to(self.settings.validate, opening), *self._addressed(self._mirror.release(noisy))]
 
     def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.TokenChunk)
@@ -136,6 +163,7 @@ class ComputationServer(Role):
     def _forget(self) -> None:
         self._mirror = None
         self._tokens = None
+        self._noise = None
 
 
 def take_mirror(counting: MirrorCounting, sender: str, message: m.AnyMessage) -> bool:

@@ -96,6 +96,8 @@ class Manifest:
         chunk_bytes: Size of one chunk.
         deadlines: Seconds per stage.
         code_version: Version of the software that all participants run.
+        epsilon: Noise on the values (mirror, policy valuation): a decimal number as text, like "0.5". None,
+            and no key in the file: exact values.
     """
 
     consortium: str
@@ -123,6 +125,7 @@ class Manifest:
     chunk_bytes: int = 1 << 22
     deadlines: Deadlines = field(default_factory=Deadlines)
     code_version: str = ""
+    epsilon: str | None = None
 
     def __post_init__(self) -> None:
         rules.check_sense(self)
@@ -287,6 +290,8 @@ def _to_data(manifest: Manifest) -> dict[str, Any]:
     data: dict[str, Any] = {"schema": SCHEMA}
     for item in fields(manifest):
         data[item.name] = getattr(manifest, item.name)
+    if manifest.epsilon is None:
+        del data["epsilon"]  # an agreement on exact values is spelled as before there was noise
     data["nonce"] = manifest.nonce.hex()
     data["created"] = manifest.created.strftime(_TIME)
     data["expires"] = manifest.expires.strftime(_TIME)
@@ -309,8 +314,8 @@ def _from_data(data: Mapping[str, Any]) -> Manifest:
     if data.get("schema") != SCHEMA:
         raise ConfigError(f"expected schema {SCHEMA!r}, got {data.get('schema')!r}", code="E_MANIFEST")
     expected = {item.name for item in fields(Manifest)} | {"schema"}
-    if set(data) != expected:
-        odd = sorted(set(data) ^ expected)
+    if set(data) | {"epsilon"} != expected:
+        odd = sorted((set(data) | {"epsilon"}) ^ expected)
         raise ConfigError(f"missing or unknown terms: {', '.join(odd)}", code="E_MANIFEST")
     plain = {key: item for key, item in data.items() if key != "schema"}
     plain["nonce"] = bytes.fromhex(data["nonce"])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from fedvalue.crypto.certificates import ROLES, SERVER_ROLES, check_certificate, check_name, spki_sha256
 from fedvalue.crypto.identity import Card
-from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.errors import ConfigError, InputError, VerificationError
+from fedvalue.protocol.privacy import parse_epsilon
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -76,6 +77,7 @@ class Terms:
     alignments: tuple[str, ...] = ("equal",)
     research: bool = False
     harden: bool = True
+    exact: bool = True
 
 
 def check_terms(manifest: Manifest, terms: Terms) -> None:
@@ -95,6 +97,8 @@ def check_terms(manifest: Manifest, terms: Terms) -> None:
             f"align = {manifest.align!r} is not accepted here ({', '.join(terms.alignments)} are)",
             code="E_MANIFEST",
         )
+    if manifest.epsilon is None and not terms.exact:
+        raise VerificationError("values without noise (no epsilon) are not accepted here", code="E_MANIFEST")
     if manifest.research and not terms.research:
         raise VerificationError("research = true is not accepted here", code="E_MANIFEST")
     if manifest.protocol == "paper" and terms.harden and not manifest.harden:
@@ -128,6 +132,15 @@ def check_sense(m: Manifest) -> None:
     )
     # The other protocols give every party the counts; "values only" would be a false promise there.
     _need(m.protocol == "mirror" or m.policy == "counts", f"protocol {m.protocol!r} needs policy 'counts'")
+    if m.epsilon is not None:
+        try:
+            parse_epsilon(m.epsilon)
+        except InputError as error:
+            raise ConfigError(str(error), code="E_MANIFEST") from None
+        _need(
+            m.protocol == "mirror" and m.policy == "valuation",
+            "epsilon needs protocol 'mirror' with policy 'valuation'",
+        )
     _range("n_samples", m.n_samples, 1, 2**40)
     _range("q", m.q, 1, 64)
     if not (isinstance(m.n_r, str) and re.fullmatch("random:[1-9][0-9]{0,8}", m.n_r)):

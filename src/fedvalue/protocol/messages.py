@@ -17,6 +17,8 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 | paper, single | TokenChunk | party | computation server |
 | paper | IntersectionChunk | computation server | validation server |
 | paper, single | QueryCount | server | party |
+| noise | NoiseCommit, NoiseOpening | computation server | validation server |
+| noise | NoiseSeed | validation server | computation server |
 | results | ResultChunk, ResultSeal | server | party |
 | results | Agree, AgreeRoster | party | computation server, then party |
 | any | Abort | anyone | anyone |
@@ -45,6 +47,7 @@ Rows: TypeAlias = Annotated[memoryview, Meta(max_length=CHUNK_BYTES)]
 Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
+Point: TypeAlias = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):
@@ -240,6 +243,25 @@ class QueryCount(Message, frozen=True):
     sizes: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTIES + 1)] = ()
 
 
+class NoiseCommit(Message, frozen=True):
+    """The computation server's contribution to the noise, hashed: from here on it cannot change."""
+
+    commitment: Digest
+
+
+class NoiseSeed(SecretMessage, frozen=True):
+    """The validation server's contribution to the noise."""
+
+    seed: Key32
+
+
+class NoiseOpening(SecretMessage, frozen=True):
+    """The computation server's contribution, and its exact values rounded to the grid, by column."""
+
+    seed: Key32
+    points: Annotated[tuple[Point, ...], Meta(max_length=MAX_PARTIES)]
+
+
 class ResultChunk(BulkMessage, frozen=True):
     """Part of a server's result bytes (`mirror`)."""
 
@@ -293,6 +315,9 @@ AnyMessage: TypeAlias = (
     | TokenChunk
     | IntersectionChunk
     | QueryCount
+    | NoiseCommit
+    | NoiseSeed
+    | NoiseOpening
     | ResultChunk
     | ResultSeal
     | Agree

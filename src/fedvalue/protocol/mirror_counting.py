@@ -17,7 +17,7 @@ from fedvalue.protocol.cells import CellCounter
 from fedvalue.protocol.chunk_store import ChunkStore
 from fedvalue.protocol.layout import Layout, chunk_rows
 from fedvalue.protocol.mirror_result import CountsResult, ValuesResult, encode_result, sealed_values
-from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.work import Addressed
@@ -44,6 +44,7 @@ class MirrorCounting:
         self._layout: Layout | None = None
         self._counter: CellCounter | None = None
         self._check: CodeCheck | None = None
+        self._noisy: Answer | None = None
 
     def declare(self, party: str, declaration: m.Declaration) -> None:
         """What a party is about to upload.
@@ -153,6 +154,15 @@ class MirrorCounting:
     def _words(self, party: str, index: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._store.get(party, index), dtype="<u8")
 
+    def answer(self) -> Answer:
+        """What the valuer makes of the counts."""
+        return self._valued(*self._cells())
+
+    def release(self, noisy: Answer) -> list[Addressed]:
+        """The signed results, with this answer in place of the exact one."""
+        self._noisy = noisy
+        return self.results()
+
     def results(self) -> list[Addressed]:
         """The signed result for every party: values for all, or counts for the task party.
 
@@ -183,9 +193,13 @@ class MirrorCounting:
             return CountsResult(n_samples, words.tobytes(), counts.tobytes())
         if self._share_keys is None:
             raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
-        assert self._valuer is not None
-        answer = self._valuer(self._layout.joint_counts(words, counts))
+        answer = self._noisy if self._noisy is not None else self._valued(words, counts)
         return sealed_values(answer, self._share_keys, n_samples)
+
+    def _valued(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> Answer:
+        assert self._layout is not None
+        assert self._valuer is not None
+        return self._valuer(self._layout.joint_counts(words, counts))
 
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         assert self._counter is not None

@@ -14,6 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from fedvalue.errors import InputError
+from fedvalue.protocol.privacy import Privacy, parse_epsilon
 
 COMPUTE = "compute"
 """Name of the computation server where nobody gave it another."""
@@ -139,6 +140,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         pad: Pad each party's sets to one size with private dummies (`paper`, `single`).
         max_tokens: `paper` and `single` refuse a run that needs more.
         chunk_bytes: Largest bulk payload of one message.
+        epsilon: Noise on the values (`mirror` with policy `valuation`), see `privacy`; None for exact ones.
     """
 
     run_id: bytes
@@ -161,6 +163,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pad: bool = False
     max_tokens: int = MAX_TOKENS
     chunk_bytes: int = CHUNK_BYTES
+    epsilon: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.run_id) != RUN_ID_BYTES:
@@ -196,10 +199,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"q must be 1 to 255, got {self.q}")
         if not 1024 <= self.chunk_bytes <= CHUNK_BYTES:
             raise InputError(f"chunk_bytes must be 1024 to {CHUNK_BYTES}, got {self.chunk_bytes}")
+        if self.epsilon is not None:
+            parse_epsilon(self.epsilon)
+            if self.protocol is not ProtocolName.MIRROR or self.policy is not Policy.VALUATION:
+                raise InputError("epsilon needs protocol mirror with policy valuation")
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The promise that goes with `epsilon`."""
+        if self.epsilon is None:
+            return None
+        return Privacy(parse_epsilon(self.epsilon), self.n_samples, len(self.parties))
 
     def digest(self) -> bytes:
         """SHA-256 of all settings: parties that agree on a transcript agree on these."""
-        return sha256(msgspec.msgpack.encode(self)).digest()
+        agreed = msgspec.structs.asdict(self)
+        if self.epsilon is None:
+            del agreed["epsilon"]  # a run without noise has the digest that it always had
+        return sha256(msgspec.msgpack.encode(agreed)).digest()
 
     @property
     def everybody(self) -> tuple[str, ...]:

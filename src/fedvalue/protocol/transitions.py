@@ -76,7 +76,11 @@ COMPUTATION_SERVER: Steps = {
     State.KEYING: {m.EphemeralKey: _to(State.KEYING, State.WRAPPING)},
     State.WRAPPING: {m.WrappedKeys: _to(State.CONFIRMING)},
     State.CONFIRMING: {m.Confirm: _to(State.CONFIRMING, State.UPLOADING)},
-    State.UPLOADING: {**_COUNTING, m.TokenChunk: _to(State.UPLOADING, State.AGREEING)},
+    State.UPLOADING: {
+        **_COUNTING,
+        m.TokenChunk: _to(State.UPLOADING, State.AGREEING),
+        m.NoiseSeed: _to(State.UPLOADING, State.AGREEING),
+    },
     State.AGREEING: {m.Agree: _to(State.AGREEING, State.DONE)},
 }
 
@@ -87,6 +91,8 @@ VALIDATION_SERVER: Steps = {
         m.Chunk: _to(State.UPLOADING, State.DONE),
         m.QueryKey: _to(State.UPLOADING, State.DONE),
         m.IntersectionChunk: _to(State.UPLOADING, State.DONE),
+        m.NoiseCommit: _to(State.UPLOADING),
+        m.NoiseOpening: _to(State.UPLOADING, State.DONE),
     },
 }
 

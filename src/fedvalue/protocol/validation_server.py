@@ -8,6 +8,7 @@ from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.computation_server import take_mirror
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.mirror_counting import MirrorCounting
+from fedvalue.protocol.noisy_release import AnsweringRelease
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import ProtocolName, Settings
@@ -39,6 +40,9 @@ class ValidationServer(Role):
         super().__init__(settings, settings.validate, first=State.UPLOADING)
         self._mirror: MirrorCounting | None = None
         self._tokens: TokenChecking | None = None
+        self._noise: AnsweringRelease | None = None
+        if settings.privacy is not None:
+            self._noise = AnsweringRelease(settings, settings.privacy, self.name, credentials.seed)
         if settings.protocol is ProtocolName.MIRROR:
             self._mirror = MirrorCounting(
                 settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
@@ -55,12 +59,15 @@ class ValidationServer(Role):
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.settings.everybody, (self.settings.task,)
+        compute = (self.settings.compute,)
         return {
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
             m.QueryKey: (self._take_tokens, task),
-            m.IntersectionChunk: (self._take_tokens, (self.settings.compute,)),
+            m.IntersectionChunk: (self._take_tokens, compute),
+            m.NoiseCommit: (self._take_noise, compute),
+            m.NoiseOpening: (self._take_noise, compute),
         }
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
@@ -68,7 +75,29 @@ class ValidationServer(Role):
             raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
         if not take_mirror(self._mirror, sender, message):
             return []
+        if self._noise is not None:
+            self._noise.counted(self._mirror.answer())
+            return self._release_noisy()
         out = self._addressed(self._mirror.results())
+        self._become(State.DONE)
+        return out
+
+    def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._noise is None:
+            raise RemoteProtocolError("this run has no noise", code="E_STATE")
+        if isinstance(message, m.NoiseCommit):
+            return [self._to(sender, self._noise.answer(message))]
+        assert isinstance(message, m.NoiseOpening)
+        self._noise.take(message)
+        return self._release_noisy()
+
+    def _release_noisy(self) -> list[m.Envelope]:
+        """The values with noise, once they and the other server's opening are here."""
+        assert self._noise is not None
+        assert self._mirror is not None
+        if not self._noise.ready:
+            return []
+        out = self._addressed(self._mirror.release(self._noise.noisy()))
         self._become(State.DONE)
         return out
 
@@ -86,3 +115,4 @@ class ValidationServer(Role):
     def _forget(self) -> None:
         self._mirror = None
         self._tokens = None
+        self._noise = None

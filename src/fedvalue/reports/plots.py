@@ -42,7 +42,7 @@ class Plots:
         place = np.arange(len(self._parties))
         learnable = [p.learnable for p in self._parties]
         value = [p.value for p in self._parties]
-        widths = [0.0 if p.interval is None else p.interval[1] - p.value for p in self._parties]
+        widths = [p.half_width or 0.0 for p in self._parties]
         known = self._result.learnable_total is not None
         ax.barh(
             place - (0.2 if known else 0.0), value, height=0.3, color=PALE, label="Shapley-CMI",
@@ -56,13 +56,19 @@ class Plots:
         return _plain(ax)
 
     def shares(self, ax: Axes | None = None) -> Axes:
-        """Each party's part of the total, by value and by learnable value, in percent."""
+        """Each party's part of the total, by value and by learnable value, in percent.
+
+        Raises:
+            InputError: The result has no shares: its values have noise.
+        """
+        if any(p.share is None for p in self._parties):
+            raise InputError("values with noise have no shares")
         ax = _axis(ax)
         place = np.arange(len(self._parties))
         total = self._result.learnable_total
         known = total is not None and total > 0
         shift = 0.2 if known else 0.0
-        ax.barh(place - shift, [100 * p.share for p in self._parties], height=0.36, color=PALE,
+        ax.barh(place - shift, [100 * (p.share or 0.0) for p in self._parties], height=0.36, color=PALE,
                 label="Shapley-CMI")  # fmt: skip
         if total is not None and total > 0:
             parts = [100 * (p.learnable or 0.0) / total for p in self._parties]

@@ -94,6 +94,7 @@ class ReportView:
     protection: str
     notes: tuple[str, ...]
     glossary: tuple[tuple[str, str], ...]
+    noise: str
 
 
 def view(
@@ -128,8 +129,19 @@ def view(
         how=_how(result),
         protection=wording.PROTECTION.get(result.protocol, f"Computed with protocol {result.protocol}."),
         notes=tuple(str(note) for note in result.details.get("notes", ())),
-        glossary=wording.GLOSSARY,
+        glossary=_glossary(result),
+        noise="" if result.privacy is None else wording.noise(result.privacy),
     )
+
+
+def _glossary(result: Valuation) -> tuple[tuple[str, str], ...]:
+    """The terms that this report uses."""
+    if result.privacy is None:
+        return wording.GLOSSARY
+    unused = {"Learnable", "Share", "Alone", "Last", "Replaceable", "Codes"} | dict(
+        wording.NOISE_GLOSSARY
+    ).keys()
+    return wording.NOISE_GLOSSARY + tuple(term for term in wording.GLOSSARY if term[0] not in unused)
 
 
 def _rank(party: PartyValue) -> float:
@@ -165,15 +177,16 @@ def _bar(party: PartyValue, scale: float) -> Bar:
 
 def _row(party: PartyValue) -> Row:
     interval = party.interval
+    absent = "not computed" if party.noise_scale is None else "not released"
     return Row(
         name=party.name,
         value=wording.nats(party.value),
         interval="not computed" if interval is None else " to ".join(wording.nats(end) for end in interval),
-        learnable="not computed" if party.learnable is None else wording.nats(party.learnable),
-        share=wording.percent(party.share),
-        alone=wording.nats(party.alone),
-        last=wording.nats(party.last),
-        codes=f"{party.n_codes:,}",
+        learnable=absent if party.learnable is None else wording.nats(party.learnable),
+        share=absent if party.share is None else wording.percent(party.share),
+        alone=absent if party.alone is None else wording.nats(party.alone),
+        last=absent if party.last is None else wording.nats(party.last),
+        codes=absent if party.n_codes is None else f"{party.n_codes:,}",
     )
 
 
@@ -189,6 +202,14 @@ def _chart_text(parties: list[PartyValue]) -> str:
 def _facts(result: Valuation) -> tuple[tuple[str, str, str], ...]:
     """Figures under the answer: what, how much, and what that means."""
     before = result.label_entropy
+    samples = ("Samples", f"{result.n_samples:,}", f"{len(result.parties)} data parties")
+    if before is None:
+        scale = result.privacy.noise_scale if result.privacy is not None else 0.0
+        return (
+            ("Told by all", f"{wording.nats(result.total)} nats", "the sum of the values, noise included"),
+            ("Noise", f"{wording.nats(scale)} nats", "scale of the noise on every value"),
+            samples,
+        )
     part = wording.percent(result.total / before) if before > 0 else "0%"
     facts = [
         ("Unknown before", f"{wording.nats(before)} nats", "what the label still holds for the task party"),
@@ -199,8 +220,7 @@ def _facts(result: Valuation) -> tuple[tuple[str, str, str], ...]:
         facts.append(
             ("Learnable", f"{wording.nats(result.learnable_total)} nats", f"{learned}, for new samples too")
         )
-    facts.append(("Samples", f"{result.n_samples:,}", f"{len(result.parties)} data parties"))
-    return tuple(facts)
+    return (*facts, samples)
 
 
 def _map(result: Valuation) -> Map | None:
@@ -260,6 +280,11 @@ def _how(result: Valuation) -> tuple[tuple[str, str], ...]:
     rows.append(("Protocol", result.protocol or "none, plain tables"))
     if result.run_id:
         rows.append(("Run", result.run_id))
+    if result.privacy is not None:
+        rows.append(("Noise on every value", f"Laplace, scale {result.privacy.noise_scale:.6g} nats"))
+        rows.append(("Epsilon, delta", f"{result.privacy.epsilon:g}, {result.privacy.delta:g}"))
+        rows.append(("Adjacency", result.privacy.adjacency))
+        rows.append(("Observer", result.privacy.observer))
     for key, item in result.details.items():
         text = _detail(item)
         if text:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.result import PrivacyStatement, Valuation
 
 GLOSSARY = (
     (
@@ -71,6 +71,25 @@ PROTECTION = {
 }
 """What each protocol protects, in plain words."""
 
+NOISE_GLOSSARY = (
+    (
+        "Noise",
+        "A random number added to every value by both servers, unknown to all parties, so that no result "
+        "tells much about any one person. A value can fall below 0 by it.",
+    ),
+    (
+        "95% interval",
+        "Without the noise, the value on these samples lies here 95 times in 100. It says nothing "
+        "about other samples.",
+    ),
+    (
+        "Epsilon",
+        "How much a result may tell about one person: whatever was printed here, it is at most exp(epsilon) "
+        "times as likely with that person's data as with any other in their place.",
+    ),
+)
+"""Terms of a result with noise; they come before the others and replace those of the same name."""
+
 
 def nats(value: float) -> str:
     """A value in nats, with enough digits to tell parties apart."""
@@ -97,6 +116,8 @@ def answer(result: Valuation) -> str:
     learned = result.learnable_total is not None
     total = result.learnable_total if result.learnable_total is not None else result.total
     parties = result.parties
+    if result.privacy is not None or result.label_entropy is None:
+        return _noisy_answer(result)
     together = "the party" if len(parties) == 1 else f"the {len(parties)} parties together"
     if result.label_entropy <= 0:
         return "The task party knows the label already: nobody's data can add to that."
@@ -108,6 +129,26 @@ def answer(result: Valuation) -> str:
     samples = f"From {result.n_samples:,} samples"
     opening = f"{samples}, {together} {verb} {part} of what was still unknown about the label"
     return f"{opening}{_who(result, total)}."
+
+
+def noise(statement: PrivacyStatement) -> str:
+    """The promise of a result with noise, with everything that belongs to it."""
+    return (
+        f"Laplace noise of scale {nats(statement.noise_scale)} nats was added to every value. "
+        f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
+        f"{statement.adjacency}; against {statement.observer}."
+    )
+
+
+def _noisy_answer(result: Valuation) -> str:
+    best = max(result.parties, key=lambda party: party.value)
+    told = f"From {result.n_samples:,} samples and with noise on every value, all parties together tell "
+    told += f"{nats(result.total)} nats about the label"
+    if len(result.parties) == 1:
+        return f"{told}."
+    if best.value <= (best.half_width or 0.0):
+        return f"{told}; no value stands out from the noise."
+    return f"{told}; {best.name} has the largest value, {nats(best.value)}."
 
 
 def _who(result: Valuation, total: float) -> str:

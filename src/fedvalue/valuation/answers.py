@@ -1,21 +1,26 @@
 """A valuation as it crosses a federated run: who may read what, and back.
 
 Under policy `valuation` both servers compute the same `Valuation` on opaque columns. Everybody may
-read the total; a data party reads its own value; the task party reads everything.
+read the total; a data party reads its own value; the task party reads everything. Where the run agreed
+on an epsilon, the protocol lets noisy values and their total out, and nothing else (`protocol.noise`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol.outcome import Answer, Outcome, Valuer
-from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
+from fedvalue.valuation.result import PartyValue, PrivacyStatement, Valuation
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.privacy import Privacy
+    from fedvalue.protocol.settings import Settings
 
 _PUBLIC = ("total", "n_samples", "method", "n_permutations", "seed")
 _TASK = ("label_entropy", "learnable_total", "interactions")
@@ -37,6 +42,34 @@ def make_valuer(**settings: Any) -> Valuer:
     return valuer
 
 
+def make_noisy_valuer(settings: Settings, *, method: str = "auto", **engine: Any) -> Valuer:
+    """The same where noise is added: nothing but the values may depend on the data, not even the method.
+
+    Args:
+        settings: Of the run. The method is chosen by the sizes in it, which are public.
+        method: Of `value_counts`.
+        **engine: Further settings of `value_counts`; statistics are left out, since none may leave, and so is
+            a precision, because the number of permutations would tell of the data.
+    """
+    from fedvalue.valuation.engine import AFFORDABLE_VISITS
+
+    if method == "auto":
+        visits = min(settings.n_samples, settings.n_cells) * 2.0 ** len(settings.parties)
+        method = "exact" if visits <= AFFORDABLE_VISITS else "sampled"
+    return make_valuer(**engine | {"method": method, "statistics": False, "precision": None})
+
+
+def privacy_statement(privacy: Privacy) -> PrivacyStatement:
+    """The promise of a run, as it stands in its result."""
+    return PrivacyStatement(
+        epsilon=float(privacy.epsilon),
+        delta=0.0,
+        adjacency=ADJACENCY,
+        observer=OBSERVER,
+        noise_scale=privacy.scale,
+    )
+
+
 def answer_of(valuation: Valuation) -> Answer:
     """Split a valuation by who may read it."""
     shares = []
@@ -51,29 +84,32 @@ def answer_of(valuation: Valuation) -> Answer:
     )
 
 
-def valuation_of(outcome: Outcome, parties: Sequence[str], **about: Any) -> Valuation:
+def valuation_of(
+    outcome: Outcome, parties: Sequence[str], *, privacy: Privacy | None = None, **about: Any
+) -> Valuation:
     """What a party can read of the answer, as a valuation.
 
     Args:
         outcome: Of a finished run with policy `valuation`.
         parties: Names of all data parties in the order of the result; a data party gets itself only.
+        privacy: What was agreed about noise.
         **about: Further fields: protocol, run_id.
 
     Raises:
         RemoteProtocolError: The servers agreed on something that is not a valuation (E_MALFORMED).
     """
     try:
+        read = _share if privacy is None else partial(_noisy_share, scale=privacy.scale)
         found = tuple(
-            PartyValue(name=name, **_share(outcome.shares[name]))
-            for name in parties
-            if name in outcome.shares
+            PartyValue(name=name, **read(outcome.shares[name])) for name in parties if name in outcome.shares
         )
         task = dict(outcome.task)
         matrix = task.pop("interactions", None)
         return Valuation(
             parties=found,
             interactions=None if matrix is None else _reordered(matrix, outcome.order, parties),
-            label_entropy=task.pop("label_entropy", float("nan")),
+            label_entropy=task.pop("label_entropy", None),
+            privacy=None if privacy is None else privacy_statement(privacy),
             **outcome.public,
             **task,
             **about,
@@ -84,6 +120,10 @@ def valuation_of(outcome: Outcome, parties: Sequence[str], **about: Any) -> Valu
 
 def _share(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "flags": tuple(fields.get("flags", ()))}
+
+
+def _noisy_share(fields: dict[str, Any], *, scale: float) -> dict[str, Any]:
+    return {"value": float(fields["value"]), "se_sampling": None, "noise_scale": scale}
 
 
 def _reordered(

@@ -134,4 +134,5 @@ def _error(before: PartyValue, after: PartyValue, n_before: int, n_after: int) -
         return None
     spread = n_after * after.se_data**2
     noise = spread * max(1 / n_before - 1 / n_after, 0.0)
-    return sqrt(noise * (1 + 1 / N_DRAWS) + before.se_sampling**2 + after.se_sampling**2)
+    sampling = (before.se_sampling or 0.0) ** 2 + (after.se_sampling or 0.0) ** 2
+    return sqrt(noise * (1 + 1 / N_DRAWS) + sampling)

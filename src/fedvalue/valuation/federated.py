@@ -31,7 +31,7 @@ from fedvalue.protocol.settings import (
 from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.transport.in_process import InProcessTransport, Tap
-from fedvalue.valuation.answers import make_valuer, valuation_of
+from fedvalue.valuation.answers import make_noisy_valuer, make_valuer, valuation_of
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.result import Valuation
 
@@ -84,6 +84,7 @@ def federated_value(
     policy: str = "valuation",
     by_coalition: bool = False,
     pad: bool = False,
+    epsilon: str | None = None,
     max_tokens: int = MAX_TOKENS,
     method: str = "auto",
     n_permutations: int = 5000,
@@ -109,6 +110,8 @@ def federated_value(
         policy: "valuation" or "counts" (`mirror`).
         by_coalition: Ask every coalition's cells rather than the grand coalition's (`paper`, `single`).
         pad: Pad all sets of a party to one size (`single`, and `paper` without `harden`: H3 needs the sizes).
+        epsilon: Add noise to the values (`mirror` with policy `valuation`), like "0.5". A rehearsal: nobody
+            keeps a ledger here, and whoever calls this has the tables.
         max_tokens: Refuse a run that needs more (`paper`, `single`).
         method: As in `fedvalue.value`.
         n_permutations: As in `fedvalue.value`.
@@ -128,7 +131,7 @@ def federated_value(
     """
     settings = make_settings(
         label=label, parties=parties, task=task, protocol=protocol, q=q, n_r=n_r, harden=harden,
-        policy=policy, by_coalition=by_coalition, pad=pad, max_tokens=max_tokens,
+        policy=policy, by_coalition=by_coalition, pad=pad, max_tokens=max_tokens, epsilon=epsilon,
     )  # fmt: skip
     cost = _announce(settings, progress)
     packed = PackedIds.of_rows(settings.n_samples) if ids is None else canonical_ids(ids)
@@ -136,9 +139,8 @@ def federated_value(
         "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
         "statistics": statistics, "executor": executor, "progress": progress,
     }  # fmt: skip
-    cast = make_cast(
-        settings, label=label, parties=parties, task=task, ids=packed, valuer=make_valuer(**engine)
-    )
+    valuer = make_valuer(**engine) if epsilon is None else make_noisy_valuer(settings, **engine)
+    cast = make_cast(settings, label=label, parties=parties, task=task, ids=packed, valuer=valuer)
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
@@ -170,7 +172,7 @@ def _valuation(
     outcome: Outcome, settings: Settings, engine: dict[str, Any], about: dict[str, str]
 ) -> Valuation:
     if outcome.counts is None:
-        return valuation_of(outcome, settings.parties, **about)
+        return valuation_of(outcome, settings.parties, privacy=settings.privacy, **about)
     return replace(value_counts(outcome.counts, **engine), protocol=about["protocol"], run_id=about["run_id"])
 
 
@@ -187,6 +189,7 @@ def make_settings(
     by_coalition: bool = False,
     pad: bool = False,
     max_tokens: int = MAX_TOKENS,
+    epsilon: str | None = None,
     run_id: bytes | None = None,
 ) -> Settings:
     """The settings of a run over these columns, under a fresh run id.
@@ -223,6 +226,7 @@ def make_settings(
         by_coalition=by_coalition,
         pad=pad,
         max_tokens=max_tokens,
+        epsilon=epsilon,
     )
 
 

@@ -50,12 +50,13 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
         n_samples: Number of samples of the valuation.
     """
     found = []
-    if party.n_codes > NEAR_UNIQUE_PART * n_samples:
+    n_codes = party.n_codes or 0
+    if n_codes > NEAR_UNIQUE_PART * n_samples:
         found.append(NEAR_UNIQUE)
-    elif party.n_codes * SAMPLES_PER_CODE > n_samples:
+    elif n_codes * SAMPLES_PER_CODE > n_samples:
         found.append(SPARSE_CODES)
     if party.learnable is not None:
-        if party.share > NOTICEABLE_SHARE and party.learnable < LEARNABLE_PART * party.value:
+        if (party.share or 0.0) > NOTICEABLE_SHARE and party.learnable < LEARNABLE_PART * party.value:
             found.append(MEMORISED)
         elif party.learnable * n_samples < NOISE_LEVEL:
             found.append(NO_SIGNAL)

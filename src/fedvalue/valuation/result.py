@@ -7,6 +7,7 @@ zero. Values are in nats.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,27 +37,58 @@ class PartyValue:
         learnable: The part that can be learned from n samples rather than memorised.
         se_learnable: Standard error of `learnable` where that was sampled; 0 when exact.
         flags: Warnings about this party, as short stable names.
+        noise_scale: Scale of the Laplace noise in `value`, where the run agreed on an epsilon. Then `value`
+            is all that is known: what would have to be released without noise is absent.
     """
 
     name: str
     value: float
-    share: float
-    alone: float
-    last: float
-    n_codes: int
-    se_sampling: float = 0.0
+    share: float | None = None
+    alone: float | None = None
+    last: float | None = None
+    n_codes: int | None = None
+    se_sampling: float | None = 0.0
     se_data: float | None = None
     learnable: float | None = None
     se_learnable: float | None = None
     flags: tuple[str, ...] = ()
+    noise_scale: float | None = None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95% interval: of both errors, or of the noise alone; None until one is known."""
+        if self.noise_scale is not None:
+            return math.log(20) * self.noise_scale  # P(|Laplace| > scale ln 20) = 1/20
+        if self.se_data is None:
+            return None
+        error: float = ((self.se_sampling or 0.0) ** 2 + self.se_data**2) ** 0.5
+        return 1.959963984540054 * error
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% interval of the value, from both errors; None until `se_data` is known."""
-        if self.se_data is None:
-            return None
-        half = 1.959963984540054 * (self.se_sampling**2 + self.se_data**2) ** 0.5
-        return (self.value - half, self.value + half)
+        """95% interval of the value; with noise, where the value on these samples lies without it."""
+        half = self.half_width
+        return None if half is None else (self.value - half, self.value + half)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyStatement:
+    """What noise on the values promises. None of the fields may be quoted without the others.
+
+    Args:
+        epsilon: Every set of results is at most exp(epsilon) times as likely with one table as with another
+            that differs from it as `adjacency` says.
+        delta: The exception to that; 0.
+        adjacency: In what the two tables differ.
+        observer: Against whom.
+        noise_scale: Scale of the Laplace noise on every value, in nats.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    observer: str
+    noise_scale: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +100,7 @@ class Valuation:
 
     parties: tuple[PartyValue, ...]
     total: float
-    label_entropy: float
+    label_entropy: float | None
     n_samples: int
     method: str
     n_permutations: int | None = None
@@ -80,6 +112,7 @@ class Valuation:
     coalitions: Mapping[str, tuple[float, ...]] | None = field(default=None, repr=False)
     protocol: str | None = None
     run_id: str | None = None
+    privacy: PrivacyStatement | None = None
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -108,6 +141,8 @@ class Valuation:
         for party in self.parties:
             row = {key: item for key, item in asdict(party).items() if item is not None}
             row["flags"] = list(party.flags)
+            if party.noise_scale is not None:
+                del row["flags"]  # not looked at, which is not the same as none
             if party.interval is not None:
                 row["interval"] = list(party.interval)
             rows.append(row)
@@ -118,6 +153,8 @@ class Valuation:
             head["interactions"] = [list(row) for row in self.interactions]
         if self.coalitions is not None:
             head["coalitions"] = {key: list(item) for key, item in self.coalitions.items()}
+        if self.privacy is not None:
+            head["privacy"] = asdict(self.privacy)
         if self.details:
             head["details"] = dict(self.details)
         return head
@@ -142,18 +179,22 @@ class Valuation:
         try:
             parties = tuple(
                 PartyValue(
-                    **{k: v for k, v in row.items() if k in PartyValue.__slots__ and k != "flags"},
+                    **({"se_sampling": None} if "noise_scale" in row else {})
+                    | {k: v for k, v in row.items() if k in PartyValue.__slots__ and k != "flags"},
                     flags=tuple(row.get("flags", ())),
                 )
                 for row in data["parties"]
             )
             plain = {k: data[k] for k in data if k in cls.__slots__ and k not in _NESTED}
+            plain.setdefault("label_entropy", None)
+            privacy = data.get("privacy")
             interactions = data.get("interactions")
             coalitions = data.get("coalitions")
             result = cls(
                 parties=parties,
                 interactions=None if interactions is None else tuple(tuple(r) for r in interactions),
                 coalitions=None if coalitions is None else {k: tuple(v) for k, v in coalitions.items()},
+                privacy=None if privacy is None else PrivacyStatement(**privacy),
                 details=dict(data.get("details", {})),
                 **plain,
             )
@@ -203,15 +244,17 @@ class Valuation:
         return html.notebook(self)
 
 
-_NESTED = ("parties", "interactions", "coalitions", "details")
+_NESTED = ("parties", "interactions", "coalitions", "privacy", "details")
 
 
 def _check_numbers(result: Valuation) -> None:
-    for key in ("total", "label_entropy"):
+    # With noise, everything but values and total is absent; without it nothing of this may be.
+    exact = result.privacy is None
+    for key in ("total", "label_entropy") if exact else ("total",):
         float(getattr(result, key))
     for party in result.parties:
         if not isinstance(party.name, str):
             raise TypeError("a party's name must be text")
-        for key in ("value", "share", "alone", "last"):
+        for key in ("value", "share", "alone", "last", "n_codes") if exact else ("value", "noise_scale"):
             if not isinstance(getattr(party, key), int | float):
                 raise TypeError(f"{key} of party {party.name!r} must be a number")

@@ -46,6 +46,7 @@ def test_ten_samples_pass_and_research_lifts_the_gate():
 def test_the_gate_counts_samples_not_cells():
     """Ten samples of a label in ten different cells are ten samples."""
     from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.settings import ProtocolName, Settings
 
     label = np.r_[np.zeros(10, dtype=np.int64), np.ones(10, dtype=np.int64)]
     counts = JointCounts(
@@ -56,4 +57,8 @@ def test_the_gate_counts_samples_not_cells():
         names=("column 0",),
         n_codes=(10,),
     )
-    assert valuer_of(manifest())(counts).public["n_samples"] == 510
+    settings = Settings(
+        run_id=bytes(32), protocol=ProtocolName.MIRROR, task="bank", parties=("telco",), n_samples=510,
+        n_task_codes=1, n_label_codes=2, n_codes=(10,),
+    )  # fmt: skip
+    assert valuer_of(manifest(), settings)(counts).public["n_samples"] == 510

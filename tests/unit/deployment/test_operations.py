@@ -99,13 +99,14 @@ def test_a_file_is_whole_or_absent(tmp_path):
 def test_processes_make_no_core_dumps_and_private_files():
     """Item 37: measured in a process of its own, because the limits cannot be taken back."""
     program = (
-        "import os, resource\n"
+        "import ctypes, os, resource, sys\n"
         "from fedvalue.deployment.process import harden\n"
         "harden()\n"
-        "print(resource.getrlimit(resource.RLIMIT_CORE), oct(os.umask(0)))\n"
+        "dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) if sys.platform == 'linux' else 0\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE), oct(os.umask(0)), dumpable)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "(0, 0) 0o77"
+    assert done.stdout.strip() == "(0, 0) 0o77 0"
 
 
 def test_a_temporary_file_is_new_and_follows_no_link(tmp_path):

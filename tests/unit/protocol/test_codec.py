@@ -23,7 +23,7 @@ def one_of_each() -> dict[str, bytes]:
     """One real envelope of every kind, from real runs."""
     found: dict[str, bytes] = {}
     world = World.drawn(1, n=12)
-    for protocol, options in (("mirror", {}), ("paper", {"n_r": 1})):
+    for protocol, options in (("mirror", {}), ("mirror", {"epsilon": "1"}), ("paper", {"n_r": 1})):
         for data in run(world.cast(protocol, **options)).log:
             kind = type(codec.decode(data).message).__name__
             found[kind] = min(found.get(kind, data), data, key=len)
@@ -156,7 +156,9 @@ def test_what_is_too_long_is_refused_on_both_sides() -> None:
 
 
 def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
-    data = codec.encode(m.Envelope(bytes(32), "a", "b", m.Chunk(0, 1, bytes(32), memoryview(bytes(4 * 2**20 + 1)))))
+    data = codec.encode(
+        m.Envelope(bytes(32), "a", "b", m.Chunk(0, 1, bytes(32), memoryview(bytes(4 * 2**20 + 1))))
+    )
     with pytest.raises(RemoteProtocolError):
         codec.decode(data)
 

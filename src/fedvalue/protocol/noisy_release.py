@@ -1,0 +1,106 @@
+"""How two servers add the same noise, which neither has chosen and no party knows.
+
+1. `NoiseCommit`, C to V: a hash of C's contribution to the noise's key.
+2. `NoiseSeed`, V to C: V's contribution. It cannot depend on C's, which V has not seen.
+3. `NoiseOpening`, C to V: C's contribution, which must fit the hash, and C's rounded values.
+
+V compares C's rounded values with its own and then takes them over, so that both release the same
+numbers. If each rounded on its own, the difference between two neighbours of the grid would show a bit
+of the data that no noise covers. C knows the noise one message before V and can then stop the run; it
+cannot choose it. Contributions derive from a server's seed: a server that is restarted adds the same noise.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from fedvalue.crypto import keys
+from fedvalue.errors import VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.noise import check_points, grid_points, released
+from fedvalue.protocol.outcome import Answer
+from fedvalue.protocol.privacy import Privacy
+from fedvalue.protocol.settings import Settings
+
+
+class NoisyRelease:
+    """What one server knows: its exact answer, and both contributions to the key."""
+
+    def __init__(self, settings: Settings, privacy: Privacy, server: str, seed: bytes) -> None:
+        self._run_id = settings.run_id
+        self._privacy = privacy
+        self._own = keys.subkey(seed, settings.run_id, "noise-seed", settings.digest(), server)
+        self._other: bytes | None = None
+        self._exact: Answer | None = None
+
+    def counted(self, exact: Answer) -> None:
+        """Keep the exact answer until the noise is known. It never leaves."""
+        self._exact = exact
+
+    @property
+    def ready(self) -> bool:
+        """Whether the answer and both contributions are here."""
+        return self._exact is not None and self._other is not None
+
+    def _noisy(self, points: tuple[int, ...], *contributions: bytes) -> Answer:
+        assert self._exact is not None
+        key = keys.subkey(b"".join(contributions), self._run_id, "noise")
+        return released(self._exact, points, self._privacy, key)
+
+    def _hash(self, contribution: bytes) -> bytes:
+        return keys.digest(b"noise-commit", self._run_id, contribution)
+
+
+class CommittingRelease(NoisyRelease):
+    """The computation server's side."""
+
+    def commit(self) -> m.NoiseCommit:
+        """Step 1."""
+        return m.NoiseCommit(self._hash(self._own))
+
+    def take(self, message: m.NoiseSeed) -> None:
+        """Step 2: the validation server's contribution."""
+        self._other = message.seed
+
+    def open(self) -> tuple[m.NoiseOpening, Answer]:
+        """Step 3, and the noisy answer."""
+        assert self._exact is not None
+        assert self._other is not None
+        points = grid_points(self._exact)
+        return m.NoiseOpening(self._own, points), self._noisy(points, self._own, self._other)
+
+
+class AnsweringRelease(NoisyRelease):
+    """The validation server's side."""
+
+    _commitment = b""
+    _points: tuple[int, ...] = ()
+
+    def answer(self, message: m.NoiseCommit) -> m.NoiseSeed:
+        """Step 2: our contribution, now that the other server can no longer change its own."""
+        self._commitment = message.commitment
+        return m.NoiseSeed(self._own)
+
+    def take(self, message: m.NoiseOpening) -> None:
+        """Step 3.
+
+        Raises:
+            VerificationError: The computation server has committed to something else, or not at all
+                (E_NOISE).
+        """
+        if not hmac.compare_digest(self._hash(message.seed), self._commitment):
+            raise VerificationError(
+                "the computation server opened another noise seed than it had committed to", code="E_NOISE"
+            )
+        self._other, self._points = message.seed, message.points
+
+    def noisy(self) -> Answer:
+        """The noisy answer, with the other server's rounding.
+
+        Raises:
+            VerificationError: The other server's values are not ours (E_MIRROR).
+        """
+        assert self._exact is not None
+        assert self._other is not None
+        check_points(grid_points(self._exact), self._points)
+        return self._noisy(self._points, self._other, self._own)

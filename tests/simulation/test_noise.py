@@ -1,0 +1,262 @@
+"""Runs with noise: both servers release the same noisy values, and nothing else; neither chose the noise."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+import pytest
+
+from fedvalue.crypto import keys
+from fedvalue.errors import FedValueError, VerificationError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.mirror_result import (
+    SHARE_CONTEXT,
+    TASK_CONTEXT,
+    ValuesResult,
+    decode_fields,
+    decode_result,
+)
+from fedvalue.protocol.noise import drawn
+from fedvalue.protocol.privacy import GRID_BITS
+from fedvalue.protocol.transitions import State
+from fedvalue.valuation.answers import make_noisy_valuer, valuation_of
+from fedvalue.valuation.federated import Cast
+from tests.naive import shapley_cmi
+from tests.simulation.world import RUN_ID, Postman, World, run
+
+WORLD = World.drawn(4, n=60, sizes=(2, 3, 4))
+NAMES = tuple(party.name for party in WORLD.parties)
+STATISTICS = {"method": "exact", "statistics": True}
+
+
+def exact_values() -> dict[str, float]:
+    task = None if WORLD.task is None else WORLD.task.codes.tolist()
+    found = shapley_cmi([p.codes.tolist() for p in WORLD.parties], WORLD.label.codes.tolist(), task)
+    return dict(zip(NAMES, found, strict=True))
+
+
+def noisy_cast(**options: object) -> Cast:
+    return WORLD.cast("mirror", epsilon="1", **options)  # type: ignore[arg-type]
+
+
+def outcome_values(cast: Cast) -> dict[str, float]:
+    assert cast.task.outcome is not None
+    return {name: cast.task.outcome.shares[name]["value"] for name in NAMES}
+
+
+def opened(postman: Postman, server: str) -> tuple[ValuesResult, dict[str, object], list[dict[str, object]]]:
+    """A server's result as the task party gets it, with every share opened."""
+    sent = [codec.decode(data) for data in postman.log]
+    given = next(e.message for e in sent if e.recipient == server and isinstance(e.message, m.ShareKeys))
+    parts = [
+        e.message.data
+        for e in sent
+        if e.sender == server and e.recipient == "task party" and isinstance(e.message, m.ResultChunk)
+    ]
+    result = decode_result(b"".join(parts))
+    assert isinstance(result, ValuesResult)
+    shares = [
+        decode_fields(keys.unseal(key, sealed, SHARE_CONTEXT))
+        for key, sealed in zip(given.shares, result.shares, strict=True)
+    ]
+    return result, decode_fields(keys.unseal(given.task, result.task, TASK_CONTEXT)), shares
+
+
+def test_both_servers_release_the_same_noisy_values_and_nothing_else():
+    """To the last bit; with statistics asked for and thrown away."""
+    cast = noisy_cast(engine=STATISTICS)
+    postman = run(cast)
+    assert postman.states() == {State.DONE}
+    found = [opened(postman, server) for server in ("compute", "validate")]
+    assert found[0][2] == found[1][2]
+    assert found[0][0].public == found[1][0].public
+    for result, task, shares in found:
+        assert task == {}
+        assert [set(share) for share in shares] == [{"value"}] * 3
+        assert set(result.public) == {"total", "n_samples", "method", "n_permutations", "seed"}
+        assert result.public["total"] == sum(share["value"] for share in shares)
+
+
+def test_parties_read_the_same_values_and_the_noise_is_that_of_the_joint_key():
+    """Noisy minus exact is the draw from HKDF(C's contribution, V's contribution), made here anew."""
+    cast = noisy_cast()
+    postman = run(cast)
+    sent = [codec.decode(data).message for data in postman.log]
+    opening = next(one for one in sent if isinstance(one, m.NoiseOpening))
+    seed = next(one for one in sent if isinstance(one, m.NoiseSeed))
+    settings = cast.task.settings
+    assert settings.privacy is not None
+    key = keys.hkdf(opening.seed + seed.seed, salt=RUN_ID, info=b"fedvalue/1/noise\0")
+    noise = drawn(settings.privacy, key)
+    assert cast.task.outcome is not None
+    order = cast.task.outcome.order
+    values, exact = outcome_values(cast), exact_values()
+    for place, name in enumerate(order):
+        # The exact value was rounded to the grid, by half a step at most.
+        assert values[name] - noise[place] * 2.0**-GRID_BITS == pytest.approx(
+            exact[name], abs=2.0**-GRID_BITS
+        )
+    for party in cast.parties:
+        assert party.outcome is not None
+        assert party.outcome.shares == {party.name: {"value": values[party.name]}}
+        assert party.outcome.public["total"] == sum(values.values())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_of_delivery_and_resends_change_nothing(seed):
+    """The opening may come before or after the last upload at either server."""
+    straight, other = noisy_cast(), noisy_cast()
+    run(straight)
+    assert run(other, seed=seed, twice=0.3).states() == {State.DONE}
+    assert outcome_values(other) == outcome_values(straight)
+
+
+def test_two_runs_have_different_noise():
+    first, second = noisy_cast(), noisy_cast(run_id=sha256(b"another run").digest())
+    run(first)
+    run(second)
+    a, b = outcome_values(first), outcome_values(second)
+    assert all(a[name] != b[name] for name in NAMES)
+
+
+def test_a_result_holds_no_exact_number_and_states_the_promise():
+    """Absent, not zero: no key of a statistic, and no number within the exact ones' reach."""
+    cast = noisy_cast(engine=STATISTICS)
+    run(cast)
+    assert cast.task.outcome is not None
+    found = valuation_of(cast.task.outcome, NAMES, privacy=cast.task.settings.privacy)
+    data = found.to_dict()
+    assert set(data["parties"][0]) == {"name", "value", "noise_scale", "interval"}
+    assert not {"label_entropy", "learnable_total", "interactions", "coalitions"} & set(data)
+    assert {key: data["privacy"][key] for key in ("epsilon", "delta")} == {"epsilon": 1.0, "delta": 0.0}
+    assert "one person" in data["privacy"]["adjacency"]
+    assert "not the servers" in data["privacy"]["observer"]
+    exact = exact_values()
+    secret = [*exact.values(), sum(exact.values())]
+    shown = [data["total"], *(party["value"] for party in data["parties"])]
+    assert all(abs(a - b) > 1e-6 for a in shown for b in secret)
+    assert type(found).from_dict(data).to_dict() == data
+
+
+def replaced(kind: type[m.Message], **fields: object):  # type: ignore[no-untyped-def]
+    """A postman's hand that changes the fields of one kind of message."""
+
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if not isinstance(envelope.message, kind):
+            return [envelope]
+        changed = {
+            name: value(getattr(envelope.message, name)) if callable(value) else value
+            for name, value in fields.items()
+        }
+        return [
+            msgspec.structs.replace(envelope, message=msgspec.structs.replace(envelope.message, **changed))
+        ]
+
+    return meddle
+
+
+def nobody_has_a_result(cast: Cast) -> bool:
+    return all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_server_that_opens_another_seed_than_it_committed_to_is_detected(seed):
+    """E_NOISE at the validation server and at every party; nothing is released."""
+    cast = noisy_cast()
+    postman = run(cast, seed=seed, meddler=replaced(m.NoiseOpening, seed=bytes(32)))
+    assert isinstance(postman.errors["validate"], VerificationError)
+    assert postman.errors["validate"].code == "E_NOISE"
+    assert {postman.errors[party.name].code for party in (cast.task, *cast.parties)} == {"E_NOISE"}
+    assert nobody_has_a_result(cast)
+
+
+def test_an_opening_without_a_commitment_is_refused():
+    cast = noisy_cast()
+    postman = run(cast, meddler=replaced(m.NoiseCommit, commitment=bytes(32)))
+    assert postman.errors["validate"].code == "E_NOISE"
+    assert nobody_has_a_result(cast)
+
+
+def test_a_server_with_other_values_is_detected_by_the_other_one():
+    """One value moved by 2e-9: more than rounding."""
+    cast = noisy_cast()
+    postman = run(cast, meddler=replaced(m.NoiseOpening, points=lambda points: (points[0] + 2, *points[1:])))
+    assert postman.errors["validate"].code == "E_MIRROR"
+    assert nobody_has_a_result(cast)
+
+
+def test_servers_that_do_not_have_the_same_contributions_release_nothing():
+    cast = noisy_cast()
+    postman = run(cast, meddler=replaced(m.NoiseSeed, seed=bytes(32)))
+    assert {postman.errors[party.name].code for party in (cast.task, *cast.parties)} == {"E_MIRROR"}
+    assert nobody_has_a_result(cast)
+
+
+def test_a_server_rebuilt_from_its_journal_sends_the_same_bytes():
+    """A killed server adds the same noise: its contribution comes from its seed."""
+    for name in ("compute", "validate"):
+        journal: list[tuple[m.Envelope, list[bytes]]] = []
+
+        class Writing(Postman):
+            def _deliver(self, envelope: m.Envelope) -> None:
+                role = self._by_name[envelope.recipient]
+                if role.name == name:  # noqa: B023
+                    receive = role.receive
+
+                    def noted(one: m.Envelope) -> list[m.Envelope]:
+                        out = receive(one)
+                        journal.append((one, [codec.encode(each) for each in out]))  # noqa: B023
+                        return out
+
+                    role.receive = noted  # type: ignore[method-assign]
+                    super()._deliver(envelope)
+                    del role.receive
+                else:
+                    super()._deliver(envelope)
+
+        Writing(noisy_cast().everyone(), seed=5).run()
+        again = next(role for role in noisy_cast().servers if role.name == name)
+        again.start()
+        assert any(out for _, out in journal)
+        for envelope, out in journal:
+            assert [codec.encode(each) for each in again.receive(envelope)] == out
+
+
+def test_a_run_without_noise_refuses_messages_about_it():
+    for kind, sender, to in (
+        (m.NoiseSeed(bytes(32)), "validate", "compute"),
+        (m.NoiseCommit(bytes(32)), "compute", "validate"),
+        (m.NoiseOpening(bytes(32), ()), "compute", "validate"),
+    ):
+        cast = WORLD.cast("mirror")
+        role = next(one for one in cast.servers if one.name == to)
+        role.start()
+        with pytest.raises(FedValueError) as caught:
+            role.receive(m.Envelope(RUN_ID, sender, to, kind))
+        assert caught.value.code == "E_STATE"
+
+
+def test_the_method_is_chosen_by_public_sizes_alone():
+    """Two tables with very different numbers of distinct rows, the same sizes: the same method and orders."""
+    settings = noisy_cast().task.settings
+    many = msgspec.structs.replace(settings, n_samples=2**40)
+    wide = msgspec.structs.replace(
+        many, parties=tuple(f"p{k}" for k in range(20)), n_codes=(1000,) * 20, n_label_codes=2
+    )
+    for agreed, method in ((settings, "exact"), (wide, "sampled")):
+        valuer = make_noisy_valuer(agreed, method="auto", n_permutations=50, seed=0, precision=0.5)
+        for counts in (WORLD.counts(), constant(WORLD.counts())):
+            public = valuer(counts).public
+            assert public["method"] == method
+            assert public["n_permutations"] == (50 if method == "sampled" else None)
+
+
+def constant(counts: JointCounts) -> JointCounts:
+    """The same samples, all in one cell."""
+    return JointCounts(
+        task=counts.task[:1], label=counts.label[:1], parties=counts.parties[:1],
+        count=counts.count.sum(keepdims=True), names=counts.names, n_codes=counts.n_codes,
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Item 36: every decoder of bytes from outside, beside those of envelopes and results (`test_codec`).
+
+100,000 inputs each: real ones with a few bytes changed, cut out, put in or doubled. A typed error or a
+message, nothing else, and no memory beyond a small multiple of the input.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from fedvalue.crypto.audit import ChainWriter, Receipt, read_log
+from fedvalue.deployment import align_messages as align
+from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.endorsement import Endorsement
+from fedvalue.deployment.identity_files import read_card
+from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.protocol.manifest import SignedManifest
+from fedvalue.transport import network_wire as wire
+from tests.support.consortium import identity, signed
+from tests.unit.protocol.test_codec import N_FUZZ, mutated
+
+READY = shell.Ready("telco", 120, 120, (3,), bytes(32), bytes(64))
+KEY = align.AlignKey("telco", bytes(32), bytes(64))
+SHELL = (
+    READY,
+    shell.ReadyRoster((READY, READY)),
+    shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)),
+    Endorsement("telco", 1, {"compute": bytes(32), "validate": bytes(32)}, bytes(64)),
+    KEY,
+    align.AlignRoster((KEY, KEY)),
+    align.AlignSecrets({"telco": bytes(48)}),
+    align.AlignSecret(bytes(48)),
+    align.AlignTokens(0, 1, bytes(32), bytes(64)),
+    align.AlignMask(0, 1, bytes(8)),
+)
+SIZES = [2_000, pytest.param(N_FUZZ, marks=pytest.mark.slow)]
+"""For decoders of files, which take longer: all inputs in `make test-all`."""
+HEAD = wire.SignedHead("compute", 3, bytes(32), bytes(64))
+FRAMES = (
+    wire.Submit(1, b"{}"),
+    wire.Post(1, bytes(32), 0, b"body"),
+    wire.Poll(1, bytes(32), 0, 1000),
+    wire.Status(1, bytes(32)),
+    wire.Health(1),
+    wire.Standing(1, "open", 0, 2, "E_SIZE", "too large", HEAD),
+    wire.Mail(1, (b"one", b"two"), wire.Standing(1, "open", 0, 2)),
+    wire.Alive(1, "compute", "1.0"),
+)
+
+
+def refusals(
+    decode: Callable[[bytes], object], samples: list[bytes], n: int, *kinds: type[FedValueError]
+) -> int:
+    """How many of n changed inputs are refused; any other error than these kinds comes out."""
+    rng = random.Random(36)
+    refused = 0
+    for _ in range(n):
+        try:
+            decode(mutated(rng, rng.choice(samples)))
+        except kinds:
+            refused += 1
+    return refused
+
+
+def bounded(decode: Callable[[bytes], object], samples: list[bytes]) -> bool:
+    """Whether 1,000 changed inputs need no more memory at once than 64 times the largest, and 256 KiB."""
+    tracemalloc.start()
+    try:
+        refusals(decode, samples, 1000, FedValueError)
+        return tracemalloc.get_traced_memory()[1] < 64 * max(map(len, samples)) + (256 << 10)
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_samples_are_all_kinds_of_messages():
+    assert {type(one) for one in SHELL} == set(shell.AnyShell.__args__)
+    kinds = {kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Frame)}
+    assert {type(one) for one in FRAMES} == kinds - {wire.Frame}
+
+
+def test_shell_messages_stand_a_hundred_thousand_inputs():
+    samples = [shell.encode(one) for one in SHELL]
+    for one, data in zip(SHELL, samples, strict=True):
+        assert shell.decode(data) == one
+    assert N_FUZZ > refusals(shell.decode, samples, N_FUZZ, RemoteProtocolError) > N_FUZZ // 2
+    assert bounded(shell.decode, samples)
+
+
+def test_frames_stand_a_hundred_thousand_inputs():
+    """Each input as every kind of frame in turn: a server does not know what will come."""
+    rng = random.Random(1)
+    kinds = [type(one) for one in FRAMES]
+
+    def decode(data: bytes) -> object:
+        return wire.decode(data, rng.choice(kinds))
+
+    samples = [wire.encode(one) for one in FRAMES]
+    assert N_FUZZ > refusals(decode, samples, N_FUZZ, RemoteProtocolError) > N_FUZZ // 2
+    assert bounded(decode, samples)
+
+
+def test_refusals_of_a_peer_stand_a_hundred_thousand_inputs():
+    """The details of a gRPC status: an error of ours, or None for gRPC's own words; always printable."""
+    samples = [b"RemoteProtocolError|E_SIZE|too large", b"TransportError|E_BUSY|more than 8 calls at once"]
+    rng = random.Random(2)
+    understood = 0
+    for _ in range(N_FUZZ):
+        error = wire.error_from(mutated(rng, rng.choice(samples)).decode("latin-1"))
+        understood += error is not None
+        assert error is None or (str(error).isprintable() and error.code.isprintable())
+    assert 0 < understood < N_FUZZ
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_lines_of_logs_and_receipts_stand_a_hundred_thousand_inputs(n):
+    writer = ChainWriter(identity("compute"), "ab" * 32)
+    line = writer.append("accepted", "cd" * 32, "2030-01-01T00:00:00Z").encode()
+    assert writer.receipt is not None
+    receipt = writer.receipt.to_line().encode()
+    key = identity("compute").card.sign_key
+
+    def text(data: bytes) -> str:
+        return data.decode("utf-8", "replace")
+
+    found = refusals(lambda data: read_log([text(data)], key), [line], n, VerificationError)
+    assert found > n * 9 // 10
+    found = refusals(lambda data: Receipt.from_line(text(data)), [receipt], n, ConfigError)
+    assert n > found > n // 2
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_manifests_stand_a_hundred_thousand_inputs(n):
+    """No changed manifest passes as the one that was signed: refused, or its run id is another's."""
+    agreed = signed()
+    sample = agreed.to_json().encode()
+
+    def decode(data: bytes) -> object:
+        found = SignedManifest.from_json(data)
+        # Where it still is a manifest: a signature was hit, a space put in, or it is another agreement.
+        return found.run_id
+
+    assert n > refusals(decode, [sample], n, ConfigError, VerificationError) > n // 2
+    assert bounded(decode, [sample])
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_cards_stand_a_hundred_thousand_inputs(tmp_path, n):
+    sample = json.dumps(identity("telco").card.to_dict()).encode()
+    path = tmp_path / "card.json"
+
+    def decode(data: bytes) -> object:
+        path.write_bytes(data)
+        return read_card(path)
+
+    assert n > refusals(decode, [sample], n, ConfigError) > n // 2
+    assert bounded(decode, [sample])

@@ -1,0 +1,141 @@
+"""The ledger of epsilon: charged once per run, on disk, by everybody who shares a person."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from fedvalue.crypto.ids import PackedIds, canonical_ids
+from fedvalue.deployment.config import read_party_config
+from fedvalue.deployment.ledger import DEFAULT_BUDGET, Ledger
+from fedvalue.errors import ConfigError, VerificationError
+
+ONE, THREE = Fraction(1), Fraction(3)
+
+
+def people(start: int, stop: int) -> PackedIds:
+    return canonical_ids([f"person-{k}" for k in range(start, stop)])
+
+
+def run(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    found = Ledger(tmp_path)
+    yield found
+    found.close()
+
+
+def test_runs_add_up_and_the_one_too_many_is_refused_with_all_numbers(ledger):
+    account = ledger.account(people(0, 10))
+    for k in range(3):
+        account.spend(run(k), ONE, THREE)
+    with pytest.raises(
+        VerificationError, match=r"spent epsilon 3 in 3 earlier runs.* asks for 0.5.* budget is 3"
+    ) as no:
+        account.check(run(3), Fraction(1, 2), THREE)
+    assert no.value.code == "E_BUDGET"
+    with pytest.raises(VerificationError):
+        account.spend(run(3), Fraction(1, 2), THREE)
+    assert account.spent() == (THREE, 3)
+    assert len(ledger.entries()) == 3
+
+
+def test_a_tenth_is_a_tenth(ledger):
+    """Three runs of 0.1 fit into 0.3, which they do not in binary fractions."""
+    account = ledger.account(people(0, 10))
+    for k in range(3):
+        account.spend(run(k), Fraction("0.1"), Fraction("0.3"))
+    assert account.spent() == (Fraction(3, 10), 3)
+
+
+def test_the_same_run_is_charged_once_also_after_a_restart(tmp_path):
+    for _ in range(3):
+        ledger = Ledger(tmp_path)
+        account = ledger.account(people(0, 10))
+        account.check(run(1), ONE, ONE)
+        account.spend(run(1), ONE, ONE)
+        ledger.close()
+    again = Ledger(tmp_path)
+    assert again.account(people(0, 10)).spent() == (ONE, 1)
+    again.close()
+
+
+def test_the_order_of_ids_does_not_matter(ledger):
+    ledger.account(people(0, 10)).spend(run(1), ONE, THREE)
+    shuffled = canonical_ids([f"person-{k}" for k in reversed(range(10))])
+    assert ledger.account(shuffled).spent() == (ONE, 1)
+    assert len({entry.population for entry in ledger.entries()}) == 1
+
+
+def test_leaving_out_a_row_does_not_open_a_new_account(ledger):
+    """Runs on n and n - 1 rows are about the same persons (attack A12)."""
+    ledger.account(people(0, 10)).spend(run(1), ONE, THREE)
+    ledger.account(people(0, 9)).spend(run(2), ONE, THREE)
+    ledger.account(people(9, 20)).spend(run(3), ONE, THREE)
+    assert ledger.account(people(0, 10)).spent() == (THREE, 3)
+    assert ledger.account(people(0, 9)).spent() == (Fraction(2), 2)
+    assert ledger.account(people(20, 30)).spent() == (Fraction(0), 0)
+
+
+def test_of_two_runs_at_once_the_second_sees_the_first(tmp_path):
+    """Two processes of one party, here two connections: only one of them can have the last epsilon."""
+    ends: list[str] = []
+
+    def spend(number: int) -> None:
+        ledger = Ledger(tmp_path)
+        try:
+            ledger.account(people(0, 10)).spend(run(number), ONE, ONE)
+            ends.append("spent")
+        except VerificationError as error:
+            ends.append(error.code)
+        finally:
+            ledger.close()
+
+    Ledger(tmp_path).close()
+    threads = [threading.Thread(target=spend, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ends) == ["E_BUDGET", "spent"]
+
+
+def test_no_id_stands_in_the_file_and_nobody_else_can_read_it(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.account(people(0, 50)).spend(run(1), ONE, THREE)
+    ledger.close()
+    path = tmp_path / "ledger.sqlite"
+    assert b"person" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def config(folder: Path, privacy: str = "") -> Path:
+    path = folder / "party.toml"
+    path.write_text(
+        'identity = "i"\npeers = "p"\nstate = "s"\nmanifest = "m"\n[table]\nsource = "t.csv"\nid = "id"\n'
+        + privacy
+    )
+    return path
+
+
+def test_the_budget_is_a_key_of_the_configuration(tmp_path):
+    assert read_party_config(config(tmp_path)).budget == DEFAULT_BUDGET == 3
+    for written, meant in (("0.1", Fraction(1, 10)), ("2", Fraction(2)), ("0", Fraction(0))):
+        assert read_party_config(config(tmp_path, f"[privacy]\nbudget = {written}\n")).budget == meant
+
+
+@pytest.mark.parametrize("written", ["-1", "inf", "nan", "true", '"3"'])
+def test_a_budget_that_is_none_is_refused(tmp_path, written):
+    with pytest.raises(ConfigError, match=r"privacy\.budget must be a number"):
+        read_party_config(config(tmp_path, f"[privacy]\nbudget = {written}\n"))
+
+
+def test_a_party_can_refuse_values_without_noise(tmp_path):
+    assert read_party_config(config(tmp_path)).terms.exact
+    assert not read_party_config(config(tmp_path, "[accept]\nexact = false\n")).terms.exact
