@@ -106,9 +106,10 @@ def test_permutations_and_numbers(ring: Keyring) -> None:
 
 
 def test_multiset_hash(ring: Keyring, hashes: aes.Blocks) -> None:
-    found = multiset_hash(ring.population_blocks(), hashes)
+    found = multiset_hash(ring.population_blocks(), [hashes])
     assert found.hex() == VECTORS["multiset"]
-    assert multiset_hash(ring.population_blocks(), hashes[::-1]) == found
+    assert multiset_hash(ring.population_blocks(), [hashes[::-1]]) == found
+    assert multiset_hash(ring.population_blocks(), [hashes[2:], hashes[:2]]) == found
 
 
 def test_agreement_signature_mac_seal() -> None:
