@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -31,18 +33,20 @@ honest = MirrorWork._masked
 
 
 def rows_of(work: MirrorWork, server: str, person: int) -> int:
-    order, _ = row_order(work._ring.row_order(server), work._hashes)
+    key = work._ring.row_order(server)
+    (everybody,) = work._samples.parts(key)
+    order, _ = row_order(key, everybody.hashes)
     return int(np.flatnonzero(order == person)[0])
 
 
-def copy_label(work: MirrorWork, server: str) -> np.ndarray:
+def copy_label(work: MirrorWork, server: str) -> Iterator[np.ndarray]:
     """Own digit 0 and label digit + 1 in every row: the carry writes the label into the own digit."""
-    words = honest(work, server)
+    (words,) = honest(work, server)
     if work._name == EVIL:
         strides, own = work._naming.layout.stride, work._naming.renamed(server, EVIL)
         place = work._naming.place(EVIL)
         words[:, 0] += np.uint64((strides[1] - int(own[0]) * strides[place]) % 2**64)
-    return words
+    yield words
 
 
 def secrets_with_neighbours(n: int) -> list[bytes]:
@@ -84,13 +88,13 @@ def test_an_abort_says_nothing_about_the_person_attacked(
     values = set()
     for person in range(8):
 
-        def shift(work: MirrorWork, server: str, person: int = person) -> np.ndarray:
-            words = honest(work, server)
+        def shift(work: MirrorWork, server: str, person: int = person) -> Iterator[np.ndarray]:
+            (words,) = honest(work, server)
             if work._name == EVIL and server in servers:
                 name = label_name(work._settings) if column == "label" else column
                 stride = work._naming.layout.stride[work._naming.place(name)]
                 words[rows_of(work, server, person), 0] += np.uint64(stride)
-            return words
+            yield words
 
         monkeypatch.setattr(MirrorWork, "_masked", shift)
         here = world()
@@ -108,14 +112,14 @@ def test_an_abort_says_nothing_about_the_person_attacked(
 def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Adding its own codewords' difference does not help: the label's are under another key."""
 
-    def guess(work: MirrorWork, server: str) -> np.ndarray:
-        words = honest(work, server)
+    def guess(work: MirrorWork, server: str) -> Iterator[np.ndarray]:
+        (words,) = honest(work, server)
         if work._name == EVIL:
             own = codewords(work._ring.code_key(server, EVIL), 2, work._naming.layout.tag_shift)
             words[:, 0] += np.uint64(work._naming.layout.stride[1])
             words[:, -1] += own[1]
             words[:, -1] -= own[0]
-        return words
+        yield words
 
     monkeypatch.setattr(MirrorWork, "_masked", guess)
     assert run(world().cast()).codes() == {"E_AUTH"}

@@ -7,6 +7,8 @@ bytes costs one AES block. See docs/decisions/0301-keyed-hashing-of-ids.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -48,16 +50,17 @@ def adversarial_hashes(key: bytes, n: int) -> aes.Blocks:
     return aes.encrypt(key, aes.counter_blocks(n))
 
 
-def multiset_hash(key: bytes, hashes: aes.Blocks) -> bytes:
-    """Σ AES_key(h_i), 16 bytes: the same for the same samples in any order.
+def multiset_hash(key: bytes, hashes: Iterable[aes.Blocks]) -> bytes:
+    """Σ AES_key(h_i), 16 bytes: the same for the same samples in any order, however they are cut.
 
     Both 64-bit halves are summed modulo 2^64. Two different multisets that do not depend on the key
     have the same sum with probability about 2^-128.
     """
     total = np.zeros(2, dtype=np.uint64)
     cipher = aes.encryptor(key)
-    for slab in aes.slabs(len(hashes)):
-        _add_columns(aes.apply(cipher, hashes[slab]), total)
+    for some in hashes:
+        for slab in aes.slabs(len(some)):
+            _add_columns(aes.apply(cipher, some[slab]), total)
     return total.tobytes()
 
 

@@ -17,6 +17,9 @@ from fedvalue.deployment.ledger import DEFAULT_BUDGET
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 
+MEMORY_MIB = 1024
+"""What a party's rows may take in memory unless its configuration says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
@@ -59,6 +62,7 @@ class TableConfig:
         binning: "width" or "quantile".
         pca: Principal components instead of the features.
         fold_case: Whether ids differ by case.
+        memory_mib: A table whose rows would take more memory is kept on disk while it is worked on.
     """
 
     source: str | Path = field(repr=False)  # a database URI may hold a password
@@ -68,6 +72,7 @@ class TableConfig:
     binning: str
     pca: int | None
     fold_case: bool
+    memory_mib: int = MEMORY_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,7 @@ def _table(section: _Section) -> TableConfig:
         binning=section.choice("binning", "width", ("width", "quantile")),
         pca=section.integer("pca", 0, 0, 10_000) or None,
         fold_case=section.flag("fold_case", False),
+        memory_mib=section.integer("memory_mib", MEMORY_MIB, 1, 1 << 24),
     )
     section.no_more()
     return table

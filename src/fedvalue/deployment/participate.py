@@ -64,8 +64,6 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         FedValueError: One of these failed. Nothing was released.
     """
     harden()
-    from numpy import bincount
-
     from fedvalue.deployment.party import Party
     from fedvalue.deployment.party_input import read_input
     from fedvalue.deployment.party_store import PartyStore
@@ -76,12 +74,12 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     signed = _agreed(config, identity, role)
     manifest = signed.manifest
     report("reading", "reading the table")
-    given = read_input(config.table, manifest, identity.card.name, role)
+    given = read_input(config.table, manifest, identity.card.name, role, config.state)
     check_rows(manifest, identity.card.name, given.rows)
     if manifest.align == "equal":
         check_gates(manifest, identity.card.name, given.rows, given.sizes)
-        if given.label is not None:
-            check_cells(manifest, bincount(given.codes), bincount(given.label))
+        if role == "task":
+            check_cells(manifest, *given.samples.marginals)
     warm_up(values=False)
     ledger, charge = _ledger(config, manifest, given)
     store = PartyStore(config.state)

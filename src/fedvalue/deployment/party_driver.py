@@ -214,16 +214,11 @@ class PartyDriver:
         return [Parcel(server, shell.encode(message)) for server, message in messages]
 
     def _make_role(self, settings: Settings) -> Party:
-        given = self._given
+        samples = self._given.samples
         credentials = credentials_of(self._manifest, self._identity, self._seed, self._psk)
         if self._identity.card.role == "task":
-            assert given.label is not None
-            codes = given.codes if given.sizes[0] > 1 else None
-            return EndorsedTask(
-                settings, label=given.label, codes=codes, ids=given.ids, credentials=credentials
-            )
-        name = self._identity.card.name
-        return EndorsingParty(settings, name, codes=given.codes, ids=given.ids, credentials=credentials)
+            return EndorsedTask(settings, samples=samples, credentials=credentials)
+        return EndorsingParty(settings, self._identity.card.name, samples=samples, credentials=credentials)
 
     def _endorsed(self, parcels: list[Parcel]) -> list[Parcel]:
         """A data party signs which column is its own, right before it agrees to the release."""

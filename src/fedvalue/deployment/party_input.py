@@ -2,27 +2,43 @@
 
 Everything is checked here, before any byte leaves: missing columns, duplicate or empty ids,
 labels that are missing, and the manifest's gates.
+
+A table that would not fit into the memory it is given (`table.memory_mib`) is read in batches and
+kept on disk, where its work allows that: `mirror` over equal tables without epsilon, bins of equal
+width, no PCA. The uploads are the same. All other work is done in memory, whatever it takes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue.errors import ConfigError, InputError
+from fedvalue.protocol.samples import MemorySamples
+from fedvalue.protocol.work import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.deployment.config import TableConfig
     from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.samples import Samples
     from fedvalue.typing import Codes
+
+
+ROW_BYTES = 200
+"""Memory per row of a table that is worked on in memory, besides its features: id, hash, codes, order,
+and the chunks of both servers on their way. Measured, see docs/scale.md."""
+
+COLUMN_BYTES = 40
+"""And per feature: the column, its copies while it is coded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,39 +46,110 @@ class PartyInput:
     """What a party brings into a run.
 
     Args:
-        ids: Sample ids.
-        codes: Code of the features per sample: X_d, or X_t (zeros when there are none).
-        label: Code of Y per sample, for the task party.
-        sizes: Sizes of the code ranges: (X_t, Y) or (X_d,).
-        digest: SHA-256 of all of it: the same table gives the same digest.
+        samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
         notes: What a person should know about the coding.
         select: The same table reduced to some rows, coded anew from these alone.
     """
 
-    ids: PackedIds = field(repr=False)
-    codes: Codes = field(repr=False)
-    label: Codes | None = field(repr=False)
-    sizes: tuple[int, ...]
-    digest: bytes = field(repr=False)
+    samples: Samples = field(repr=False)
     notes: tuple[str, ...]
     select: Callable[[NDArray[np.int64]], PartyInput] = field(repr=False)
 
     @property
     def rows(self) -> int:
         """Number of samples."""
-        return len(self.codes)
+        return self.samples.n_samples
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the code ranges: (X_t, Y) or (X_d,)."""
+        return self.samples.sizes
+
+    @property
+    def digest(self) -> bytes:
+        """The same table gives the same digest."""
+        return self.samples.digest
+
+    @property
+    def ids(self) -> PackedIds:
+        """All ids, where they are in memory."""
+        assert isinstance(self.samples, MemorySamples)
+        return self.samples.ids
 
 
-def read_input(table: TableConfig, manifest: Manifest, party: str, role: str) -> PartyInput:
+def read_input(
+    table: TableConfig, manifest: Manifest, party: str, role: str, scratch: Path | None = None
+) -> PartyInput:
     """Read and code a party's table.
 
+    Args:
+        table: Where it is and what it means.
+        manifest: What was agreed.
+        party: Whose it is.
+        role: task or data.
+        scratch: Folder for the rows of a table that does not fit into memory; None reads any table
+            into memory.
+
     Raises:
-        InputError: The table cannot be read or used.
+        InputError: The table cannot be read or used, or needs more memory than this machine has.
         ConfigError: The configuration asks for the impossible.
     """
     from fedvalue.crypto.ids import canonical_ids
-    from fedvalue.tables.files import column_names, read_table
+    from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
+
+    features = _features(table, party, role)
+    needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * len(features))
+    if scratch is not None and needed > table.memory_mib << 20:
+        why_not = _needs_memory(table, manifest)
+        if why_not is None:
+            from fedvalue.deployment.spooled_samples import Space
+            from fedvalue.deployment.streamed_input import read_streamed
+
+            space = Space(scratch, table.memory_mib << 20)
+            return PartyInput(*read_streamed(table, manifest, features, space), select=_no_selection)
+        _check_machine(needed, why_not)
+    wanted = [table.id, *([table.label] if table.label else []), *features]
+    found = read_table(table.source, wanted, text_columns=(table.id,))
+    ids_column = found.column(table.id)
+    check_ids(ids_column, name=table.id)
+    ids = canonical_ids(_one_array(ids_column), fold_case=table.fold_case)
+    return _coded(table, manifest, party, role, found, ids)
+
+
+def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
+    """What keeps this table from being worked on in batches; None if nothing does."""
+    reasons = {
+        f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
+        f"align = {manifest.align!r}": manifest.align != "equal",
+        "the ledger of epsilon": manifest.epsilon is not None,
+        "quantile bins": table.binning != "width",
+        "principal components": table.pca is not None,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+def _check_machine(needed: int, reason: str) -> None:
+    """Refuse what would only end in the kernel's killing this process.
+
+    Raises:
+        InputError: The machine does not have that much memory at all.
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InputError(
+            f"{reason}: needs the whole table in memory, about {needed >> 20:,} MiB, and this machine has "
+            f"{there >> 20:,} MiB"
+        )
+
+
+def _no_selection(rows: NDArray[np.int64]) -> PartyInput:
+    raise AssertionError("a table on disk is never reduced to some rows")
+
+
+def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
+    """The feature columns, after a look at the table's header."""
+    from fedvalue.tables.files import column_names
 
     if (table.label is not None) != (role == "task"):
         raise ConfigError("table.label is needed by the task party, and by nobody else")
@@ -73,12 +160,7 @@ def read_input(table: TableConfig, manifest: Manifest, party: str, role: str) ->
         raise ConfigError("table.features must not name the id or the label")
     if role != "task" and not features:
         raise InputError(f"party {party!r}: the table has no feature column")
-    wanted = [table.id, *([table.label] if table.label else []), *features]
-    found = read_table(table.source, wanted, text_columns=(table.id,))
-    ids_column = found.column(table.id)
-    check_ids(ids_column, name=table.id)
-    ids = canonical_ids(_one_array(ids_column), fold_case=table.fold_case)
-    return _coded(table, manifest, party, role, found, ids)
+    return features
 
 
 def _coded(
@@ -118,13 +200,9 @@ def _made(
     notes: tuple[str, ...],
     select: Callable[[NDArray[np.int64]], PartyInput],
 ) -> PartyInput:
-    state = hashlib.sha256(repr((len(codes), sizes)).encode())
-    columns = [ids.data, ids.offsets, np.asarray(codes, dtype="<i8")]
-    if label is not None:
-        columns.append(np.asarray(label, dtype="<i8"))
-    for column in columns:
-        state.update(np.ascontiguousarray(column).data)
-    return PartyInput(ids, codes, label, sizes, state.digest(), notes, select)
+    columns = [codes] if label is None else [codes, label]
+    samples = MemorySamples(ids, [Column(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)])
+    return PartyInput(samples, notes, select)
 
 
 def _one_array(column: Any) -> Any:

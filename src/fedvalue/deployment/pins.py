@@ -1,8 +1,8 @@
 """The pinned cards of a server, read once at its start.
 
 A new card needs a restart, which does no harm: runs continue from their journals and parties
-connect again. gRPC offers to change certificates while it runs, but replaces them under the hands
-of handshakes on other threads; under load that ends the process (`docs/decisions/0401`).
+connect again. gRPC offers to change certificates while it runs; a server that did so at every
+handshake did not survive many handshakes at once (`docs/decisions/0401` has what was tried).
 """
 
 from __future__ import annotations

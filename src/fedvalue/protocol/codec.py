@@ -11,6 +11,7 @@ import msgspec
 
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.stored_chunk import StoredChunk
 
 VERSION = 1
 MAGIC = b"FV"
@@ -23,11 +24,13 @@ _decoder = msgspec.msgpack.Decoder(Envelope)
 
 
 def encode(envelope: Envelope) -> bytes:
-    """The envelope as bytes.
+    """The envelope as bytes; a stored chunk is read now.
 
     Raises:
         LocalProtocolError: It is larger than any receiver accepts.
     """
+    if isinstance(envelope.message, StoredChunk):
+        envelope = msgspec.structs.replace(envelope, message=envelope.message.whole())
     data = _HEAD + _encoder.encode(envelope)
     if len(data) > MAX_MESSAGE_BYTES:
         raise LocalProtocolError(

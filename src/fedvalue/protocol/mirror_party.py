@@ -7,10 +7,13 @@ zero-sum masks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.crypto import aes, keys
+from fedvalue.crypto import keys
 from fedvalue.crypto.masks import add_masks, n_lane_pairs
 from fedvalue.crypto.permute import row_order
 from fedvalue.errors import RemoteProtocolError, VerificationError
@@ -32,8 +35,12 @@ from fedvalue.protocol.mirror_result import (
 from fedvalue.protocol.naming import Naming, label_name
 from fedvalue.protocol.outcome import Fields, Outcome, same_outcome
 from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.samples import HashedSamples
 from fedvalue.protocol.settings import Policy, Settings
-from fedvalue.protocol.work import Addressed, Column, Work
+from fedvalue.protocol.work import Addressed, Work
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Counts
 
 RESULT_BYTES = 2 * 2**20
 """Limit of a result of values: 256 parties' padded shares and interactions take less than 1 MiB."""
@@ -48,15 +55,15 @@ class MirrorWork(Work):
         name: str,
         ring: Keyring,
         *,
-        hashes: aes.Blocks,
-        columns: list[Column],
+        samples: HashedSamples,
+        marginals: Mapping[str, Counts],
         credentials: Credentials,
     ) -> None:
         self._settings = settings
         self._name = name
         self._ring = ring
-        self._hashes = hashes
-        self._columns = columns
+        self._samples = samples
+        self._marginals = marginals
         self._naming = Naming(settings, ring)
         self._inbox = ResultInbox(settings, self._result_limit(), credentials.pins)
         self._outcome: Outcome | None = None
@@ -66,21 +73,20 @@ class MirrorWork(Work):
         return self._name == self._settings.task
 
     def begin(self) -> list[Addressed]:
-        """The uploads to both servers; the hashes are not needed any more afterwards."""
+        """The uploads to both servers; the rows are not needed any more afterwards."""
         out = [item for server in self._settings.servers for item in self._upload(server)]
-        self._hashes = np.empty((0, 2), dtype=np.uint64)
+        self._samples.forget()
         return out
 
     def _upload(self, server: str) -> list[Addressed]:
-        words = self._masked(server)
         rows_per_chunk = chunk_rows(self._settings, self._naming.layout)
-        n_chunks = -(-len(words) // rows_per_chunk)
+        n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
-        for index in range(n_chunks):
-            data = words[index * rows_per_chunk : (index + 1) * rows_per_chunk].tobytes()
-            chunks.append(m.Chunk(index, n_chunks, m.bulk_digest(index, n_chunks, data), memoryview(data)))
+        for index, data in enumerate(_cut(self._masked(server), rows_per_chunk)):
+            digest = m.bulk_digest(index, n_chunks, data)
+            chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, data)))
         declared = m.Declaration(
-            rows=len(words),
+            rows=self._settings.n_samples,
             lanes=self._naming.layout.n_words,
             n_chunks=n_chunks,
             digest=keys.digest(*(chunk.digest for chunk in chunks)),
@@ -93,22 +99,32 @@ class MirrorWork(Work):
             out.append((server, m.ShareKeys(self._ring.share_task(server), shares)))
         return out + [(server, chunk) for chunk in chunks]
 
-    def _masked(self, server: str) -> NDArray[np.uint64]:
-        """w_p: the party's rows for one server, shape (n_rows, n_words)."""
-        layout = self._naming.layout
-        order, hashes = row_order(self._ring.row_order(server), self._hashes)
-        words = np.zeros((len(order), layout.n_words), dtype=np.uint64)
-        for column in self._columns:
-            place, renamed = self._naming.place(column.name), self._naming.renamed(server, column.name)
-            digits = renamed.astype(np.uint64) * np.uint64(layout.stride[place])
-            key = self._ring.code_key(server, column.name)
-            authentic = codewords(key, len(renamed), layout.tag_shift)[renamed]
-            add_codes(words, layout.lane[place], digits, authentic, column.codes, order)
-        add_masks(words, hashes, self._ring.masks(server, n_lane_pairs(layout.n_words)))
-        return words
+    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
+        """w_p: the party's rows for one server in its order, block by block of shape (n_rows, n_words)."""
+        layout, key = self._naming.layout, self._ring.row_order(server)
+        masks = self._ring.masks(server, n_lane_pairs(layout.n_words))
+        columns = [self._written(server, name) for name in self._marginals]
+        step = chunk_rows(self._settings, layout)
+        for part in self._samples.parts(key):
+            order, hashes = row_order(key, part.hashes)
+            for start in range(0, len(order), step):
+                rows = slice(start, start + step)
+                words = np.zeros((len(order[rows]), layout.n_words), dtype=np.uint64)
+                for (lane, digits, authentic), codes in zip(columns, part.codes, strict=True):
+                    add_codes(words, lane, digits, authentic, codes, order[rows])
+                add_masks(words, hashes[rows], masks)
+                yield words
+
+    def _written(self, server: str, column: str) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]]:
+        """How a column is written for one server: its lane; per code, its digit and its codeword."""
+        layout, place = self._naming.layout, self._naming.place(column)
+        renamed = self._naming.renamed(server, column)
+        digits = renamed.astype(np.uint64) * np.uint64(layout.stride[place])
+        authentic = codewords(self._ring.code_key(server, column), len(renamed), layout.tag_shift)
+        return layout.lane[place], digits, authentic[renamed]
 
     def _code_keys(self, server: str) -> bytes:
-        own = {self._naming.place(c.name): self._ring.code_key(server, c.name) for c in self._columns}
+        own = {self._naming.place(name): self._ring.code_key(server, name) for name in self._marginals}
         return masked_keys(own, len(self._naming.layout.radices), self._ring.code_key_masks(server))
 
     # Results.
@@ -171,9 +187,9 @@ class MirrorWork(Work):
     def _check_own_marginals(self, counts: JointCounts) -> None:
         """The task party knows its own columns: the joint table must have their marginals."""
         found = {self._settings.task: counts.task, label_name(self._settings): counts.label}
-        for column in self._columns:
-            marginal = np.bincount(found[column.name], weights=counts.count, minlength=column.n_codes)
-            if not np.array_equal(marginal, np.bincount(column.codes, minlength=column.n_codes)):
+        for name, own in self._marginals.items():
+            marginal = np.bincount(found[name], weights=counts.count, minlength=len(own))
+            if not np.array_equal(marginal, own):
                 raise VerificationError("counts contradict the task party's own marginals", code="E_MARGINAL")
 
     def _result_limit(self) -> int:
@@ -196,3 +212,24 @@ class MirrorWork(Work):
         """All parties must have seen the same two signed results."""
         seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
         return {peer: seen for peer in self._settings.everybody if peer != self._name}
+
+
+def _cut(blocks: Iterable[NDArray[np.uint64]], n_rows: int) -> Iterator[memoryview]:
+    """Blocks of rows, cut anew into `n_rows` each; the last has what is left."""
+    waiting: list[NDArray[np.uint64]] = []
+    for block in blocks:
+        rest = block
+        while rest.size:
+            room = n_rows - sum(map(len, waiting))
+            waiting.append(rest[:room])
+            rest = rest[room:]
+            if sum(map(len, waiting)) == n_rows:
+                yield _joined(waiting)
+                waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(blocks: list[NDArray[np.uint64]]) -> memoryview:
+    whole = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return whole.astype("<u8", order="C", copy=False).data.cast("B")

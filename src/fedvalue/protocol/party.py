@@ -6,14 +6,10 @@ task party and a data party is who draws the run's key. Everything else is here,
 
 from __future__ import annotations
 
-from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fedvalue.crypto import aes, keys
-from fedvalue.crypto.hashing import hash_ids, multiset_hash
+from fedvalue.crypto import keys
+from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol import queries
@@ -22,22 +18,21 @@ from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
 from fedvalue.protocol.mirror_party import MirrorWork
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.samples import HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.token_party import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
 from fedvalue.protocol.work import Addressed, Column, Work
 
 if TYPE_CHECKING:
-    from fedvalue.crypto.ids import PackedIds
     from fedvalue.protocol.keyring import Keyring
-    from fedvalue.typing import Codes
 
 
 class Party(Role):
     """What the task party and the data parties share.
 
-    Refuses codes outside their range and a wrong number of rows in the constructor (InputError),
-    before any byte is sent. Duplicate ids show when the ids are first hashed (InputError).
+    Refuses a wrong number of rows and other code ranges than agreed in the constructor (InputError),
+    before any byte is sent. Duplicate ids show when the rows are first sorted (InputError).
     """
 
     def __init__(
@@ -45,25 +40,28 @@ class Party(Role):
         settings: Settings,
         name: str,
         *,
-        ids: PackedIds,
-        columns: list[Column],
+        samples: Samples,
+        columns: dict[str, int],
         credentials: Credentials,
     ) -> None:
         super().__init__(settings, name, first=State.KEYING)
         if name not in settings.everybody:
             raise InputError(f"{name!r} is not a party of this run")
-        if len(ids) != settings.n_samples:
-            raise InputError(f"party {name!r}: expected {settings.n_samples} sample ids, got {len(ids)}")
-        # A copy: the keys are bound to these codes, so nobody may change them underneath.
-        columns = [replace(column, codes=_checked_codes(column, settings.n_samples)) for column in columns]
+        n, sizes = settings.n_samples, tuple(columns.values())
+        if samples.n_samples != n:
+            raise InputError(f"party {name!r}: expected {n} sample ids, got {samples.n_samples}")
+        if samples.sizes != sizes:
+            raise InputError(f"party {name!r}: expected code ranges {sizes}, got {samples.sizes}")
         if settings.protocol is not ProtocolName.MIRROR:
             queries.check_budget(settings)
-        self._ids = ids
+            if not isinstance(samples, MemorySamples):
+                raise InputError(f"{settings.protocol.value!r} needs all samples in memory")
+        self._samples = samples
         self._columns = columns
         self._credentials = credentials
-        self._agreement = KeyAgreement(settings, name, credentials, _data_digest(ids, columns))
+        self._agreement = KeyAgreement(settings, name, credentials, samples.digest)
         self._ring: Keyring | None = None
-        self._hashes: aes.Blocks | None = None
+        self._hashes: HashedSamples | None = None
         self._population = b""
         self._work: Work | None = None
         self._outcome: Outcome | None = None
@@ -100,9 +98,9 @@ class Party(Role):
     def _confirm(self, run_key: bytes) -> m.Envelope:
         """Hash our ids under the run's key, and confirm key and population to the others."""
         ring = self._agreement.keyring(run_key)
-        self._hashes = hash_ids(ring.ids(), self._ids)
-        total = multiset_hash(ring.population_blocks(), self._hashes)
-        self._population = ring.population(len(self._ids), total)
+        self._hashes = self._samples.hashed(ring.ids())
+        total = multiset_hash(ring.population_blocks(), self._hashes.blocks())
+        self._population = ring.population(self._samples.n_samples, total)
         self._ring = ring
         self._become(State.CONFIRMING)
         return self._to(self.settings.compute, self._agreement.confirm(ring, self._population))
@@ -112,18 +110,35 @@ class Party(Role):
         assert self._ring is not None
         assert self._hashes is not None
         self._agreement.check_confirms(self._ring, self._population, message)
-        kind = MirrorWork if self.settings.protocol is ProtocolName.MIRROR else TokenWork
-        self._work = kind(
-            self.settings,
-            self.name,
-            self._ring,
-            hashes=self._hashes,
-            columns=self._columns,
-            credentials=self._credentials,
-        )
+        self._work = self._make_work(self._ring, self._hashes)
         self._hashes = None
         self._become(State.UPLOADING)
         return self._addressed(self._work.begin())
+
+    def _make_work(self, ring: Keyring, hashes: HashedSamples) -> Work:
+        if self.settings.protocol is ProtocolName.MIRROR:
+            return MirrorWork(
+                self.settings,
+                self.name,
+                ring,
+                samples=hashes,
+                marginals=dict(zip(self._columns, self._samples.marginals, strict=True)),
+                credentials=self._credentials,
+            )
+        assert isinstance(hashes, MemoryHashed)
+        assert hashes.whole is not None
+        columns = [
+            Column(name, codes, size)
+            for (name, size), codes in zip(self._columns.items(), hashes.whole.codes, strict=True)
+        ]
+        return TokenWork(
+            self.settings,
+            self.name,
+            ring,
+            hashes=hashes.whole.hashes,
+            columns=columns,
+            credentials=self._credentials,
+        )
 
     def _take_result(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert self._work is not None
@@ -171,22 +186,17 @@ class DataParty(Party):
     Args:
         settings: What was agreed.
         name: The party.
-        codes: Its joint code per sample, 0 .. n_codes-1.
-        ids: Sample ids, in the order of the codes.
+        samples: Its ids and its joint code per sample.
         credentials: Its keys.
     """
 
     role = RoleName.DATA_PARTY
 
-    def __init__(
-        self, settings: Settings, name: str, *, codes: Codes, ids: PackedIds, credentials: Credentials
-    ) -> None:
+    def __init__(self, settings: Settings, name: str, *, samples: Samples, credentials: Credentials) -> None:
         if name not in settings.parties:
             raise InputError(f"{name!r} is not a data party of this run")
         size = settings.n_codes[settings.parties.index(name)]
-        super().__init__(
-            settings, name, ids=ids, columns=[Column(name, codes, size)], credentials=credentials
-        )
+        super().__init__(settings, name, samples=samples, columns={name: size}, credentials=credentials)
 
     def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.KeyRoster)
@@ -199,30 +209,6 @@ class DataParty(Party):
         return [self._confirm(self._agreement.open_run_key(message.wrapped))]
 
 
-def _data_digest(ids: PackedIds, columns: list[Column]) -> bytes:
-    """Digest of all that this party brings; codes in the smallest type that holds them."""
-    state = sha256(len(ids).to_bytes(8, "big"))
-    state.update(np.diff(ids.offsets).astype(np.uint16).data)
-    state.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
-    for column in columns:
-        state.update(column.codes.astype(np.min_scalar_type(column.n_codes)).data)
-    return state.digest()
-
-
 def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:
     parts = [part for peer in sorted(digests) for part in (peer.encode(), digests[peer])]
     return keys.mac(ring.agree(), "agree", party, *parts)
-
-
-def _checked_codes(column: Column, n_samples: int) -> Codes:
-    """A copy of the codes: whole numbers in their range, or refused here, before any byte is sent."""
-    codes = np.asarray(column.codes)
-    who = column.name.replace("\0", " ")
-    if codes.ndim != 1 or len(codes) != n_samples:
-        raise InputError(f"{who!r}: expected {n_samples} codes, got shape {codes.shape}")
-    if codes.dtype.kind not in "iu":
-        raise InputError(f"{who!r}: codes must be whole numbers, got {codes.dtype}")
-    low, high = int(codes.min()), int(codes.max())
-    if low < 0 or high >= column.n_codes:
-        raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
-    return codes.astype(np.int64)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.naming import label_name
 from fedvalue.protocol.party import Party
+from fedvalue.protocol.samples import Samples
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import RoleName
-from fedvalue.protocol.work import Column
-
-if TYPE_CHECKING:
-    from fedvalue.crypto.ids import PackedIds
-    from fedvalue.typing import Codes
 
 
 class TaskParty(Party):
@@ -24,29 +16,15 @@ class TaskParty(Party):
 
     Args:
         settings: What was agreed.
-        label: Code of Y per sample.
-        codes: Code of X_t per sample, or None when it has no features.
-        ids: Sample ids, in the order of the codes.
+        samples: Its ids, and two columns: the code of X_t (all zero when it has no features) and of Y.
         credentials: Its keys.
     """
 
     role = RoleName.TASK_PARTY
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        label: Codes,
-        codes: Codes | None,
-        ids: PackedIds,
-        credentials: Credentials,
-    ) -> None:
-        own = np.zeros(settings.n_samples, dtype=np.int64) if codes is None else codes
-        columns = [
-            Column(settings.task, own, settings.n_task_codes),
-            Column(label_name(settings), label, settings.n_label_codes),
-        ]
-        super().__init__(settings, settings.task, ids=ids, columns=columns, credentials=credentials)
+    def __init__(self, settings: Settings, *, samples: Samples, credentials: Credentials) -> None:
+        columns = {settings.task: settings.n_task_codes, label_name(settings): settings.n_label_codes}
+        super().__init__(settings, settings.task, samples=samples, columns=columns, credentials=credentials)
 
     def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.KeyRoster)

@@ -116,19 +116,30 @@ def party_table(
     n_samples = len(columns[features[0]])
     if n_samples == 0:
         raise InputError(f"{name}: expected at least one sample, got none")
-    notes = [f"column {key!r} has {int(c.missing.sum())} missing values, a category of their own"
-             for key, c in columns.items() if c.missing.any()]  # fmt: skip
+    missing = {key: int(column.missing.sum()) for key, column in columns.items()}
     components = None
+    reduced: tuple[str, ...] = ()
     if pca is not None:
         components = fit_components(columns, pca, name=name)
         columns = components.scores(columns)
-        notes.append(f"{len(columns)} principal components of {len(features)} features")
+        reduced = (f"{len(columns)} principal components of {len(features)} features",)
     codings = tuple(fit(column, bins=bins, binning=binning) for column in columns.values())
-    notes += [f"column {coding.name!r} is constant" for coding in codings if coding.n_codes == 1]
+    notes = feature_notes(missing, codings, reduced)
     codes, n_codes = joint_code(
         [coding.codes(column) for coding, column in zip(codings, columns.values(), strict=True)]
     )
-    return PartyTable(name, codes, n_codes, features, tuple(notes), PartyCoding(codings, components))
+    return PartyTable(name, codes, n_codes, features, notes, PartyCoding(codings, components))
+
+
+def feature_notes(
+    missing: Mapping[str, int], codings: Sequence[ColumnCoding], reduced: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """What a person should know about coded features: missing values per column, then constant columns."""
+    absent = (
+        f"column {name!r} has {n} missing values, a category of their own" for name, n in missing.items() if n
+    )
+    constant = (f"column {coding.name!r} is constant" for coding in codings if coding.n_codes == 1)
+    return (*absent, *reduced, *constant)
 
 
 def task_table(
@@ -164,17 +175,11 @@ def label_table(y: object, *, bins: int = 5, name: str = "label", binned: bool |
     """
     check_bins(bins)
     column = _label_column(y, name)
-    n_missing = int(column.missing.sum())
-    if n_missing:
-        raise InputError(f"label {column.name!r}: expected a label for every sample, got {n_missing} missing")
-    if len(column) == 0:
-        raise InputError(f"label {column.name!r}: expected at least one sample, got none")
     summary = label_summary(column.name, bins=bins, binned=binned)
     summary.add(column)
     coding, notes = fit_label(summary, bins=bins)
     codes, n_codes = joint_code([coding.codes(column)])
-    if n_codes < 2:
-        raise InputError(f"label {column.name!r}: expected at least two distinct labels, got a constant one")
+    check_classes(column.name, n_codes)
     return PartyTable(name, codes, n_codes, (column.name,), notes, PartyCoding((coding,)))
 
 
@@ -185,7 +190,12 @@ def label_summary(name: str, *, bins: int, binned: bool | None = None) -> Summar
 
 
 def fit_label(summary: Summary, *, bins: int) -> tuple[ColumnCoding, tuple[str, ...]]:
-    """The coding of a label by its summary, and what to say about it."""
+    """The coding of a label by its summary, and what to say about it.
+
+    Raises:
+        InputError: Missing labels, or no samples.
+    """
+    check_labels(summary)
     coding = fit_summary(summary, bins=bins)
     if coding.kind == "bins":
         n_bins = len(coding.edges) + 1
@@ -196,6 +206,30 @@ def fit_label(summary: Summary, *, bins: int) -> tuple[ColumnCoding, tuple[str, 
     if coding.kind == "values" and len(coding.categories) > _MANY_CLASSES:
         return coding, (f"label {summary.name!r} has {len(coding.categories)} whole numbers, each a class",)
     return coding, ()
+
+
+def check_labels(summary: Summary) -> None:
+    """Refuse a label that is not there for every sample.
+
+    Raises:
+        InputError: Missing labels, or no samples.
+    """
+    if summary.n_missing:
+        raise InputError(
+            f"label {summary.name!r}: expected a label for every sample, got {summary.n_missing} missing"
+        )
+    if summary.n_samples == 0:
+        raise InputError(f"label {summary.name!r}: expected at least one sample, got none")
+
+
+def check_classes(name: str, n_codes: int) -> None:
+    """Refuse a label that tells nothing.
+
+    Raises:
+        InputError: It is constant.
+    """
+    if n_codes < 2:
+        raise InputError(f"label {name!r}: expected at least two distinct labels, got a constant one")
 
 
 def _label_column(y: object, name: str) -> Column:
@@ -248,8 +282,16 @@ def check_ids(ids: object, *, name: str = "id") -> None:
     if n_missing:
         raise InputError(f"column {column.name!r}: expected an id for every row, got {n_missing} missing")
     distinct = len(column.categories) if isinstance(column, TextColumn) else len(np.unique(column.values))
-    if distinct < len(column):
+    refuse_repeated_ids(column.name, len(column) - distinct, len(column))
+
+
+def refuse_repeated_ids(name: str, n_repeated: int, n_rows: int) -> None:
+    """Refuse ids of which some have been there before.
+
+    Raises:
+        InputError: There are such.
+    """
+    if n_repeated:
         raise InputError(
-            f"column {column.name!r}: expected distinct ids, got {len(column) - distinct} duplicates "
-            f"among {len(column)} rows"
+            f"column {name!r}: expected distinct ids, got {n_repeated} duplicates among {n_rows} rows"
         )

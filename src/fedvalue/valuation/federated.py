@@ -9,6 +9,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import InputError
@@ -19,6 +21,7 @@ from fedvalue.protocol.outcome import Outcome, Valuer
 from fedvalue.protocol.party import DataParty
 from fedvalue.protocol.queries import check_budget
 from fedvalue.protocol.role import Role
+from fedvalue.protocol.samples import MemorySamples
 from fedvalue.protocol.settings import (
     COMPUTE,
     MAX_TOKENS,
@@ -30,6 +33,7 @@ from fedvalue.protocol.settings import (
 )
 from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.protocol.work import Column
 from fedvalue.transport.in_process import InProcessTransport, Tap
 from fedvalue.valuation.answers import make_noisy_valuer, make_valuer, valuation_of
 from fedvalue.valuation.engine import value_counts
@@ -276,23 +280,27 @@ def make_cast(
     servers = [computation(settings, credentials=credentials(settings.compute), valuer=valuer)]
     if settings.validate in settings.servers:
         servers.append(validation(settings, credentials=credentials(settings.validate), valuer=valuer))
+    own = np.zeros(len(label.codes), dtype=np.int64) if task is None else task.codes
     return Cast(
         task=TaskParty(
             settings,
-            label=label.codes,
-            codes=None if task is None else task.codes,
-            ids=ids_of(settings.task),
+            samples=MemorySamples(
+                ids_of(settings.task),
+                [
+                    Column(settings.task, own, settings.n_task_codes),
+                    Column(label.name, label.codes, settings.n_label_codes),
+                ],
+            ),
             credentials=credentials(settings.task),
         ),
         parties=tuple(
             DataParty(
                 settings,
                 party.name,
-                codes=party.codes,
-                ids=ids_of(party.name),
+                samples=MemorySamples(ids_of(party.name), [Column(party.name, party.codes, size)]),
                 credentials=credentials(party.name),
             )
-            for party in parties
+            for party, size in zip(parties, settings.n_codes, strict=True)
         ),
         servers=tuple(servers),
     )

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
+from fedvalue.tables.cells import CellCounter
 from fedvalue.tables.coding import ColumnCoding
 from fedvalue.tables.parts import Part, with_types
 from fedvalue.tables.sources import Source
 from fedvalue.tables.summary import Summary
-from fedvalue.valuation.cells import CellCounter
 from fedvalue.valuation.changes import changes, drift_of
 from fedvalue.valuation.layout import CellTable, Layout
 from fedvalue.valuation.passes import Passes, packing_of

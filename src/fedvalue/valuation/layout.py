@@ -14,7 +14,7 @@ from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.tables.coding import ColumnCoding
 from fedvalue.tables.discretise import check_bins
-from fedvalue.tables.party_table import joint_code
+from fedvalue.tables.party_table import check_classes, joint_code
 
 if TYPE_CHECKING:
     from fedvalue.typing import Codes, Counts
@@ -100,10 +100,7 @@ class CellTable:
             return joint_code([self.codes[place[name]] for name in columns])
 
         label, n_labels = joined([self.layout.label])
-        if n_labels < 2:
-            raise InputError(
-                f"label {self.layout.label!r}: expected at least two distinct labels, got a constant one"
-            )
+        check_classes(self.layout.label, n_labels)
         parties = {name: joined(columns) for name, columns in self.layout.parties}
         return JointCounts.from_columns(
             label=label,

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.tables.cells import CellCounter, Packing
 from fedvalue.tables.coding import ColumnCoding
 from fedvalue.tables.columns import Column, columns_of
 from fedvalue.tables.discretise import fit_summary
 from fedvalue.tables.parts import BATCH_ROWS, Part, open_parts
-from fedvalue.tables.party_table import fit_label, label_summary
+from fedvalue.tables.party_table import check_labels, feature_notes, fit_label, label_summary
 from fedvalue.tables.sources import Source
 from fedvalue.tables.summary import Summary
-from fedvalue.valuation.cells import CellCounter, Packing
 from fedvalue.valuation.layout import Layout
 
 if TYPE_CHECKING:
@@ -82,13 +82,9 @@ class Passes:
         for others in found:
             for mine, theirs in zip(summaries, others, strict=True):
                 mine.merge(theirs)
-        label = summaries[0]
-        if label.n_samples == 0:
+        if summaries[0].n_samples == 0:
             raise InputError("expected at least one row, got none")
-        if label.n_missing:
-            raise InputError(
-                f"label {label.name!r}: expected a label for every sample, got {label.n_missing} missing"
-            )
+        check_labels(summaries[0])
         return summaries
 
     def fit(self, summaries: Sequence[Summary]) -> tuple[tuple[ColumnCoding, ...], tuple[str, ...]]:
@@ -97,13 +93,8 @@ class Passes:
         bins = self.layout.bins
         label_coding, notes = fit_label(label, bins=bins)
         codings = [fit_summary(summary, bins=bins) for summary in features]
-        missing = [
-            f"column {summary.name!r} has {summary.n_missing} missing values, a category of their own"
-            for summary in features
-            if summary.n_missing
-        ]
-        constant = [f"column {coding.name!r} is constant" for coding in codings if coding.n_codes == 1]
-        return (label_coding, *codings), (*notes, *missing, *constant)
+        missing = {summary.name: summary.n_missing for summary in features}
+        return (label_coding, *codings), (*notes, *feature_notes(missing, codings))
 
     def count(
         self, parts: Sequence[Part], codings: tuple[ColumnCoding, ...]

@@ -93,7 +93,8 @@ def test_masks_and_row_order(ring: Keyring, hashes: aes.Blocks) -> None:
 def test_code_authenticators(ring: Keyring) -> None:
     key = ring.code_key("compute", "shop")
     assert key.hex() == VECTORS["code_key"]
-    assert codewords(key, 9).tolist() == VECTORS["codewords"]
+    assert codewords(key, 9, 0).tolist() == VECTORS["codewords"]
+    assert codewords(key, 9, 24).tolist() == [word % 2**40 << 24 for word in VECTORS["codewords"]]
     uploaded = masked_keys({2: key}, 4, ring.code_key_masks("compute"))
     assert np.frombuffer(uploaded, "<u8").tolist() == VECTORS["masked_code_keys"]
 
@@ -106,9 +107,10 @@ def test_permutations_and_numbers(ring: Keyring) -> None:
 
 
 def test_multiset_hash(ring: Keyring, hashes: aes.Blocks) -> None:
-    found = multiset_hash(ring.population_blocks(), hashes)
+    found = multiset_hash(ring.population_blocks(), [hashes])
     assert found.hex() == VECTORS["multiset"]
-    assert multiset_hash(ring.population_blocks(), hashes[::-1]) == found
+    assert multiset_hash(ring.population_blocks(), [hashes[::-1]]) == found
+    assert multiset_hash(ring.population_blocks(), [hashes[2:], hashes[:2]]) == found
 
 
 def test_agreement_signature_mac_seal() -> None:

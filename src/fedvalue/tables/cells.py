@@ -87,20 +87,34 @@ class CellCounter:
 
     def add(self, keys: NDArray[np.int64], weights: Counts | None = None) -> None:
         """Count these rows, each once or with its weight."""
+        self.number(keys, weights)
+
+    def number(self, keys: NDArray[np.int64], weights: Counts | None = None) -> NDArray[np.int64]:
+        """Count these rows, and tell the cell of each: cells are numbered as they are first met."""
         if weights is None:
             weights = np.ones(len(keys), dtype=np.int64)
         if len(weights) != len(keys):
             raise InputError(f"expected {len(keys)} weights, got {len(weights)}")
         self._reserve(self.n_cells + len(keys))
+        numbers = np.empty(len(keys), dtype=np.int64)
         self.n_cells = _count(
-            np.ascontiguousarray(keys), weights, self._slots, self._keys, self._counts, self.n_cells
+            np.ascontiguousarray(keys), weights, self._slots, self._keys, self._counts, self.n_cells, numbers
         )
+        return numbers
 
     def cells(self) -> tuple[NDArray[np.int64], Counts]:
         """The distinct keys in lexicographic order, and their counts."""
-        keys, counts = self._keys[: self.n_cells], self._counts[: self.n_cells]
-        order = np.lexsort(keys.T[::-1])
-        return keys[order], counts[order]
+        order = self._order()
+        return self._keys[order], self._counts[order]
+
+    def ranks(self) -> NDArray[np.int64]:
+        """The place of each cell, by its number, in that order."""
+        ranks = np.empty(self.n_cells, dtype=np.int64)
+        ranks[self._order()] = np.arange(self.n_cells)
+        return ranks
+
+    def _order(self) -> NDArray[np.int64]:
+        return np.lexsort(self._keys[: self.n_cells].T[::-1])
 
     def _reserve(self, n_cells: int) -> None:
         """Room for so many cells, doubling, so that growing costs no more than filling."""
@@ -148,6 +162,7 @@ def _count(
     cells: NDArray[np.int64],
     counts: NDArray[np.int64],
     n_cells: int,
+    numbers: NDArray[np.int64],
 ) -> int:
     """Add each row to its cell, making the cell where there is none; the number of cells then."""
     mask = np.uint64(slots.shape[0] - 1)
@@ -172,4 +187,5 @@ def _count(
                 break
             slot = (slot + np.uint64(1)) & mask
         counts[cell] += weights[row]
+        numbers[row] = cell
     return n_cells

@@ -1,0 +1,202 @@
+"""A party's samples, their ids and codes: in memory here, or wherever a shell keeps them.
+
+`mirror` asks three things of them: a digest, a keyed hash of every id, and the rows in the order of
+a secret key, part after part. Nothing of it needs all rows at once, so a shell may keep them on disk
+(`fedvalue.deployment.spooled_samples`); the uploads are the same bytes. `single` and `paper` cut
+sets out of all rows and take samples in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import aes, keys
+from fedvalue.crypto.hashing import hash_ids
+from fedvalue.errors import InputError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.work import Column
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.ids import PackedIds
+    from fedvalue.typing import Codes, Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Some rows: their hashes and their codes, one array per column."""
+
+    hashes: aes.Blocks = field(repr=False)
+    codes: tuple[Codes, ...] = field(repr=False)
+
+
+class HashedSamples(Protocol):
+    """Samples whose ids have been hashed under the run's key."""
+
+    def blocks(self) -> Iterator[aes.Blocks]:
+        """All hashes, some at a time."""
+
+    def parts(self, key: bytes) -> Iterator[Part]:
+        """All rows, cut by AES_key(h): every row of a part comes before every row of the next one.
+
+        Within a part rows stand in any order; sorting them is left to the caller.
+        """
+
+    def keep(self, chunk: m.Chunk) -> m.Chunk:
+        """A chunk of the upload until it leaves: the same, or one whose bytes lie elsewhere."""
+
+    def forget(self) -> None:
+        """The rows are not needed any more; the chunks are."""
+
+
+class Samples(Protocol):
+    """What a party brings into a run."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Size of each column's code range."""
+
+    @property
+    def marginals(self) -> tuple[Counts, ...]:
+        """How many samples have each code, per column."""
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of all ids and codes in their order (`DataDigest`)."""
+
+    def hashed(self, key: bytes) -> HashedSamples:
+        """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
+
+
+class MemorySamples:
+    """Samples in memory.
+
+    Args:
+        ids: Sample ids.
+        columns: Their codes. They are copied: a run's keys are bound to them, so nobody may change
+            them underneath.
+
+    Raises:
+        InputError: Codes that are no whole numbers, outside their range, or not one per id.
+    """
+
+    def __init__(self, ids: PackedIds, columns: Sequence[Column]) -> None:
+        self.ids = ids
+        self.codes = tuple(_checked_codes(column, len(ids)) for column in columns)
+        self.sizes = tuple(column.n_codes for column in columns)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return len(self.ids)
+
+    @cached_property
+    def marginals(self) -> tuple[Counts, ...]:
+        """How many samples have each code, per column."""
+        return tuple(
+            np.bincount(codes, minlength=size) for codes, size in zip(self.codes, self.sizes, strict=True)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Digest of all ids and codes in their order."""
+        state = DataDigest()
+        state.add_ids(self.ids)
+        for codes, size in zip(self.codes, self.sizes, strict=True):
+            state.add_column(size, [codes])
+        return state.digest()
+
+    def hashed(self, key: bytes) -> MemoryHashed:
+        """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
+        return MemoryHashed(Part(hash_ids(key, self.ids), self.codes))
+
+
+class MemoryHashed:
+    """Hashed samples in memory: one part that has all rows."""
+
+    def __init__(self, whole: Part) -> None:
+        self.whole: Part | None = whole
+
+    def blocks(self) -> Iterator[aes.Blocks]:
+        """All hashes at once."""
+        assert self.whole is not None
+        yield self.whole.hashes
+
+    def parts(self, key: bytes) -> Iterator[Part]:
+        """All rows as one part."""
+        assert self.whole is not None
+        yield self.whole
+
+    def keep(self, chunk: m.Chunk) -> m.Chunk:
+        """The chunk as it is."""
+        return chunk
+
+    def forget(self) -> None:
+        """Let go of hashes and codes."""
+        self.whole = None
+
+
+class DataDigest:
+    """Digest of ids and codes in their order, the same however they are cut into batches.
+
+    SHA-256 over the number of rows and the SHA-256 of each of these: the ids' lengths (16 bits
+    each), the ids' bytes end to end, and per column its size and its codes in the smallest type
+    that holds them.
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._lengths, self._bytes = sha256(), sha256()
+        self._columns: list[bytes] = []
+
+    def add_ids(self, ids: PackedIds) -> None:
+        """The next rows' ids."""
+        self._n += len(ids)
+        self._lengths.update(np.diff(ids.offsets).astype("<u2").data)
+        self._bytes.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
+
+    def add_column(self, n_codes: int, batches: Iterable[Codes]) -> None:
+        """The next column, all rows of it."""
+        state = sha256(struct.pack("<Q", n_codes))
+        kind = code_type(n_codes)
+        for codes in batches:
+            state.update(codes.astype(kind).data)
+        self._columns.append(state.digest())
+
+    def digest(self) -> bytes:
+        """Of everything so far."""
+        parts = (self._lengths.digest(), self._bytes.digest(), *self._columns)
+        return keys.digest(struct.pack("<Q", self._n), *parts)
+
+
+def code_type(n_codes: int) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds codes 0 .. n_codes-1."""
+    return np.min_scalar_type(max(n_codes - 1, 0))
+
+
+def _checked_codes(column: Column, n_samples: int) -> Codes:
+    """A copy of the codes: whole numbers in their range, or refused here, before any byte is sent."""
+    codes = np.asarray(column.codes)
+    who = column.name.replace("\0", " ")
+    if codes.ndim != 1:
+        raise InputError(f"{who!r}: expected one code per sample, got shape {codes.shape}")
+    if len(codes) != n_samples:
+        raise InputError(f"{who!r}: expected {len(codes)} sample ids, got {n_samples}")
+    if codes.dtype.kind not in "iu":
+        raise InputError(f"{who!r}: codes must be whole numbers, got {codes.dtype}")
+    low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
+    if low < 0 or high >= column.n_codes:
+        raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
+    copy: NDArray[np.int64] = codes.astype(np.int64)
+    return copy

@@ -1,0 +1,245 @@
+"""A table on disk against the same table in memory: the same input, the same bytes on the wire."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+
+from fedvalue.deployment import party_input, spooled_samples
+from fedvalue.deployment.config import TableConfig
+from fedvalue.deployment.party_input import PartyInput, read_input
+from fedvalue.deployment.spooled_samples import SpooledSamples
+from fedvalue.errors import InputError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.samples import MemorySamples
+from tests.support.consortium import manifest, signed
+from tests.support.drivers import run_drivers
+
+N = 3000
+KINDS = ("csv", "csv folder", "parquet", "parquet folder", "arrow", "arrow stream")
+
+
+def rows(party: str) -> pa.Table:
+    """Numbers with gaps, text with gaps, a constant column, and a label of three classes."""
+    rng = np.random.default_rng(len(party))
+    y = np.random.default_rng(0).integers(0, 3, N)
+    order = rng.permutation(N)
+    amount = rng.normal(y, 1.0)
+    amount[::17] = np.nan
+    city = np.array(["Ulm", "Bonn", "Köln", None], dtype=object)[rng.integers(0, 4, N)]
+    table = {
+        "id": [f"person {k}" for k in range(N)],
+        "amount": pa.array(amount, from_pandas=True),
+        "city": pa.array(city),
+        "always": np.ones(N, dtype=np.int64),
+    }
+    if party == "bank":
+        table = {"id": table["id"], "y": np.array(["no", "yes", "maybe"])[y], "amount": table["amount"]}
+    return pa.table(table).take(order)
+
+
+def write(table: pa.Table, kind: str, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    half = table.num_rows // 2
+    if kind == "csv":
+        pc.write_csv(table, folder / "t.csv")
+        return folder / "t.csv"
+    if kind == "parquet":
+        pq.write_table(table, folder / "t.parquet", row_group_size=700)
+        return folder / "t.parquet"
+    if kind == "arrow":
+        pf.write_feather(table, folder / "t.arrow", compression="uncompressed", chunksize=500)
+        return folder / "t.arrow"
+    if kind == "arrow stream":
+        with pa.ipc.new_stream(folder / "t.arrows", table.schema) as out:
+            out.write_table(table, max_chunksize=400)
+        return folder / "t.arrows"
+    for k, part in enumerate((table.slice(0, half), table.slice(half))):
+        if kind == "csv folder":
+            pc.write_csv(part, folder / f"{k}.csv")
+        else:
+            pq.write_table(part, folder / f"{k}.parquet")
+    return folder
+
+
+def config(source: Path, party: str, **more: Any) -> TableConfig:
+    label = "y" if party == "bank" else None
+    plain: dict[str, Any] = {"features": None, "binning": "width", "pca": None, "fold_case": False}
+    return TableConfig(source, "id", label=label, **{**plain, **more})
+
+
+def both(table: TableConfig, party: str, scratch: Path, monkeypatch: Any, **terms: Any) -> list[PartyInput]:
+    """The same table in memory and on disk, there in batches and buckets of a few hundred rows."""
+    agreed = manifest(**{"n_samples": N, **terms})
+    role = "task" if party == "bank" else "data"
+    monkeypatch.setattr("fedvalue.deployment.streamed_input.BATCH_ROWS", 256)
+    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("fedvalue.deployment.row_files.SORT_BYTES", 1 << 12)
+    whole = read_input(table, agreed, party, role)
+    streamed = read_input(replace(table, memory_mib=1), agreed, party, role, scratch)
+    assert isinstance(whole.samples, MemorySamples)
+    assert isinstance(streamed.samples, SpooledSamples)
+    return [whole, streamed]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("party", ["bank", "telco"])
+def test_a_streamed_table_is_the_table_in_memory(kind, party, tmp_path, monkeypatch):
+    """Rows, sizes, digest, marginals and notes are equal, whatever the file."""
+    source = write(rows(party), kind, tmp_path / "table")
+    whole, streamed = both(config(source, party), party, tmp_path / "state", monkeypatch)
+    assert streamed.rows == whole.rows == N
+    assert streamed.sizes == whole.sizes
+    assert streamed.digest == whole.digest
+    assert streamed.notes == whole.notes
+    assert len(whole.notes) == (1 if party == "bank" else 3)
+    for ours, theirs in zip(streamed.samples.marginals, whole.samples.marginals, strict=True):
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_a_task_party_without_features_streams(tmp_path, monkeypatch):
+    source = write(rows("bank"), "parquet", tmp_path / "table")
+    whole, streamed = both(config(source, "bank", features=()), "bank", tmp_path / "state", monkeypatch)
+    assert streamed.sizes == whole.sizes == (1, 3)
+    assert streamed.digest == whole.digest
+
+
+def test_a_wrong_guess_of_a_csv_type_is_mended(tmp_path, monkeypatch):
+    """One word after many numbers makes the column text, as in memory."""
+    path = tmp_path / "t.csv"
+    values = [str(k % 4) for k in range(6000)] + ["n/k"]
+    lines = [f"{k},{value}" for k, value in enumerate(values)]
+    path.write_text("\n".join(["id,x", *lines]) + "\n")
+    monkeypatch.setattr("fedvalue.tables.csv_files._BLOCK", 1 << 12)
+    whole, streamed = both(
+        config(path, "telco"), "telco", tmp_path / "state", monkeypatch, n_samples=len(values)
+    )
+    assert streamed.sizes == whole.sizes == (5,)
+    assert streamed.digest == whole.digest
+
+
+@pytest.mark.parametrize("policy", ["valuation", "counts"])
+def test_a_run_over_streamed_tables_sends_the_same_bytes(policy, tmp_path, monkeypatch):
+    """Every message of every party, and so of every server; the uploads have several chunks."""
+    given: dict[str, list[PartyInput]] = {}
+    for party in ("bank", "telco", "shop"):
+        source = write(rows(party), "parquet", tmp_path / party)
+        given[party] = both(config(source, party), party, tmp_path / "state", monkeypatch)
+    agreed = signed(n_samples=N, chunk_bytes=1 << 14, policy=policy)
+    sent = []
+    for k in range(2):
+        seen: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+
+        def record(sender: str, to: str, body: bytes, seen: Any = seen) -> bytes:
+            seen[sender, to].append(body)
+            return body
+
+        parties = run_drivers(agreed, {party: inputs[k] for party, inputs in given.items()}, record)
+        assert all(driver.done for driver in parties.values())
+        sent.append(seen)
+    chunks = [body for body in sent[0]["telco", "compute"] if body[:2] == codec.MAGIC]
+    n_chunks = sum(isinstance(codec.decode(body).message, m.Chunk) for body in chunks)
+    assert n_chunks == -(-N // (2**14 // 16))
+    assert sent[0] == sent[1]
+
+
+def test_the_scratch_folder_is_empty_at_all_times(tmp_path, monkeypatch):
+    """The files have no names: whatever ends the process, nothing is left to clean up."""
+    source = write(rows("telco"), "parquet", tmp_path / "table")
+    state = tmp_path / "state"
+    _, streamed = both(config(source, "telco"), "telco", state, monkeypatch)
+    assert list(state.iterdir()) == []
+    hashed = streamed.samples.hashed(bytes(16))
+    parts = hashed.parts(bytes(16))
+    next(parts)
+    assert list(state.iterdir()) == []
+
+
+def test_duplicate_ids_are_found_in_every_bucket(tmp_path, monkeypatch):
+    """Before anything leaves, by their canonical form: " person 7" is "person 7"."""
+    table = rows("telco")
+    twice = pa.concat_tables([table, table.slice(0, 40)]).set_column(
+        0, "id", pa.array([*table["id"].to_pylist(), *(f" {one}" for one in table["id"].to_pylist()[:40])])
+    )
+    source = write(twice, "parquet", tmp_path / "table")
+    with pytest.raises(InputError, match="expected distinct ids, got 40 duplicates among 3040 rows"):
+        both(config(source, "telco"), "telco", tmp_path / "state", monkeypatch, n_samples=N + 40)
+
+
+@pytest.mark.parametrize("bad", ["", None])
+def test_a_missing_id_is_refused(bad, tmp_path, monkeypatch):
+    table = rows("telco")
+    source = write(
+        table.set_column(0, "id", pa.array([*table["id"].to_pylist()[:-1], bad])), "parquet", tmp_path / "t"
+    )
+    agreed = manifest(n_samples=N)
+    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
+    with pytest.raises(InputError):
+        read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
+
+
+def test_too_many_categories_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
+    """E_GATE, from the first pass: the manifest allows N / 10 codes."""
+    table = rows("telco").append_column("name", pa.array([f"name {k}" for k in range(N)]))
+    source = write(table, "parquet", tmp_path / "table")
+    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
+    agreed = manifest(n_samples=N)
+    with pytest.raises(InputError, match=r"column 'name': expected at most \d+ distinct codes") as caught:
+        read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
+    assert caught.value.code == "E_GATE"
+
+
+@pytest.mark.parametrize(
+    ("options", "terms", "reason"),
+    [
+        ({"binning": "quantile"}, {}, "quantile bins"),
+        ({"pca": 1}, {}, "principal components"),
+        ({}, {"align": "intersect"}, "align = 'intersect'"),
+        ({}, {"epsilon": "1"}, "the ledger of epsilon"),
+        ({}, {"protocol": "paper", "policy": "counts"}, "protocol 'paper'"),
+    ],
+)
+def test_what_needs_whole_columns_says_so_when_the_machine_is_too_small(
+    options, terms, reason, tmp_path, monkeypatch
+):
+    """Before the table is read; on a machine that has the memory it is read as always."""
+    source = write(rows("telco").select(["id", "amount"]).slice(0, 200), "parquet", tmp_path / "table")
+    table = config(source, "telco", memory_mib=1, **options)
+    agreed = manifest(n_samples=N, **terms)
+    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
+    assert isinstance(read_input(table, agreed, "telco", "data", tmp_path).samples, MemorySamples)
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 10}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    with pytest.raises(InputError, match=f"{reason}: needs the whole table in memory"):
+        read_input(table, agreed, "telco", "data", tmp_path)
+
+
+def test_small_tables_stay_in_memory(tmp_path):
+    source = write(rows("telco"), "parquet", tmp_path / "table")
+    given = read_input(config(source, "telco"), manifest(n_samples=N), "telco", "data", tmp_path / "state")
+    assert isinstance(given.samples, MemorySamples)
+    assert not (tmp_path / "state").exists()
+
+
+def test_chunks_are_read_when_they_are_encoded(tmp_path):
+    """A stored chunk holds no bytes of its own, and becomes the same envelope."""
+    space = spooled_samples.Space(tmp_path, 1 << 20)
+    hashed = spooled_samples.SpooledHashed(space, spooled_samples.RowFile(tmp_path, 1), [], 1)
+    data = bytes(range(256)) * 5
+    chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, data), data)
+    stored = hashed.keep(chunk)
+    assert stored.data == b""
+    envelopes = [m.Envelope(bytes(32), "telco", "compute", one) for one in (chunk, stored)]
+    assert codec.encode(envelopes[0]) == codec.encode(envelopes[1])
+    assert stored.fingerprint == chunk.fingerprint
