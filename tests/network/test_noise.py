@@ -139,6 +139,9 @@ def test_a_smaller_epsilon_still_fits(town, ends):
     found = town.join()
     assert all(isinstance(end, Finished) for end in found.values()), found
     assert all(len(entries(town, name)) == 2 for name in found)
+    shown = fedvalue("audit", "ledger", town.member("telco").folder / "state")
+    assert [town.run_id.hex(), "0.5"] in [line.split()[:2] for line in shown.out.splitlines()]
+    assert fedvalue("audit", "ledger", town.member("compute").folder / "state").code == 4
 
 
 def test_a_party_that_wants_noise_refuses_an_exact_run(tmp_path):
@@ -219,10 +222,10 @@ def test_a_killed_party_is_charged_once_and_the_commands_refuse_a_run_beyond_the
     try:
         parties = {TASK: start(party_program, TASK), "shop": start(party_program, "shop")}
         killed = start(killed_after_charging, "telco")
-        assert killed.wait() == -9
+        assert killed.wait(180) == -9
         assert entries(town, "telco") == [town.run_id]
         parties["telco"] = start(party_program, "telco")
-        assert {name: process.wait() for name, process in parties.items()} == dict.fromkeys(parties, 0)
+        assert {name: process.wait(180) for name, process in parties.items()} == dict.fromkeys(parties, 0)
         assert entries(town, "telco") == [town.run_id]
         agree_again(town, epsilon="0.001")
         for name in (TASK, "telco"):

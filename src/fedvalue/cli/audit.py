@@ -1,4 +1,4 @@
-"""`fedvalue audit verify|show|certificate|card|export`: logs and certificates, checked offline."""
+"""`fedvalue audit verify|show|certificate|card|export|ledger`: logs, certificates and ledgers, read offline."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
     group.command("certificate")(certificate)
     group.command("card")(card)
     group.command("export")(export)
+    group.command("ledger")(ledger)
     app.add_typer(group, name="audit")
 
 
@@ -120,6 +121,22 @@ def export(
     lines = read_audit(state, run)
     write_whole(output, "".join(line + "\n" for line in lines).encode(), mode=0o644)
     typer.echo(f"{len(lines)} entries", err=True)
+
+
+def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party.")]) -> None:
+    """Print what runs with noise have spent: run, epsilon, time, and which population."""
+    from fedvalue.deployment.ledger import Ledger
+    from fedvalue.errors import ConfigError
+
+    if not (state / "ledger.sqlite").exists():
+        raise ConfigError(f"no ledger in {state}: no run with noise was made from here")
+    found = Ledger(state)
+    try:
+        for entry in found.entries():
+            population = entry.population.hex()[:12]
+            typer.echo(f"{entry.run_id.hex()}  {float(entry.epsilon):>8g}  {entry.time}  {population}")
+    finally:
+        found.close()
 
 
 def _lines(path: Path) -> list[str]:
