@@ -16,7 +16,7 @@ ROWS = re.findall(
 
 
 @cache
-def tests_in(file: str) -> dict[str, bool]:
+def found_in(file: str) -> dict[str, bool]:
     """Every test of a file, and whether `make test` leaves all of it out."""
     tree = ast.parse((TESTS / file).read_text())
     marks = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign)]
@@ -37,5 +37,5 @@ def test_every_named_test_exists(number: str, cell: str) -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`( \*S\*)?", cell)
     assert len(named) == cell.count("<br>") + 1
     for file, name, slow in named:
-        assert name in tests_in(file), f"{file}::{name}"
-        assert tests_in(file)[name] == bool(slow), f"{file}::{name}"
+        assert name in found_in(file), f"{file}::{name}"
+        assert found_in(file)[name] == bool(slow), f"{file}::{name}"
