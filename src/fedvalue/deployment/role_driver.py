@@ -65,6 +65,11 @@ class RoleDriver:
         named = {State.UPLOADING: "uploading", State.AGREEING: "agreeing", State.DONE: "done"}
         return named.get(self._role.state, "keying")
 
+    @property
+    def n_declared(self) -> int:
+        """How many parties have begun to upload (`mirror`)."""
+        return len(self._declared)
+
     def feed(self, sender: str, number: int, body: bytes | memoryview) -> list[Output]:
         """Handle message `number` of `sender` and return what to send.
 

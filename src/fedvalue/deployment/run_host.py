@@ -240,6 +240,7 @@ class RunHost:
                 return False
             stored = self._around.store.message(self.run_id, self._processed)
             assert stored is not None
+            n_declared = self._driver.n_declared
             try:
                 outputs = self._driver.feed(stored.sender, stored.number, stored.body)
             except FedValueError as error:
@@ -251,6 +252,8 @@ class RunHost:
                 self._end(stored.k + 1, EngineError("an error inside the server", code="E_ENGINE"))
             else:
                 self._commit(stored.k + 1, outputs)
+                if self._driver.n_declared > n_declared:
+                    self._log("declared", peer=stored.sender)
         return True
 
     def _rebuild(self) -> bool:
