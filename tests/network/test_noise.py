@@ -19,6 +19,7 @@ from fedvalue.deployment.local_consortium import agree
 from fedvalue.deployment.participate import Finished, take_part
 from fedvalue.errors import FedValueError, VerificationError
 from tests.cli.runner import fedvalue
+from tests.network.test_recovery import Cast
 from tests.support.processes import Process
 from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
@@ -240,3 +241,23 @@ def test_a_killed_party_is_charged_once_and_the_commands_refuse_a_run_beyond_the
     finally:
         for server in servers:
             server.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("server", "write"),
+    [("compute", 22), ("compute", 32), ("compute", 36), ("validate", 14), ("validate", 20)],
+)
+def test_a_server_killed_while_the_noise_is_agreed_on_ends_in_one_result(tmp_path, server, write):
+    """Killed after its k-th write and started again, it makes the same contribution: nobody notices."""
+    cast = Cast(Town(tmp_path, n=100, epsilon="1"))
+    try:
+        cast.start("compute" if server == "validate" else "validate")
+        cast.start(server, crash=("after", write))
+        cast.start(*cast.parties)
+        assert cast.finish(180) == dict.fromkeys(cast.parties, 0)
+        result = cast.town.result()
+        assert result["total"] == sum(values_of(result).values())
+        assert '"recovered"' in (cast.town.member(server).folder / "test.log").read_text()
+    finally:
+        cast.stop()
