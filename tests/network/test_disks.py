@@ -20,8 +20,8 @@ from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network
 
-ROWS = 20_000
-"""A chunk of 16 bytes per row, 320 kB: above the size from which messages become files."""
+ROWS = 40_000
+"""At 8 bytes per row or more a chunk has 320 kB: above the size from which messages become files."""
 
 
 def start(town: Town, *names: str) -> dict[str, Process]:

@@ -12,6 +12,7 @@ from fedvalue.crypto.tokens import tokens as token_values
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.layout import CODE_BITS
 from fedvalue.protocol.naming import Naming
 from fedvalue.protocol.party import Party
 from fedvalue.valuation.federated import Cast
@@ -127,16 +128,22 @@ def chi_square(values: np.ndarray) -> float:
 CHI_BOUND = 255 + 6 * (2 * 255) ** 0.5
 
 
+WIDE = World.drawn(2, n=N, sizes=(300, 300, 300))
+"""More cells than 2^24: codes and authenticator have a word each; in `big_world` they share one."""
+
+
 @pytest.mark.parametrize("run_id", [bytes(32), bytes([1]) * 32], ids=["one run", "another"])
-def test_mirror_uploads_look_uniform(run_id: bytes) -> None:
+@pytest.mark.parametrize(("world", "n_words"), [(big_world(), 1), (WIDE, 2)], ids=["one word", "two words"])
+def test_mirror_uploads_look_uniform(world: World, n_words: int, run_id: bytes) -> None:
     """Every byte of the masked words, for every party and server."""
-    postman, _, _ = observed(big_world(), "mirror", run_id=run_id)
+    postman, _, _ = observed(world, "mirror", run_id=run_id, policy="counts")
     uploads = chunk_words(postman)
-    assert len(uploads) == 6
+    assert len(uploads) == 2 * (1 + len(world.parties))
     for words in uploads.values():
-        assert len(words) == 2 * N  # codes and authenticators
-        for place in range(8):
-            assert chi_square(words.view(np.uint8).reshape(-1, 8)[:, place]) < CHI_BOUND
+        assert len(words) == n_words * N
+        for word in range(n_words):
+            for place in range(8):
+                assert chi_square(words.view(np.uint8).reshape(N, -1)[:, 8 * word + place]) < CHI_BOUND
 
 
 def test_sums_without_one_party_look_uniform_too() -> None:
@@ -145,9 +152,11 @@ def test_sums_without_one_party_look_uniform_too() -> None:
     uploads = chunk_words(postman)
     for missing in {sender for sender, _ in uploads}:
         total = sum(w for (sender, server), w in uploads.items() if server == "compute" and sender != missing)
-        assert len(np.unique(total)) == 2 * N
-        assert chi_square((total >> np.uint64(56)).astype(np.int64)) < CHI_BOUND
-    codes = sum(w for (_, server), w in uploads.items() if server == "compute")[::2]
+        assert len(np.unique(total)) == N
+        for place in range(8):
+            assert chi_square(total.view(np.uint8)[place::8]) < CHI_BOUND
+    everything = sum(w for (_, server), w in uploads.items() if server == "compute")
+    codes = everything & np.uint64((1 << CODE_BITS) - 1)  # below the authenticator
     assert codes.max() < 3 * 4 * 2 * 2
 
 
@@ -185,7 +194,7 @@ def test_the_two_servers_and_two_runs_see_unrelated_orders_and_labels() -> None:
         naming = Naming(cast.task.settings, ring)
         for server in ("compute", "validate"):
             uploads = [words for (_, at), words in chunk_words(postman).items() if at == server]
-            codes = np.add.reduce(uploads).reshape(n, -1)[:, : naming.layout.n_lanes]
+            codes = naming.layout.lanes(np.add.reduce(uploads).reshape(n, -1))
             person = np.zeros(n, dtype=np.int64)
             for party, weight in (("p0", 64), ("p1", 1)):
                 real = np.argsort(naming.renamed(server, party))
