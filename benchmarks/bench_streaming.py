@@ -1,4 +1,7 @@
-"""Counting Parquet folders larger than memory: time per row, peak memory, and DuckDB beside it."""
+"""Tables larger than memory, in the plain engine and at a party of `mirror`: time per row, peak memory.
+
+Beside them, DuckDB on the same files, and the party's work in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,30 @@ import harness
 
 N_FILES = 10  # the same for both sizes, so that as many workers hold a piece in memory
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
+sys.path.insert(0, sys.argv[3])
+from harness import peak_memory_mib
 from fedvalue.valuation.streaming import count_files
 parties = {f"p{d}": [f"x{d}"] for d in range(5)} | {"shop": ["city"]}
 count_files(sys.argv[1], label="y", task=["t"], parties=parties)  # compiled code is loaded here
 start = time.perf_counter()
 counts = count_files(sys.argv[2], label="y", task=["t"], parties=parties)
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"seconds": seconds, "peak": peak, "rows": counts.n_samples, "cells": counts.n_items}))
+found = {"rows": counts.n_samples, "cells": counts.n_items}
+print(json.dumps({"seconds": seconds, "peak": peak_memory_mib(), **found}))
 """
 
 
+PARTY_MIB = 64  # what the party's rows may take in memory
+
+
 def rows() -> Iterator[harness.Row]:
+    """Everything here."""
+    yield from _plain()
+    yield from _party()
+
+
+def _plain() -> Iterator[harness.Row]:
     """10^6 and 10^7 rows of 8 columns, each in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         tiny, small, large = (Path(folder) / name for name in ("tiny", "small", "large"))
@@ -51,6 +65,64 @@ def rows() -> Iterator[harness.Row]:
         )
 
 
+def _party() -> Iterator[harness.Row]:
+    """One party alone with 10^5, 10^6 and 10^7 rows, on disk and, for the second size, in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = {n: Path(folder) / f"{n}.parquet" for n in (10_000, 100_000, 1_000_000, 10_000_000)}
+        for n, path in tables.items():
+            _write_party(path, n)
+        warm, *sizes = tables
+        found = {n: _one_party(tables[warm], tables[n], n, PARTY_MIB) for n in sizes}
+        inside = _one_party(tables[warm], tables[1_000_000], 1_000_000, 100_000)
+        note = f"memory_mib = {PARTY_MIB}; " + "; ".join(
+            f"{n:,} rows {sum(one[k] for k in ('read', 'prepared', 'encoded')):.1f} s, "
+            f"{one['cpu']:.1f} CPU s, peak {one['peak']:.0f} MiB"
+            for n, one in found.items()
+        )
+        small, large = found[1_000_000], found[10_000_000]
+        per_row = large["cpu"] / small["cpu"] / 10
+        yield harness.at_most("mirror party, 10^7 rows on disk: CPU per row", "10^6 rows", per_row, 1.2, note)
+        yield harness.at_most(
+            "mirror party, 10^7 rows on disk: peak memory",
+            "10^6 rows",
+            large["peak"] / small["peak"],
+            1.2,
+            note,
+        )
+        yield harness.Row(
+            "mirror party, 10^6 rows on disk",
+            "the same in memory",
+            inside["cpu"] / small["cpu"],
+            note=f"in memory {inside['cpu']:.1f} CPU s, peak {inside['peak']:.0f} MiB",
+        )
+
+
+def _write_party(path: Path, n_rows: int) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    cities = np.array(["Bonn", "Ulm", "Mainz"])
+    schema = pa.schema({"id": pa.string(), "x": pa.float64(), "z": pa.float64(), "city": pa.string()})
+    with pq.ParquetWriter(path, schema) as file:
+        for start in range(0, n_rows, 500_000):
+            n = min(500_000, n_rows - start)
+            ids = np.char.add("person-", np.arange(start, start + n).astype(str))
+            columns = [ids, rng.normal(size=n), rng.normal(size=n), cities[rng.integers(0, 3, n)]]
+            file.write_table(pa.table(columns, schema=schema), row_group_size=100_000)
+
+
+def _one_party(warm: Path, table: Path, n: int, memory_mib: int) -> dict[str, float]:
+    script = Path(__file__).with_name("one_party.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(warm), str(table), str(n), str(memory_mib)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
 def _write(folder: Path, n_files: int, n_rows: int) -> None:
     import numpy as np
     import pyarrow as pa
@@ -69,8 +141,9 @@ def _write(folder: Path, n_files: int, n_rows: int) -> None:
 
 def _measure(warm: Path, folder: Path) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(warm), str(folder)], check=True, capture_output=True, text=True
-    )
+        [sys.executable, "-c", CHILD, str(warm), str(folder), str(Path(__file__).parent)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

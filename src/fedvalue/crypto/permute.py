@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
-from fedvalue.crypto.sorting import n_rises, sort_blocks
+from fedvalue.crypto.sorting import n_repeated, sort_blocks
 from fedvalue.errors import InputError
 
 
@@ -38,7 +38,7 @@ def row_order(key: bytes, hashes: aes.Blocks) -> tuple[NDArray[np.int64], aes.Bl
         InputError: Two rows have the same id.
     """
     ranked, order = sort_blocks(aes.encrypt(key, hashes))
-    n_repeated = len(ranked) - 1 - n_rises(ranked)
-    if n_repeated > 0:
-        raise InputError(f"sample ids must be unique, {n_repeated} occur more than once")
+    repeated = n_repeated(ranked)
+    if repeated:
+        raise InputError(f"sample ids must be unique, {repeated} occur more than once")
     return order, aes.decrypt(key, ranked)

@@ -122,6 +122,11 @@ def n_rises(keys: NDArray[np.uint64]) -> int:
     return n
 
 
+def n_repeated(ranked: Blocks) -> int:
+    """How many of the keys, in rising order, are equal to the one before."""
+    return max(0, len(ranked) - 1 - int(n_rises(ranked)))
+
+
 def rising(keys: Blocks) -> bool:
     """Whether keys stand in strictly rising order, so that none occurs twice."""
     return bool(n_rises(keys) == max(0, len(keys) - 1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -79,13 +81,18 @@ def config(source: Path, party: str, **more: Any) -> TableConfig:
     return TableConfig(source, "id", label=label, **{**plain, **more})
 
 
+def small(monkeypatch: Any) -> None:
+    """No table fits into a MiB; batches and buckets have a few hundred rows."""
+    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("fedvalue.deployment.streamed_input.BATCH_ROWS", 256)
+    monkeypatch.setattr("fedvalue.deployment.row_files.SORT_BYTES", 1 << 12)
+
+
 def both(table: TableConfig, party: str, scratch: Path, monkeypatch: Any, **terms: Any) -> list[PartyInput]:
-    """The same table in memory and on disk, there in batches and buckets of a few hundred rows."""
+    """The same table in memory and on disk."""
     agreed = manifest(**{"n_samples": N, **terms})
     role = "task" if party == "bank" else "data"
-    monkeypatch.setattr("fedvalue.deployment.streamed_input.BATCH_ROWS", 256)
-    monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
-    monkeypatch.setattr("fedvalue.deployment.row_files.SORT_BYTES", 1 << 12)
+    small(monkeypatch)
     whole = read_input(table, agreed, party, role)
     streamed = read_input(replace(table, memory_mib=1), agreed, party, role, scratch)
     assert isinstance(whole.samples, MemorySamples)
@@ -166,15 +173,19 @@ def test_the_scratch_folder_is_empty_at_all_times(tmp_path, monkeypatch):
     assert list(state.iterdir()) == []
 
 
-def test_duplicate_ids_are_found_in_every_bucket(tmp_path, monkeypatch):
+@pytest.mark.parametrize("streamed", [False, True])
+def test_duplicate_ids_are_found_in_every_bucket(streamed, tmp_path, monkeypatch):
     """Before anything leaves, by their canonical form: " person 7" is "person 7"."""
     table = rows("telco")
     twice = pa.concat_tables([table, table.slice(0, 40)]).set_column(
         0, "id", pa.array([*table["id"].to_pylist(), *(f" {one}" for one in table["id"].to_pylist()[:40])])
     )
-    source = write(twice, "parquet", tmp_path / "table")
+    table = config(write(twice, "parquet", tmp_path / "table"), "telco", memory_mib=1)
+    agreed = manifest(n_samples=N + 40)
+    small(monkeypatch)
     with pytest.raises(InputError, match="expected distinct ids, got 40 duplicates among 3040 rows"):
-        both(config(source, "telco"), "telco", tmp_path / "state", monkeypatch, n_samples=N + 40)
+        read_input(table, agreed, "telco", "data", tmp_path / "state" if streamed else None)
+    assert (tmp_path / "state").exists() is streamed
 
 
 @pytest.mark.parametrize("bad", ["", None])
@@ -243,3 +254,37 @@ def test_chunks_are_read_when_they_are_encoded(tmp_path):
     envelopes = [m.Envelope(bytes(32), "telco", "compute", one) for one in (chunk, stored)]
     assert codec.encode(envelopes[0]) == codec.encode(envelopes[1])
     assert stored.fingerprint == chunk.fingerprint
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+from fedvalue.deployment.spooled_samples import Space
+from fedvalue.deployment.streamed_input import read_streamed
+from tests.support.consortium import manifest
+from tests.unit.deployment.test_streamed_input import config
+
+source, rows, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+table = config(source, "telco")
+samples, _ = read_streamed(table, manifest(n_samples=rows), ("x",), Space(scratch, 8 << 20))
+hashed = samples.hashed(bytes(16))
+assert sum(len(part.hashes) for part in hashed.parts(bytes(16))) == rows
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_memory_does_not_grow_with_rows(tmp_path):
+    """Four times the rows add less than 40 MiB; in memory they would add 900,000 x 150 bytes, 129 MiB."""
+    peaks = []
+    for n in (300_000, 1_200_000):
+        path = tmp_path / f"{n}.parquet"
+        ids = np.char.add("person ", np.arange(n).astype(str))
+        pq.write_table(pa.table({"id": ids, "x": np.arange(n) % 7}), path, row_group_size=50_000)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, str(path), str(n), str(tmp_path)],
+            check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3],
+        )  # fmt: skip
+        peaks.append(int(done.stdout))
+    assert peaks[1] - peaks[0] < 40

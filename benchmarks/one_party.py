@@ -1,0 +1,115 @@
+"""One data party of six under `mirror`, alone: its table read, masked for both servers, and encoded.
+
+`python benchmarks/one_party.py WARM TABLE ROWS MEMORY_MIB` prints seconds and peak memory as JSON. What
+the other participants would send is made up here; what the party does is what it does in a run.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from harness import peak_memory_mib
+
+from fedvalue import __version__
+from fedvalue.crypto.hashing import multiset_hash
+from fedvalue.crypto.identity import create_identity
+from fedvalue.crypto.keys import signing_public
+from fedvalue.deployment.config import TableConfig
+from fedvalue.deployment.party_input import PartyInput, read_input
+from fedvalue.protocol import codec
+from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.manifest import Manifest, Participant
+from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.mirror_party import MirrorWork
+from fedvalue.protocol.settings import ProtocolName, Settings
+
+PEERS = ("bank", "telco", "insurer", "utility", "press")
+ROLES = {"compute": "compute", "validate": "validate", "bank": "task"}
+SERVERS = {"compute": "127.0.0.1:1", "validate": "127.0.0.1:2"}
+
+
+def main() -> None:
+    """Measure, after a first run on a small table that loads the compiled code."""
+    warm, table, rows, memory = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as scratch:
+        one_run(Path(warm), 10_000, 1, Path(scratch))
+        one_run(Path(warm), 10_000, 1024, Path(scratch))
+        found = one_run(Path(table), int(rows), int(memory), Path(scratch))
+    print(json.dumps({**found, "peak": peak_memory_mib()}))
+
+
+def one_run(source: Path, rows: int, memory_mib: int, scratch: Path) -> dict[str, float]:
+    """Seconds for reading, for preparing both uploads and for encoding them; CPU seconds for all of it."""
+    cpu = time.process_time()
+    table = TableConfig(source, "id", None, None, "width", None, fold_case=False, memory_mib=memory_mib)
+    start = time.perf_counter()
+    given = read_input(table, _manifest(rows), "shop", "data", scratch)
+    read = time.perf_counter() - start
+    start = time.perf_counter()
+    work = _work(given)
+    messages = work.begin()
+    prepared = time.perf_counter() - start
+    start = time.perf_counter()
+    size = 0
+    while messages:
+        server, message = messages.pop(0)  # as it does when a server has acknowledged it
+        size += len(codec.encode(Envelope(bytes(32), "shop", server, message)))
+    encoded = time.perf_counter() - start
+    assert size > 2 * 16 * rows
+    cpu = time.process_time() - cpu
+    return {"read": read, "prepared": prepared, "encoded": encoded, "cpu": cpu}
+
+
+def _manifest(rows: int) -> Manifest:
+    now = dt.datetime.now(dt.UTC)
+    names = ("compute", "validate", "shop", *PEERS)
+    cards = [create_identity("bench", ROLES.get(name, "data"), name, now=now).card for name in names]
+    return Manifest(
+        consortium="bench",
+        purpose="one party alone",
+        nonce=bytes(16),
+        created=now,
+        expires=now + dt.timedelta(days=1),
+        participants=tuple(Participant.from_card(one, SERVERS.get(one.name, "")) for one in cards),
+        n_samples=rows,
+        code_version=__version__,
+    )
+
+
+def _work(given: PartyInput) -> MirrorWork:
+    """The party's work up to the upload, under keys made up here."""
+    settings = Settings(
+        run_id=bytes(32),
+        protocol=ProtocolName.MIRROR,
+        task="bank",
+        parties=("shop", *PEERS[1:]),
+        n_samples=given.rows,
+        n_task_codes=5,
+        n_label_codes=2,
+        n_codes=(given.sizes[0], *(5 for _ in PEERS[1:])),
+    )
+    pairs = {peer: bytes([k]) * 32 for k, peer in enumerate(PEERS)}
+    signs = {peer: 1 if k else -1 for k, peer in enumerate(PEERS)}
+    ring = Keyring(bytes(32), bytes(32), bytes(32), pairs, signs)
+    hashed = given.samples.hashed(ring.ids())
+    multiset_hash(ring.population_blocks(), hashed.blocks())
+    pins = {server: signing_public(bytes(32)) for server in settings.servers}
+    return MirrorWork(
+        settings,
+        "shop",
+        ring,
+        samples=hashed,
+        marginals={"shop": np.asarray(given.samples.marginals[0])},
+        credentials=Credentials(bytes(32), bytes(32), pins),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Parties whose tables are larger than the memory that they are given, over real sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedvalue.deployment import streamed_input
+from fedvalue.deployment.participate import Finished
+from tests.network.test_recovery import Cast, check_good_end
+from tests.support.town import TASK, Town, values_of
+
+pytestmark = pytest.mark.network
+
+N = 9000  # 1 MiB holds 7,000 rows of one feature
+
+
+def tight(town: Town) -> Town:
+    """Every party may keep a MiB of rows in memory."""
+    for party in (TASK, *town.parties):
+        config = town.member(party).folder / "party.toml"
+        text = config.read_text().replace('source = "table.csv"', 'source = "table.csv"\nmemory_mib = 1')
+        config.write_text(text)
+    return town
+
+
+def test_a_run_over_tables_on_disk_gives_the_centralised_values(tmp_path, monkeypatch):
+    """All parties stream; their state folders hold the journal and the logs at the end, nothing else."""
+    seen = []
+    read = streamed_input.read_streamed
+
+    def noted(*arguments: Any) -> Any:
+        seen.append(arguments)
+        return read(*arguments)
+
+    monkeypatch.setattr(streamed_input, "read_streamed", noted)
+    town = tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14))
+    town.start()
+    try:
+        ends = town.join()
+    finally:
+        town.stop()
+    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert len(seen) == 2
+    assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
+    for party in (TASK, "telco"):
+        kinds = {
+            path.name.split("-")[0].split(".")[0] for path in (town.member(party).folder / "state").iterdir()
+        }
+        assert kinds == {"party", "audit", "receipts"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("who", "when", "k"), [("telco", "after", 6), ("telco", "before", 8), (TASK, "after", 7)]
+)
+def test_a_party_on_disk_that_is_killed_goes_on_with_the_same_bytes(tmp_path, who, when, k):
+    """Kill -9 around its uploads: started again it reads its table anew and the servers see no other byte."""
+    cast = Cast(tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14)))
+    try:
+        cast.start(*(name for name in ("compute", "validate", *cast.parties) if name != who))
+        cast.start(who, crash=(when, k))
+        check_good_end(cast, cast.finish())
+    finally:
+        cast.stop()
