@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from fedvalue.deployment import streamed_input
 from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.scratch import ScratchError
+from fedvalue.deployment.spooled_samples import SpooledHashed
+from fedvalue.errors import EngineError
 from tests.network.test_recovery import Cast, check_good_end
 from tests.support.town import TASK, Town, values_of
 
@@ -49,6 +53,32 @@ def test_a_run_over_tables_on_disk_gives_the_centralised_values(tmp_path, monkey
             path.name.split("-")[0].split(".")[0] for path in (town.member(party).folder / "state").iterdir()
         }
         assert kinds == {"party", "audit", "receipts"}
+
+
+def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):
+    """E_STORAGE while the upload is prepared: nobody is told, and the same command goes on."""
+    parts, full = SpooledHashed.parts, [True]
+
+    def deal(samples: SpooledHashed, key: bytes) -> Any:
+        if samples._n_columns == 1 and full:  # the data party; the task party has a label too
+            full.clear()
+            raise ScratchError("cannot use the folder: No space left on device", code="E_STORAGE")
+        return parts(samples, key)
+
+    monkeypatch.setattr(SpooledHashed, "parts", deal)
+    town = tight(Town(tmp_path, n=N, parties=("telco",)))
+    town.start()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            task = pool.submit(town.join, TASK)
+            first = town.join("telco")["telco"]
+            assert isinstance(first, EngineError)
+            assert first.code == "E_STORAGE"
+            assert isinstance(town.join("telco")["telco"], Finished)
+            assert isinstance(task.result()[TASK], Finished)
+    finally:
+        town.stop()
+    assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 
 @pytest.mark.slow

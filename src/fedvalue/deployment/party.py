@@ -19,6 +19,7 @@ from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
 from fedvalue.deployment.heads import Heads
 from fedvalue.deployment.outgoing import Outgoing
 from fedvalue.deployment.party_driver import Parcel, PartyDriver
+from fedvalue.deployment.scratch import ScratchError
 from fedvalue.errors import ConfigError, FedValueError, TransportError
 from fedvalue.transport.network_client import ServerClient
 
@@ -181,6 +182,8 @@ class Party:
         """What the driver makes of a message; an error of the driver is the end of the run."""
         try:
             parcels = driver.feed(server, body)
+        except ScratchError:
+            raise  # our own disk, and nothing has left: the same command continues
         except FedValueError:
             self._final = True
             raise

@@ -12,15 +12,21 @@ import os
 import secrets
 import tempfile
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from fedvalue.deployment.database import storage_errors
+from fedvalue.errors import EngineError
 
 _BLOCK = 16
+
+
+class ScratchError(EngineError):
+    """Our own disk is full or broken (E_STORAGE). No peer's message can become this error."""
 
 
 class Scratch:
@@ -30,12 +36,12 @@ class Scratch:
         folder: On the disk that has room for it.
 
     Raises:
-        EngineError: E_STORAGE, here and below: the disk is full, or cannot be written.
+        ScratchError: Here and below: the disk is full, or cannot be written or read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with storage_errors(folder):
+        with _disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  closed below
         self.close = weakref.finalize(self, self._file.close)
@@ -49,7 +55,7 @@ class Scratch:
         out = np.empty(len(data) + _BLOCK, dtype=np.uint8)
         self._cipher(start).update_into(data.data, out.data)
         rest, place = out[: len(data)].data, start
-        with storage_errors(self._folder):
+        with _disk_errors(self._folder):
             while rest:
                 written = os.pwrite(self._file.fileno(), rest, place)
                 rest, place = rest[written:], place + written
@@ -61,7 +67,7 @@ class Scratch:
         """The `size` bytes from `start`, where `append` said that an array begins."""
         data = np.empty(size, dtype=np.uint8)
         rest, place = data.data, start
-        with storage_errors(self._folder):
+        with _disk_errors(self._folder):
             while rest:
                 n = os.preadv(self._file.fileno(), [rest], place)
                 if n == 0:
@@ -75,3 +81,11 @@ class Scratch:
         """The key stream from a block on: encrypts and decrypts."""
         counter = (start // _BLOCK).to_bytes(_BLOCK, "big")
         return Cipher(algorithms.AES128(self._key), modes.CTR(counter)).encryptor()
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ScratchError(f"cannot use {folder}: {error.strerror}", code="E_STORAGE") from error

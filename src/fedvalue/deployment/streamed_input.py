@@ -25,7 +25,7 @@ def read_streamed(
 
     Raises:
         InputError: The table cannot be read or used.
-        EngineError: E_STORAGE: the folder has no room for the rows.
+        ScratchError: The folder has no room for the rows.
     """
     most_codes = None if manifest.research else max(1, manifest.n_samples // manifest.min_rows_per_code)
     stream = PartyStream.open(

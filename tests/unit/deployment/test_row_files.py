@@ -11,8 +11,7 @@ from fedvalue.crypto import aes
 from fedvalue.crypto.permute import row_order
 from fedvalue.deployment import row_files
 from fedvalue.deployment.row_files import Deal, RowFile
-from fedvalue.deployment.scratch import Scratch
-from fedvalue.errors import EngineError
+from fedvalue.deployment.scratch import Scratch, ScratchError
 
 KEY = bytes(range(16))
 
@@ -55,7 +54,7 @@ def test_a_full_disk_is_a_storage_error(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(EngineError, match="No space left") as caught:
+    with pytest.raises(ScratchError, match="No space left") as caught:
         scratch.append(np.zeros(4, dtype=np.uint8))
     assert caught.value.code == "E_STORAGE"
 

@@ -27,6 +27,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.samples import MemorySamples
 from tests.support.consortium import manifest, signed
 from tests.support.drivers import run_drivers
+from tests.support.postgres import postgres  # noqa: F401  # a fixture
 
 N = 3000
 KINDS = ("csv", "csv folder", "parquet", "parquet folder", "arrow", "arrow stream")
@@ -75,7 +76,7 @@ def write(table: pa.Table, kind: str, folder: Path) -> Path:
     return folder
 
 
-def config(source: Path, party: str, **more: Any) -> TableConfig:
+def config(source: Path | str, party: str, **more: Any) -> TableConfig:
     label = "y" if party == "bank" else None
     plain: dict[str, Any] = {"features": None, "binning": "width", "pca": None, "fold_case": False}
     return TableConfig(source, "id", label=label, **{**plain, **more})
@@ -113,6 +114,16 @@ def test_a_streamed_table_is_the_table_in_memory(kind, party, tmp_path, monkeypa
     assert len(whole.notes) == (1 if party == "bank" else 3)
     for ours, theirs in zip(streamed.samples.marginals, whole.samples.marginals, strict=True):
         assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.postgres
+def test_a_database_streams(postgres, tmp_path, monkeypatch):  # noqa: F811
+    """Two queries in place of two passes over files; the order of rows is the query's."""
+    postgres.store("streamed", rows("telco"))
+    source = f"{postgres.uri}#select * from streamed order by id"
+    whole, streamed = both(config(source, "telco"), "telco", tmp_path / "state", monkeypatch)
+    assert streamed.digest == whole.digest
+    assert streamed.notes == whole.notes
 
 
 def test_a_task_party_without_features_streams(tmp_path, monkeypatch):
