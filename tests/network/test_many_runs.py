@@ -12,8 +12,7 @@ from fedvalue.deployment.local_consortium import agree
 from fedvalue.deployment.participate import take_part
 from tests.support.town import DATA, TASK, Town, columns, expected, values_of, write_tables
 
-# Dozens of processes or threads on a machine with few cores: a start hangs now and then, not yet explained.
-pytestmark = [pytest.mark.network, pytest.mark.slow]
+pytestmark = pytest.mark.network
 
 RUNS = 20
 

@@ -11,8 +11,7 @@ from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
-# Dozens of processes or threads on a machine with few cores: a start hangs now and then, not yet explained.
-pytestmark = [pytest.mark.network, pytest.mark.slow]
+pytestmark = pytest.mark.network
 
 
 class Cast:

@@ -6,7 +6,7 @@ a decoder refuses before anything large is allocated.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -120,6 +120,12 @@ class Alive(Frame, frozen=True):
 
 F = TypeVar("F", bound=Frame)
 _encoder = msgspec.msgpack.Encoder()
+# Made here, while one thread imports: msgspec looks a type's fields up on first use, and crashes when a
+# second thread meets the half-known type.
+_decoders: dict[type[Frame], msgspec.msgpack.Decoder[Any]] = {
+    kind: msgspec.msgpack.Decoder(kind)
+    for kind in (Submit, Post, Poll, Status, Health, Standing, Mail, Alive)
+}
 
 
 def encode(frame: Frame) -> bytes:
@@ -142,9 +148,10 @@ def decode(data: bytes, kind: type[F]) -> F:
             f"the peer speaks wire version {data[1]}, this side {VERSION}", code="E_VERSION"
         )
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        frame: F = _decoders[kind].decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError(f"malformed frame: {type(error).__name__}", code="E_MALFORMED") from None
+    return frame
 
 
 _KINDS = {

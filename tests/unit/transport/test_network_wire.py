@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -91,3 +93,28 @@ def test_calls_of_a_peer_are_counted_before_its_bytes_are_looked_at(monkeypatch)
     with pytest.raises(TransportError):
         handle(b"nonsense", context)
     assert calls == ["E_BUSY", "E_MALFORMED"]
+
+
+def test_every_frame_has_its_decoder_before_a_second_thread_can_ask():
+    """msgspec crashes when two threads are the first to decode a type: none may be new at run time."""
+    assert set(wire._decoders) == set(wire.Frame.__subclasses__())
+
+
+def test_many_threads_may_be_the_first_to_decode():
+    """Eight fresh interpreters, sixteen threads each; before decoders were made on import one in six crashed."""
+    program = """
+import sys, threading
+from fedvalue.transport import network_wire as wire
+sys.setswitchinterval(1e-6)
+standing = wire.Standing(1, "open", 0, 0, "", "", wire.SignedHead("compute", 1, bytes(32), bytes(64)))
+frames = [standing, wire.Mail(1, (b"x",), standing)]
+gate = threading.Barrier(16)
+def first(frame):
+    gate.wait()
+    assert wire.decode(wire.encode(frame), type(frame)) == frame
+threads = [threading.Thread(target=first, args=(frames[k % 2],)) for k in range(16)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    for _ in range(8):
+        assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
