@@ -96,6 +96,7 @@ def test_nobody_starts_on_a_disk_that_is_read_only(tmp_path, name):
         assert list(disk.folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_party_whose_disk_fills_up_continues_with_the_same_command(tmp_path):
     """Its journal cannot be written in the middle of the run: it ends with E_STORAGE and loses nothing."""
     town = Town(tmp_path, n=100, parties=("telco",))

@@ -20,10 +20,8 @@ from tests.support.town import TASK, Town
 pytestmark = pytest.mark.network
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [pytest.param(0.005, id="a fast line", marks=pytest.mark.slow), pytest.param(0.5, id="a slow line")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", [0.005, 0.5], ids=["a fast line", "a slow line"])
 def test_a_chunk_that_is_on_its_way_at_sigterm_finishes_or_is_sent_again(tmp_path, piece):
     """4 MiB through a line that delivers 64 KiB every `piece` seconds: 0.3 s, or more than the grace time."""
     town = Town(tmp_path, n=120, max_bytes=8 << 20)

@@ -18,9 +18,8 @@ from fedvalue.crypto import hashing
 from fedvalue.deployment import courier, run_host, spooled_samples
 from fedvalue.deployment.participate import Finished
 from fedvalue.errors import EngineError, FedValueError
-from fedvalue.protocol import codec
+from fedvalue.protocol import codec, samples
 from fedvalue.protocol import messages as m
-from fedvalue.protocol import samples
 from fedvalue.protocol.manifest import Deadlines
 from tests.cli.runner import fedvalue
 from tests.support.fault_proxy import FaultProxy
@@ -377,7 +376,7 @@ def test_what_is_stored_when_a_party_never_returns_is_noise(tmp_path):
 
     shop's process is killed for good when its first chunk is about to leave; the two others have uploaded.
     """
-    town = Town(tmp_path, n=20_000, deadlines=Deadlines(keying=30, upload=6, compute=6)).start()
+    town = Town(tmp_path, n=20_000, deadlines=Deadlines(keying=30, upload=4, compute=4)).start()
     config = str(town.member("shop").folder / "party.toml")
     shop = Process(party_program, config, "data", ("upload", 1), log=tmp_path / "shop.log")
     stored: dict[tuple[str, str], bytes] = {}
