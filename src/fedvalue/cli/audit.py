@@ -1,4 +1,4 @@
-"""`fedvalue audit verify|show|certificate|card|export|ledger`: logs, certificates and ledgers, read offline."""
+"""`fedvalue audit verify|show|certificate|card|export|ledger`: logs, certificates, ledgers, read offline."""
 
 from __future__ import annotations
 

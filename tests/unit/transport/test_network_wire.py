@@ -101,7 +101,7 @@ def test_every_frame_has_its_decoder_before_a_second_thread_can_ask():
 
 
 def test_many_threads_may_be_the_first_to_decode():
-    """Eight fresh interpreters, sixteen threads each; before decoders were made on import one in six crashed."""
+    """Eight fresh interpreters; with decoders made on first use one in six crashed."""
     program = """
 import sys, threading
 from fedvalue.transport import network_wire as wire
