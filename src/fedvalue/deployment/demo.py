@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue.deployment.children import Child, Children, wait_until
 from fedvalue.deployment.local_consortium import LocalConsortium, Source, build
+from fedvalue.deployment.warm_up import warm_up
 from fedvalue.errors import EngineError, VerificationError
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None)
         VerificationError: A cheat went unnoticed, or an honest run did not give the central values.
     """
     consortium = set_up(root, say)
+    say("demo", "loading the compiled kernels; the first time they are compiled, which takes a while")
+    warm_up(values=True)  # once here, instead of seven times side by side
     with Children() as children:
         servers = {name: _child(children, consortium, name) for name in ("compute", "validate")}
         parties = {name: _child(children, consortium, name) for name in (TASK, *PARTIES)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import http.server
 import ipaddress
-import resource
 import threading
 from collections import Counter
 from collections.abc import Callable
 
+from fedvalue.deployment.process import peak_memory
 from fedvalue.errors import ConfigError, EngineError
 
 _HELP = {
@@ -28,7 +28,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._counters: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._gauges: dict[str, Callable[[], float]] = {
-            "fedvalue_resident_bytes": lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            "fedvalue_resident_bytes": lambda: float(peak_memory())
         }
 
     def add(self, name: str, amount: int = 1, **labels: str) -> None:
