@@ -155,18 +155,18 @@ class PartyStream:
             InputError: The files are not what they were in the first pass, the label is constant, or
                 there are too many codes.
         """
-        n = 0
-        for rows in _gathered((batch for part in self.parts for batch in part.batches(self.batch_rows)),
-                              self.batch_rows):  # fmt: skip
+        n, where = 0, shown(self.parts[0].path)
+        batches = (batch for part in self.parts for batch in part.batches(self.batch_rows))
+        for rows in _gathered(batches, self.batch_rows):
             names = [name for name in rows.schema.names if name != self.id]
-            columns = columns_of(rows.select(names), name=self.parts[0].path) if names else {}
+            columns = columns_of(rows.select(names), name=where) if names else {}
             numbers = tuple(column.number(columns, rows.num_rows) for column in self.columns)
             for column in self.columns:
                 _check_number("the columns together", column.n_codes, self.most_codes)
             n += rows.num_rows
             yield Batch(rows.column(self.id), numbers)
         if n != self.n_samples:
-            raise InputError(f"{shown(self.parts[0].path)}: expected {self.n_samples} rows again, got {n}")
+            raise InputError(f"{where}: expected {self.n_samples} rows again, got {n}")
         if self.label is not None:
             check_classes(self.label, self.columns[1].n_codes)
 
@@ -180,7 +180,7 @@ def _without(name: str, part: Part) -> Part:
 
 def _summarise(part: Part, summaries: Sequence[Summary], most_codes: int | None, batch_rows: int) -> None:
     for batch in part.batches(batch_rows):
-        columns = columns_of(batch, name=part.path)
+        columns = columns_of(batch, name=shown(part.path))
         for summary in summaries:
             summary.add(columns[summary.name])
             kept = len(summary.categories) + len(summary.numbers or ())

@@ -22,7 +22,7 @@ from fedvalue.tables.columns import Column, columns_of
 from fedvalue.tables.discretise import fit_summary
 from fedvalue.tables.parts import BATCH_ROWS, Part, open_parts
 from fedvalue.tables.party_table import check_labels, feature_notes, fit_label, label_summary
-from fedvalue.tables.sources import Source
+from fedvalue.tables.sources import Source, shown
 from fedvalue.tables.summary import Summary
 from fedvalue.valuation.layout import Layout
 
@@ -159,7 +159,7 @@ def packing_of(codings: Sequence[ColumnCoding]) -> Packing:
 
 def _columns(part: Part, batch_rows: int, tell: Callable[[int], None] | None) -> Iterator[dict[str, Column]]:
     for batch in part.batches(batch_rows):
-        yield columns_of(batch, name=part.path)
+        yield columns_of(batch, name=shown(part.path))
         if tell is not None:
             tell(batch.num_rows)
 

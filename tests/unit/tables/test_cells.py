@@ -72,3 +72,14 @@ def test_weights_must_match_the_rows():
     """One weight per row."""
     with pytest.raises(InputError, match="expected 2 weights, got 3"):
         CellCounter(1).add(np.zeros((2, 1), dtype=np.int64), np.ones(3, dtype=np.int64))
+
+
+@given(rows=st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5))
+def test_numbers_and_ranks_are_the_place_of_each_row_among_the_distinct_ones(rows):
+    """Rows are numbered as they come; ranked in the end they stand in rising order."""
+    counter = CellCounter(1)
+    numbers = [counter.number(np.array(chunk, dtype=np.int64).reshape(-1, 1)) for chunk in rows]
+    everything = [one for chunk in rows for one in chunk]
+    met = list(dict.fromkeys(everything))
+    assert np.concatenate(numbers).tolist() == [met.index(one) for one in everything]
+    assert counter.ranks().tolist() == [sorted(met).index(one) for one in met]
