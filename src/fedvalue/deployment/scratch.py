@@ -52,6 +52,9 @@ class Scratch:
         """Put an array's bytes at the end; where they begin."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         start = self._end
+        # Whatever comes next begins at a block of its own, also after a write that failed: no two
+        # arrays share a block of the key stream.
+        self._end = start + -(-len(data) // _BLOCK) * _BLOCK
         out = np.empty(len(data) + _BLOCK, dtype=np.uint8)
         self._cipher(start).update_into(data.data, out.data)
         rest, place = out[: len(data)].data, start
@@ -59,22 +62,19 @@ class Scratch:
             while rest:
                 written = os.pwrite(self._file.fileno(), rest, place)
                 rest, place = rest[written:], place + written
-        # Whatever comes next begins at a block of its own: no two arrays share a block of the key stream.
-        self._end = start + -(-len(data) // _BLOCK) * _BLOCK
         return start
 
     def read(self, start: int, size: int) -> NDArray[np.uint8]:
         """The `size` bytes from `start`, where `append` said that an array begins."""
-        data = np.empty(size, dtype=np.uint8)
-        rest, place = data.data, start
+        data = b""
         with _disk_errors(self._folder):
-            while rest:
-                n = os.preadv(self._file.fileno(), [rest], place)
-                if n == 0:
+            while len(data) < size:
+                more = os.pread(self._file.fileno(), size - len(data), start + len(data))
+                if not more:
                     raise OSError(0, "the scratch file has been cut")
-                rest, place = rest[n:], place + n
+                data = data + more if data else more
         out = np.empty(size + _BLOCK, dtype=np.uint8)
-        self._cipher(start).update_into(data.data, out.data)
+        self._cipher(start).update_into(data, out.data)
         return out[:size]
 
     def _cipher(self, start: int) -> CipherContext:

@@ -57,6 +57,8 @@ def test_a_full_disk_is_a_storage_error(tmp_path, monkeypatch):
     with pytest.raises(ScratchError, match="No space left") as caught:
         scratch.append(np.zeros(4, dtype=np.uint8))
     assert caught.value.code == "E_STORAGE"
+    monkeypatch.undo()
+    assert scratch.append(np.zeros(4, dtype=np.uint8)) == 16, "a block of the key stream is used once"
 
 
 def test_rows_come_back_in_their_pieces(tmp_path):
@@ -93,3 +95,16 @@ def test_buckets_sorted_one_by_one_are_the_whole_sorted(room, tmp_path):
     np.testing.assert_array_equal(np.concatenate([one[1] for one in found]), expected)
     # Six standard deviations of a binomial bucket beyond its mean.
     assert max(sizes) <= room + 6 * room**0.5
+
+
+def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
+    """A disk may take or give less than was asked; a file that ends too soon is an error."""
+    pread, pwrite = os.pread, os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, place: pwrite(fd, data[:7], place))
+    monkeypatch.setattr(os, "pread", lambda fd, size, place: pread(fd, min(size, 5), place))
+    scratch = Scratch(tmp_path)
+    data = np.arange(100, dtype=np.uint8)
+    place = scratch.append(data)
+    assert scratch.read(place, 100).tobytes() == data.tobytes()
+    with pytest.raises(ScratchError, match="has been cut"):
+        scratch.read(place, 101)
