@@ -75,7 +75,7 @@ def answer_of(valuation: Valuation) -> Answer:
     shares = []
     for party in valuation.parties:
         share = asdict(party)
-        del share["name"]
+        del share["name"], share["noise_scale"]  # noise comes later, from the protocol
         shares.append(share)
     return Answer(
         public={key: getattr(valuation, key) for key in _PUBLIC},
