@@ -121,7 +121,7 @@ def _ledger(
     terms = (manifest.run_id, parse_epsilon(manifest.epsilon), config.budget)
     ledger = Ledger(config.state)
     try:
-        account = ledger.account(given.ids)
+        account = ledger.account(given.samples.ids_in_batches())
         account.check(*terms)
     except BaseException:
         ledger.close()

@@ -106,6 +106,11 @@ class SpooledSamples:
         self.marginals = tuple(marginals)
         self.digest = digest
 
+    def ids_in_batches(self) -> Iterator[PackedIds]:
+        """All ids, batch by batch; before they are hashed."""
+        for batch in self._batches:
+            yield batch.ids(self._scratch)
+
     def hashed(self, key: bytes) -> SpooledHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids, which are given up."""
         rows = RowFile(self._space.folder, len(self._ranks))

@@ -75,6 +75,9 @@ class Samples(Protocol):
     def digest(self) -> bytes:
         """Digest of all ids and codes in their order (`DataDigest`)."""
 
+    def ids_in_batches(self) -> Iterator[PackedIds]:
+        """All ids, some at a time; before they are hashed."""
+
     def hashed(self, key: bytes) -> HashedSamples:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
 
@@ -116,6 +119,10 @@ class MemorySamples:
         for codes, size in zip(self.codes, self.sizes, strict=True):
             state.add_column(size, [codes])
         return state.digest()
+
+    def ids_in_batches(self) -> Iterator[PackedIds]:
+        """All ids at once."""
+        yield self.ids
 
     def hashed(self, key: bytes) -> MemoryHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""

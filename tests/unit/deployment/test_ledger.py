@@ -6,18 +6,22 @@ import threading
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.ledger import DEFAULT_BUDGET, Ledger
+from fedvalue.deployment.spooled_samples import Space, Spool
 from fedvalue.errors import ConfigError, VerificationError
 
 ONE, THREE = Fraction(1), Fraction(3)
 
 
-def people(start: int, stop: int) -> PackedIds:
-    return canonical_ids([f"person-{k}" for k in range(start, stop)])
+def people(start: int, stop: int) -> list[PackedIds]:
+    """Persons in batches of seven."""
+    names = [f"person-{k}" for k in range(start, stop)]
+    return [canonical_ids(names[k : k + 7]) for k in range(0, len(names), 7)]
 
 
 def run(number: int) -> bytes:
@@ -68,7 +72,7 @@ def test_the_same_run_is_charged_once_also_after_a_restart(tmp_path):
 
 def test_the_order_of_ids_does_not_matter(ledger):
     ledger.account(people(0, 10)).spend(run(1), ONE, THREE)
-    shuffled = canonical_ids([f"person-{k}" for k in reversed(range(10))])
+    shuffled = [canonical_ids([f"person-{k}" for k in reversed(range(10))])]
     assert ledger.account(shuffled).spent() == (ONE, 1)
     assert len({entry.population for entry in ledger.entries()}) == 1
 
@@ -113,6 +117,18 @@ def test_no_id_stands_in_the_file_and_nobody_else_can_read_it(tmp_path):
     path = tmp_path / "ledger.sqlite"
     assert b"person" not in path.read_bytes()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_table_on_disk_has_the_account_of_the_same_table_in_memory(ledger, tmp_path):
+    """A party whose rows do not fit into memory is charged like any other."""
+    spool = Spool(Space(tmp_path, 1 << 20), 30)
+    for batch in people(0, 30):
+        spool.add(batch, [np.zeros(len(batch), dtype=np.int64)])
+    samples = spool.samples([np.zeros(1, dtype=np.int64)], [np.array([30])])
+    ledger.account(samples.ids_in_batches()).spend(run(1), ONE, THREE)
+    assert ledger.account(people(0, 30)).spent() == (ONE, 1)
+    ledger.account(people(0, 30)).spend(run(2), ONE, THREE)
+    assert len({entry.population for entry in ledger.entries()}) == 1
 
 
 def config(folder: Path, privacy: str = "") -> Path:
