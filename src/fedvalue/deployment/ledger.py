@@ -60,7 +60,7 @@ class Ledger:
             db.execute("INSERT OR IGNORE INTO secret VALUES (0, ?)", (secrets.token_bytes(16),))
 
     def account(self, ids: Iterable[PackedIds]) -> Account:
-        """The account of a population, whose ids come in batches. Takes some 24 bytes of memory per id."""
+        """The account of a population, whose ids come in batches. Takes some tens of bytes per id."""
         import numpy as np
 
         from fedvalue.crypto.hashing import hash_ids
