@@ -103,7 +103,7 @@ def doomed_cluster() -> Iterator[DaskCluster]:
 def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cluster: DaskCluster) -> None:
     """SIGKILL to one of two workers while the walk runs: the same bits as on this machine."""
     counts = random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3).counts()
-    options = WalkOptions(chunk_work=5_000)
+    options = WalkOptions(region_blocks=100)
     expected = exact_values(counts, options=options)
     victim = doomed_cluster.workers[0]
     calls = 0

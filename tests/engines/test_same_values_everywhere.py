@@ -17,7 +17,7 @@ from tests.support.joint_tables import random_table
 
 pytestmark = pytest.mark.network
 
-MANY_CHUNKS = WalkOptions(chunk_work=20_000)
+MANY_REGIONS = WalkOptions(region_blocks=100)
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +57,15 @@ def test_shared_data_reaches_the_tasks(engine: Executor) -> None:
 
 
 def test_exact_values_are_bit_equal(engine: Executor, counts: JointCounts) -> None:
-    here = exact_values(counts, options=MANY_CHUNKS)
-    there = exact_values(counts, options=MANY_CHUNKS, executor=engine)
+    here = exact_values(counts, options=MANY_REGIONS)
+    there = exact_values(counts, options=MANY_REGIONS, executor=engine)
     assert there.values.tobytes() == here.values.tobytes()
     assert there.n_nodes == here.n_nodes
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
     table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
-    found = exact_values(table.counts(), options=WalkOptions(chunk_work=100), executor=engine)
+    found = exact_values(table.counts(), options=WalkOptions(region_blocks=20), executor=engine)
     np.testing.assert_allclose(
         found.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
     )

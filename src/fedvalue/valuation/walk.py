@@ -1,4 +1,4 @@
-"""Exact Shapley-CMI of a joint table.
+r"""Exact Shapley-CMI of a joint table.
 
 Theory. A block B is a set of items that some coalition cannot tell apart. Its own game is the one
 in which a coalition T splits B: the cost c(B) = ξ(N_B) − Σ_y ξ(N_{B,y}), ξ(k) = k ln k, falls to the
@@ -16,33 +16,41 @@ not on the coalition that made it. So instead of 2^p coalitions only the *distin
 visited, each once: for Breast with 30 parties 1.4 million blocks instead of 10^9 coalitions. A block
 pure in Y costs nothing, nor do its parts: dropped. Every term is non-negative: nothing cancels.
 
-Order. A part is constant on more columns than its block, so blocks are split level by level of that
-number (`rank`), and have all their mass when their turn comes. The blocks of a level are cut into
-chunks of about equal work; chunks are independent and run wherever the executor runs them. Cuts and
-the order of merging depend on the table alone, so the values are bit-equal on any number of workers.
+Order. A part is constant on more columns than its block, so blocks are split by rising number of such
+columns (`rank`), and have all their mass when their turn comes.
 
-Memory. When the blocks that wait outgrow the limit, the deeper ones are walked to their end before the
-rest of the level in hand. Mass is additive, so the values stay the same; a block that is met again
-later is split again.
+Regions. All blocks of a large table do not fit into memory, and looking for them in a table that large
+is slow. So the coalitions are sorted by what they have of some *pivot* columns U: a region holds those with
+S ∩ U = P, in one cell of P's columns (`walk_regions.py`). Within it the other columns are walked as above.
+What differs is the mass. Think of the parties as arriving in random order, with a = |P| of U awaited and the
+others of U ending the region: a block has one mass q_j for each number j of awaited parties that came,
 
-Stopping. The masses of the blocks not yet split say exactly what is missing: Σ q(B)·φ(B). A walk that
-is stopped by its time limit samples that rest and gives it a standard error (`walk_rest.py`).
+    share_j = q_j / (|R_B| + (a − j) + |U \ P|),   q_{j+1} += (a − j)·share_j,   q_j(B') += share_j,
+
+with R_B now the walked parties that split B, and what a party d of R_B or U \ P explains of B counts
+with share_a. A region's gains are added up in a fixed order. Which regions there are depends on the table
+alone, so the values are bit-equal on any number of workers.
+
+Stopping. A walk that is stopped by its time limit samples the regions that it has not walked and gives
+their sum a standard error (`walk_rest.py`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
+from math import fsum, inf
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
-from fedvalue.valuation.walk_blocks import Blocks, SplitResult, concatenate, split
-from fedvalue.valuation.walk_levels import Levels, cut, root_blocks
+from fedvalue.valuation.walk_blocks import Walked, walk_region
+from fedvalue.valuation.walk_regions import REGION_BLOCKS, Region, region_table, split_region
 from fedvalue.valuation.walk_rest import sample_rest
-from fedvalue.valuation.walk_table import BITSET_SHARE, BlockTable, block_table, split_entropy
+from fedvalue.valuation.walk_table import BITSET_SHARE, block_table, split_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,15 +58,14 @@ if TYPE_CHECKING:
 
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
+    from fedvalue.valuation.walk_table import BlockTable
 
 # Seconds after which a walk whose work was not predicted estimates it, for its progress.
 ESTIMATE_AFTER = 1.0
-# A level of less work than this is split here and now: handing it out would take longer.
-SMALL_WORK = 400_000
-
-
-# The whole process then stays below 2 GB on tables of 24,000 distinct rows (benchmarks/bench_engine.py).
-MEMORY_LIMIT = 512 * 2**20
+# Whether a table needs regions is found out by walking it up to so many blocks: some tenths of a second.
+FIRST_BLOCKS = 50_000
+# An expected number of blocks may be this often too small before its region is split after all.
+TOLERANCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +75,16 @@ class WalkOptions:
     Args:
         merge_duplicates: Keep columns that split the items alike only once.
         bitset_share: Cells with fewer than 1/bitset_share of the items are kept as lists only.
-        chunk_work: Items times columns in one chunk: some tenths of a second.
+        region_blocks: Blocks that a region may have before it is split into smaller ones.
         time_limit: Seconds after which the rest is sampled; no limit when None.
-        memory_limit: Bytes that waiting blocks may take before the deeper ones are finished first.
         rest_draws: Draws with which a stopped walk samples the rest.
         seed: Of those draws.
     """
 
     merge_duplicates: bool = True
     bitset_share: int = BITSET_SHARE
-    chunk_work: int = 20_000_000
+    region_blocks: int = REGION_BLOCKS
     time_limit: float | None = None
-    memory_limit: int = MEMORY_LIMIT
     rest_draws: int = 20_000
     seed: int = 0
 
@@ -95,7 +100,7 @@ class ExactValues:
         values: Shapley-CMI of each party.
         total: val(all) = I(X_all; Y | X_t).
         label_entropy: H(Y | X_t).
-        n_nodes: Number of distinct impure blocks that were split.
+        n_nodes: Number of impure blocks that were split, distinct within each region.
         work: Items times free columns, summed over them.
         complete: Whether the walk came to its end.
         se: Standard errors of the sampled rest; all 0 when complete.
@@ -112,29 +117,18 @@ class ExactValues:
 
 @dataclass(slots=True)
 class _Walk:
-    """What a walk has found so far.
-
-    `in_hand` is the work of the level that is being split; `unsplit` is what a stopped walk has left over.
-    """
+    """What a walk has found so far; `left` are the regions that a stopped walk has not done."""
 
     table: BlockTable
-    levels: Levels
-    gains: Floats
-    carry: Floats
+    gains: dict[tuple[int, ...], Floats] = field(default_factory=dict)
     n_nodes: int = 0
     work: int = 0
-    in_hand: float = 0.0
-    unsplit: list[Blocks] = field(default_factory=list)
+    left: list[Region] = field(default_factory=list)
 
-    def take_in(self, result: SplitResult) -> None:
-        """Add the result of one chunk, compensated."""
-        term = result.gains - self.carry
-        bigger = self.gains + term
-        self.carry = (bigger - self.gains) - term
-        self.gains = bigger
-        self.n_nodes += result.n_blocks
-        self.work += result.work
-        self.levels.add(result.parts)
+    def total_gains(self) -> Floats:
+        """The sum over the regions, in the order of their paths and exact before it is rounded."""
+        each = [self.gains[path] for path in sorted(self.gains)]
+        return np.array([fsum(gains[c] for gains in each) for c in range(self.table.n_columns)])
 
 
 class _Reporter:
@@ -144,7 +138,7 @@ class _Reporter:
         self._walk, self._progress, self._predicted = walk, progress, predicted
         self._start = monotonic()
 
-    def __call__(self) -> None:
+    def __call__(self, *, end: bool = False) -> None:
         if self._progress is None:
             return
         walk = self._walk
@@ -152,8 +146,9 @@ class _Reporter:
             from fedvalue.valuation.prediction import expected_work
 
             self._predicted = expected_work(walk.table)
-        known = walk.work + walk.in_hand + walk.levels.waiting_work()
-        self._progress(float(walk.work), max(self._predicted or 0.0, known), f"{walk.n_nodes:,} blocks")
+        # What is left is not known before it is done: a walk beyond its estimate is told as nearly done.
+        total = float(walk.work) if end else max(self._predicted or 0.0, 1.01 * walk.work)
+        self._progress(float(walk.work), total, f"{walk.n_nodes:,} blocks")
 
 
 def exact_values(
@@ -181,36 +176,32 @@ def exact_values(
     _check(options)
     table = block_table(counts, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share)
     whole, rest = split_entropy(table)
-    roots = root_blocks(table)
-    walk = _Walk(
-        table,
-        Levels(table.n_columns, roots.generator.shape[1]),
-        np.zeros(table.n_columns),
-        np.zeros(table.n_columns),
-    )
-    walk.levels.add(roots)
+    walk = _Walk(table)
     deadline = None if options.time_limit is None else monotonic() + options.time_limit
+    report = _Reporter(walk, progress, predicted_work)
     with engines.using(executor) as pool:
-        _run(walk, pool, options, deadline, _Reporter(walk, progress, predicted_work))
+        _run(walk, pool, options, deadline, report)
     n = table.n_samples
-    gains, errors = walk.gains, np.zeros(table.n_columns)
-    if walk.unsplit:
-        more, errors = sample_rest(table, concatenate(walk.unsplit), options.rest_draws, options.seed)
+    gains, errors = walk.total_gains(), np.zeros(table.n_columns)
+    if walk.left:
+        more, errors = sample_rest(table, walk.left, options.rest_draws, options.seed)
         gains = gains + more
+    else:
+        report(end=True)
     return ExactValues(
         values=gains[table.column_of] / n,
         total=(whole - rest) / n,
         label_entropy=whole / n,
         n_nodes=walk.n_nodes,
         work=walk.work,
-        complete=not walk.unsplit,
+        complete=not walk.left,
         se=errors[table.column_of] / n,
     )
 
 
 def _check(options: WalkOptions) -> None:
-    if options.chunk_work < 1:
-        raise InputError(f"chunk_work must be at least 1, got {options.chunk_work}")
+    if options.region_blocks < 1:
+        raise InputError(f"region_blocks must be at least 1, got {options.region_blocks}")
     if options.time_limit is not None and options.time_limit < 0:
         raise InputError(f"time_limit must not be negative, got {options.time_limit}")
     if options.rest_draws < 2:
@@ -224,38 +215,65 @@ def _run(
     deadline: float | None,
     report: _Reporter,
 ) -> None:
-    """Split level after level, until none is left or the time is over."""
-    shared = engines.share(pool, walk.table)
+    """Walk the regions, and those into which they are split, until none is left or the time is over.
 
-    def descend(first: int, memory: int) -> bool:
-        """Split what waits from rank `first` on, in about so much memory; False when the time is over."""
-        for rank in range(first, walk.table.n_columns):
-            blocks = walk.levels.take(rank)
-            if blocks is None:
-                continue
-            n_free = walk.table.n_columns - rank
-            chunks = list(cut(blocks, n_free, options.chunk_work))
-            walk.in_hand += float(blocks.size.sum(dtype=np.int64)) * n_free
-            for done, result in enumerate(_split_all(walk.table, shared, chunks, pool), start=1):
-                walk.take_in(result)
-                walk.in_hand -= result.work
-                report()
-                late = deadline is not None and monotonic() > deadline
-                full = walk.levels.n_bytes > memory and done < len(chunks)
-                if late or (full and not descend(rank + 1, memory // 2)):
-                    walk.unsplit += chunks[done:]
-                    return False
-        return True
-
-    if not descend(0, options.memory_limit) and (left := walk.levels.rest()) is not None:
-        walk.unsplit.append(left)
-
-
-def _split_all(
-    table: BlockTable, shared: object, chunks: list[Blocks], pool: Executor
-) -> Iterator[SplitResult]:
-    """Results of all chunks of a level, in order."""
-    if len(chunks) == 1 and chunks[0].size.sum(dtype=np.int64) * table.n_columns < SMALL_WORK:
-        yield split(table, chunks[0])
+    Depth first: what waits are then few large regions, which take little memory, and of which a walk that
+    has to stop samples less badly than of many small ones.
+    """
+    limits = (options.region_blocks, options.bitset_share)
+    # The whole table is tried here and now: for a small one, handing it out would take longer.
+    stack = _take_in(walk, Region(), visit(walk.table, Region(), *limits))
+    report()
+    if not stack:
         return
-    yield from engines.map_in_order(pool, split, ((shared, chunk) for chunk in chunks))
+    if deadline is not None and monotonic() > deadline:
+        walk.left = [Region()]
+        return
+    shared = engines.share(pool, walk.table)
+    under_way: deque[Region] = deque()
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        while stack:
+            under_way.append(stack.pop())
+            yield shared, under_way[-1], *limits
+
+    while stack:
+        for result in engines.map_in_order(pool, visit, tasks()):
+            region = under_way.popleft()
+            smaller = _take_in(walk, region, result)
+            report()
+            if deadline is not None and monotonic() > deadline:
+                walk.left = [*stack, *under_way, *([region] if smaller else [])]
+                return
+            stack += smaller
+
+
+def _take_in(walk: _Walk, region: Region, result: Walked | list[Region]) -> list[Region]:
+    """Add up what was walked; what was split is handed back."""
+    if isinstance(result, list):
+        return result
+    walk.gains[region.path] = result.gains
+    walk.n_nodes += result.n_blocks
+    walk.work += result.work
+    return []
+
+
+def visit(table: BlockTable, region: Region, region_blocks: int, bitset_share: int) -> Walked | list[Region]:
+    """Walk a region, or split it when it is too large: one unit of work for a worker."""
+    nothing = Walked(np.zeros(table.n_columns), 0, 0)
+    local = region_table(table, region, bitset_share)
+    if local is None:
+        return nothing
+    found = None
+    if region.n_blocks <= region_blocks:
+        known = region.n_blocks > 0
+        found = walk_region(local, TOLERANCE * region_blocks if known else min(region_blocks, FIRST_BLOCKS))
+    if found is None:
+        smaller = split_region(table, region, local)
+        if smaller:
+            return smaller
+        found = walk_region(local, inf)
+    assert found is not None
+    gains = nothing.gains
+    gains[local.table.column_of] = found.gains
+    return Walked(gains, found.n_blocks, found.work)

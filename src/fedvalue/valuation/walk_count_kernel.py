@@ -2,8 +2,8 @@
 
 Counting. For a block of N samples with l labels, the counts of all labels in a cell are packed
 into as few 64-bit words as hold l fields of bit_length(N) bits, so that an item costs one
-addition per column whatever the number of labels. Where items have weights, one more field counts
-the items. The most frequent cell of each column is not counted but follows by subtraction.
+addition per column whatever the number of labels. The most frequent cell of each column is not
+counted but follows by subtraction.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -77,29 +78,24 @@ def block_items(  # noqa: PLR0912 - two ways to intersect, each a plain loop
         word = words[w]
         base = w << 6
         while word != 0:
-            low = word & (~word + np.uint64(1))
-            items[m] = base + bit_index(low)
+            items[m] = base + bit_index(word)
             m += 1
-            word ^= low
+            word &= word - np.uint64(1)
     return m
 
 
 @njit(cache=True, nogil=True, inline="always")
-def bit_index(low):
-    """Position of the only set bit: the number of the bits below it."""
-    x = low - np.uint64(1)
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+def bit_index(word):
+    """Position of the lowest set bit."""
+    return np.int64(trailing_zeros(word))
 
 
 @njit(cache=True, nogil=True)
-def is_constant(cells, members_start, bitset_row, bitsets, words, first, size, column):
+def is_constant(cells, bitset_row, bitsets, words, first, column):
     """Whether a block is constant on a column: all its items lie in the cell of its first item.
 
     With a bit set for the cell, the first word with an item outside answers no. A cell without one
-    is tiny: a larger block cannot lie in it, and a smaller one is looked through.
+    is tiny, and so is a block in it: look through its items.
     """
     cell = cells[first, column]
     row = bitset_row[cell]
@@ -108,56 +104,24 @@ def is_constant(cells, members_start, bitset_row, bitsets, words, first, size, c
             if words[w] & ~bitsets[row, w] != 0:
                 return False
         return True
-    if size > members_start[cell + 1] - members_start[cell]:
-        return False
     for w in range(len(words)):
         word = words[w]
         while word != 0:
-            low = word & (~word + np.uint64(1))
-            if cells[(w << 6) + bit_index(low), column] != cell:
+            if cells[(w << 6) + bit_index(word), column] != cell:
                 return False
-            word ^= low
+            word &= word - np.uint64(1)
     return True
 
 
 @njit(cache=True, nogil=True)
-def find_free(cells, members_start, bitset_row, bitsets, words, first, size, multiplicity, free):
-    """Write R_B, the columns on which the block is not constant; return how many, and how many parties."""
+def find_free(cells, bitset_row, bitsets, words, first, n_columns, free):
+    """Write the columns, among the first `n_columns`, on which the block is not constant; return how many."""
     n_free = 0
-    players = np.int64(0)
-    for column in range(len(multiplicity)):
-        if not is_constant(cells, members_start, bitset_row, bitsets, words, first, size, column):
+    for column in range(n_columns):
+        if not is_constant(cells, bitset_row, bitsets, words, first, column):
             free[n_free] = column
             n_free += 1
-            players += multiplicity[column]
-    return n_free, players
-
-
-@njit(cache=True, nogil=True)
-def find_free_small(rows, lane_bits, items, m, multiplicity, differs, free):
-    """The same for a block of few items: compare them with the first.
-
-    `rows` holds the codes of an item side by side in lanes of 64-bit words, so that one XOR compares
-    several columns.
-    """
-    first = items[0]
-    for w in range(len(differs)):
-        differs[w] = 0
-    for i in range(1, m):
-        item = items[i]
-        for w in range(len(differs)):
-            differs[w] |= rows[item, w] ^ rows[first, w]
-    per_word = 64 // lane_bits
-    lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
-    n_free = 0
-    players = np.int64(0)
-    for column in range(len(multiplicity)):
-        w = column // per_word
-        if (differs[w] >> np.uint64((column - w * per_word) * lane_bits)) & lane != 0:
-            free[n_free] = column
-            n_free += 1
-            players += multiplicity[column]
-    return n_free, players
+    return n_free
 
 
 @njit(cache=True, nogil=True)
@@ -185,20 +149,7 @@ def label_runs(label, weight, items, m, xi, label_field):
 
 @njit(cache=True, nogil=True)
 def count_cells(
-    listed,
-    listed_start,
-    label,
-    weight,
-    weighted,
-    hashes,
-    items,
-    m,
-    label_field,
-    n_fields,
-    bits,
-    n_words,
-    counted,
-    whole,
+    listed, listed_start, label, weight, hashes, items, m, label_field, bits, n_words, counted, whole
 ):
     """Add every item to the cells it is listed in: its hash, and its weight in the field of its label.
 
@@ -218,8 +169,6 @@ def count_cells(
         start = listed_start[item]
         stop = listed_start[item + 1]
         if n_words == 1:
-            if weighted:
-                add += np.uint64(1) << np.uint64(n_fields * bits)
             for k in range(start, stop):
                 at = np.uint64(listed[k]) << np.uint64(1)
                 counted[at] += h
@@ -233,24 +182,3 @@ def count_cells(
             counted[at + np.uint64(word + 1)] += add
         whole[0] += h
         whole[word + 1] += add
-        if weighted:
-            word = n_fields // per_word
-            add = np.uint64(1) << np.uint64((n_fields - word * per_word) * bits)
-            for k in range(start, stop):
-                counted[np.uint64(listed[k]) * stride + np.uint64(word + 1)] += add
-            whole[word + 1] += add
-
-
-@njit(cache=True, nogil=True)
-def block_costs(
-    cells, members, members_start, bitset_row, bitsets, label, weight, xi, generator, witness, words, items,
-    label_field
-):  # fmt: skip
-    """c(B) of each block."""
-    costs = np.zeros(len(witness))
-    for b in range(len(witness)):
-        m = block_items(
-            cells, members, members_start, bitset_row, bitsets, generator[b], witness[b], words, items
-        )
-        costs[b] = label_runs(label, weight, items, m, xi, label_field)[2]
-    return costs

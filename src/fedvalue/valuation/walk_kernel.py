@@ -1,11 +1,16 @@
-"""The compiled heart of the exact walk: take blocks, split each by every party, pass their mass on.
+"""The compiled heart of the exact walk: all blocks of one region, each split once by every party.
 
 See `walk.py` for the theory. A block is known by its key (the sum of its items' random 64-bit hashes:
-among 10^8 blocks two share a key with probability 3·10^-4, among 10^6 with 3·10^-8), its mass q(B),
-one item of it (the *witness*) and the set of columns that made it (the *generator*): its items are those
-that agree with the witness on the generator. So a waiting block takes a few words, however many items it has.
+among the 10^6 blocks of a region two share a key with probability 3·10^-8), its masses, one item of it (the
+*witness*) and the set of columns that made it (the *generator*): its items are those that agree with the
+witness on the generator. So a block takes a few words, however many items it has.
 
-The kernels never allocate: `split_blocks` returns when the next block's parts might not fit.
+Blocks are found by key in an open hash table whose slots hold the key and the masses side by side, one
+cache line per look-up. The blocks of one rank, the number of walked columns on which they are constant, form
+a linked list; parts have a larger rank, so that going through the lists by rising rank meets every block
+after it has received all its mass.
+
+The kernels never allocate: `walk_blocks` returns when the next block's parts might not fit.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -16,22 +21,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import (
-    bit_index,
-    block_items,
-    count_cells,
-    find_free,
-    find_free_small,
-    is_constant,
-    label_runs,
-)
-from fedvalue.valuation.walk_split_kernel import split_narrow, split_wide
+from fedvalue.valuation.walk_count_kernel import bit_index, block_items, count_cells, is_constant, label_runs
+from fedvalue.valuation.walk_split_kernel import credit, split_narrow, split_two, split_wide
 
 # Up to so many items, comparing them one by one is faster than intersecting bit sets.
 SMALL_BLOCK = 128
-# Places in the counters of a run of the kernel.
-COUNT, WORK, N_EDGES = range(3)
-N_COUNTERS = 3
+# Places in the counters of a walk: blocks found, blocks split, items times columns of those, rank in hand.
+COUNT, DONE, WORK, RANK = range(4)
+N_COUNTERS = 4
+
+# Columns of the entries: one item, the slot of key and masses, the next entry of the same rank (counted from
+# 1; 0 ends the list), and from there on the generator. An entry of up to 63 columns is half a cache line.
+WITNESS, SLOT, NEXT, GENERATOR = range(4)
 
 # Fibonacci hashing spreads keys; the middle bits of the product are the best mixed.
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -39,23 +40,19 @@ HASH_SHIFT = np.uint64(20)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _slot(slots, h):
+def _place(slots, mask, stride, h):
     """Where the key is, or the empty place where it belongs (linear probing)."""
-    mask = np.uint64(len(slots) - 2)
     slot = (h * HASH_MULTIPLIER >> HASH_SHIFT) & mask
-    while slots[slot] != h and slots[slot] != 0:
-        slot = (slot + np.uint64(2)) & mask
-    return slot
+    while slots[slot * stride] != h and slots[slot * stride] != 0:
+        slot = (slot + np.uint64(1)) & mask
+    return slot * stride
 
 
 @njit(cache=True, nogil=True)
 def _describe(
-    cells, members, members_start, bitset_row, bitsets, words, cell, size, free, n_free, n_columns, part_words
+    cells, members, members_start, bitset_row, bitsets, words, cell, n_walked, n_columns, part_words
 ):  # fmt: skip
-    """The first item of a part of the block in `words`, and on how many columns the part is constant.
-
-    What is constant on the block is constant on its parts.
-    """
+    """The first item of a part of the block in `words`, its rank, and whether it can be split at all."""
     row = bitset_row[cell]
     if row >= 0:
         for w in range(len(words)):
@@ -70,17 +67,23 @@ def _describe(
     w = 0
     while part_words[w] == 0:
         w += 1
-    first = (w << 6) + bit_index(part_words[w] & (~part_words[w] + np.uint64(1)))
-    constant = n_columns - n_free
-    for k in range(n_free):
-        if is_constant(cells, members_start, bitset_row, bitsets, part_words, first, size, free[k]):
-            constant += 1
-    return first, constant
+    first = (w << 6) + bit_index(part_words[w])
+    rank = 0
+    n_constant = 0
+    for column in range(n_columns):
+        if is_constant(cells, bitset_row, bitsets, part_words, first, column):
+            n_constant += 1
+            rank += column < n_walked
+    return first, rank, n_constant < n_columns
 
 
 @njit(cache=True, nogil=True)
-def _describe_small(cells, rows, lane_bits, items, m, column, cell, n_columns, differs):
-    """The same for a block of few items: look through them."""
+def _describe_small(cells, rows, lane_bits, items, m, column, cell, n_walked, n_columns, differs):
+    """The same for a block of few items: look through them.
+
+    `rows` holds the codes of an item side by side in lanes of 64-bit words, so that one XOR compares
+    several columns.
+    """
     at = 0
     while cells[items[at], column] != cell:
         at += 1
@@ -92,181 +95,222 @@ def _describe_small(cells, rows, lane_bits, items, m, column, cell, n_columns, d
         if cells[item, column] == cell:
             for w in range(len(differs)):
                 differs[w] |= rows[item, w] ^ rows[first, w]
+    per_word = 64 // lane_bits
     lane = (np.uint64(1) << np.uint64(lane_bits)) - np.uint64(1)
-    varying = 0
+    rank = n_walked
+    varies = False
+    other = 0
     for w in range(len(differs)):
         word = differs[w]
-        while word != 0:
-            varying += (word & lane) != 0
+        varies = varies or word != 0
+        for _ in range(min(per_word, n_walked - other)):
+            rank -= (word & lane) != 0
             word >>= np.uint64(lane_bits)
-    return first, n_columns - varying
+        other += min(per_word, n_walked - other)
+    return first, rank, varies
 
 
 @njit(cache=True, nogil=True)
-def pass_on(
+def _pass_on(
     cells, rows, lane_bits, items, m, differs, members, members_start, bitset_row, bitsets, words, part_words,
-    free, n_free, parent, n_parts, part_key, part_share, part_size, part_cell,
-    part_column, n_columns, slots, masses, slot_of, generator, witness, size, rank, count,
+    n_walked, multiplicity, parent, shares, n_parts, part_key, part_cell, part_column,
+    slots, masses, mask, stride, entries, heads, count,
 ):  # fmt: skip
-    """Add the shares of the parts to the blocks found so far, enter the new ones; return the new count.
+    """Give every part its share of the masses and enter the new ones; return the new count of blocks.
 
     A part that no column splits further is left out: its cost stays, whoever comes.
     """
-    # Known parts first, in a tight loop, so that their cache misses overlap.
+    n_masses = len(shares)
+    # Touch all slots first, without a branch that would wait for one of them: their cache misses overlap.
+    touched = np.uint64(0)
+    for k in range(n_parts):
+        slot = (part_key[k] * HASH_MULTIPLIER >> HASH_SHIFT) & mask
+        touched += slots[slot * stride] ^ slots[slot * stride + stride - np.uint64(1)]
+    part_key[n_parts] = touched  # so that the loop is not optimised away
     n_new = 0
     for k in range(n_parts):
         h = part_key[k]
-        slot = _slot(slots, h)
-        if slots[slot] == h:
-            masses[slot + np.uint64(1)] += part_share[k]
+        at = _place(slots, mask, stride, h)
+        if slots[at] == h:
+            times = multiplicity[part_column[k]]
+            for j in range(n_masses):
+                masses[at + np.uint64(1 + j)] += shares[j] * times
         else:
             part_key[n_new] = h
-            part_share[n_new] = part_share[k]
-            part_size[n_new] = part_size[k]
             part_cell[n_new] = part_cell[k]
             part_column[n_new] = part_column[k]
             n_new += 1
     for k in range(n_new):
         h = part_key[k]
-        slot = _slot(slots, h)
-        if slots[slot] == h:
-            masses[slot + np.uint64(1)] += part_share[k]
-            continue
-        column = part_column[k]
-        if m <= SMALL_BLOCK:
-            first, constant = _describe_small(
-                cells, rows, lane_bits, items, m, column, part_cell[k], n_columns, differs
-            )
-        else:
-            first, constant = _describe(
-                cells, members, members_start, bitset_row, bitsets, words, part_cell[k], part_size[k], free,
-                n_free, n_columns, part_words,
-            )  # fmt: skip
-        if constant == n_columns:
-            continue
-        slots[slot] = h
-        masses[slot + np.uint64(1)] = part_share[k]
-        slot_of[count] = slot >> np.uint64(1)
-        for w in range(generator.shape[1]):
-            generator[count, w] = parent[w]
-        generator[count, column >> np.uint32(6)] |= np.uint64(1) << np.uint64(column & np.uint32(63))
-        witness[count] = first
-        size[count] = part_size[k]
-        rank[count] = constant
-        count += 1
+        at = _place(slots, mask, stride, h)
+        column = np.int64(part_column[k])
+        times = multiplicity[column]
+        if slots[at] != h:
+            if m <= SMALL_BLOCK:
+                first, rank, varies = _describe_small(
+                    cells,
+                    rows,
+                    lane_bits,
+                    items,
+                    m,
+                    column,
+                    part_cell[k],
+                    n_walked,
+                    len(multiplicity),
+                    differs,
+                )
+            else:
+                first, rank, varies = _describe(
+                    cells, members, members_start, bitset_row, bitsets, words, part_cell[k], n_walked,
+                    len(multiplicity), part_words,
+                )  # fmt: skip
+            if not varies:
+                continue
+            slots[at] = h
+            new = entries[count]
+            new[WITNESS] = first
+            new[SLOT] = at
+            new[NEXT] = heads[rank]
+            for w in range(GENERATOR, len(new)):
+                new[w] = parent[w]
+            new[GENERATOR + (column >> 6)] |= np.uint64(1) << np.uint64(column & 63)
+            heads[rank] = count + 1
+            count += 1
+        for j in range(n_masses):
+            masses[at + np.uint64(1 + j)] += shares[j] * times
     return count
 
 
 @njit(cache=True, nogil=True)
-def split_blocks(
-    cells, rows, lane_bits, first_cell, label, weight, weighted, listed, listed_start, modal, members,
-    members_start,
-    bitset_row, bitsets, hashes, xi, multiplicity,
-    in_mass, in_generator, in_witness, position,
-    slots, masses, slot_of, generator, witness, size, rank,
-    state, gains, carry, words, part_words, items, differs, free, label_field, counted, whole, rest,
-    part_key, part_share, part_size, part_cell, part_column,
+def walk_blocks(
+    cells, rows, lane_bits, first_cell, label, weight, listed, listed_start, modal, members, members_start,
+    bitset_row, bitsets, hashes, xi, multiplicity, n_walked, awaited, exits,
+    slots, masses, entries, heads, state, gains, carry,
+    words, part_words, items, differs, label_field, counted, whole, rest, remains, shares,
+    part_key, part_cell, part_column,
 ):  # fmt: skip
-    """Split the blocks from `position` on; collect their parts, each once, with the mass they receive.
+    """Split the blocks that wait in `heads`, by rising rank, and their parts after them.
 
     Returns:
-        The next position: the number of blocks when all are done, less when the parts of the next block
-        might not fit, and the caller has to make room.
+        Whether all are split; if not, the parts of the next block might not fit, and the caller has to
+        make room.
     """
-    n_columns = len(multiplicity)
-    limit = min(len(slots) * 3 // 10, len(slot_of))
+    stride = np.uint64(awaited + 2)
+    n_slots = len(slots) // (awaited + 2)
+    mask = np.uint64(n_slots - 1)
+    limit = min(n_slots * 6 // 10, len(entries))
     count = state[COUNT]
-    while position < len(in_mass):
+    rank = state[RANK]
+    n_done = state[DONE]
+    work = state[WORK]
+    complete = True
+    touched = np.uint64(0)
+    while rank <= n_walked:
+        if heads[rank] == 0:
+            rank += 1
+            continue
         if count + len(part_key) > limit:
+            complete = False
             break
+        entry = entries[heads[rank] - 1]
+        heads[rank] = entry[NEXT]
+        if heads[rank] != 0:
+            # Read ahead, so that the next block's masses are at hand when their turn comes.
+            touched += slots[entries[heads[rank] - 1, SLOT]]
         m = block_items(
-            cells, members, members_start, bitset_row, bitsets, in_generator[position], in_witness[position],
+            cells,
+            members,
+            members_start,
+            bitset_row,
+            bitsets,
+            entry[GENERATOR:],
+            entry[WITNESS],
             words,
             items,
-        )  # fmt: skip
-        if m <= SMALL_BLOCK:
-            n_free, players = find_free_small(rows, lane_bits, items, m, multiplicity, differs, free)
-        else:
-            n_free, players = find_free(
-                cells, members_start, bitset_row, bitsets, words, items[0], m, multiplicity, free
-            )
-        state[WORK] += m * n_free
+        )
         n_fields, total, cost = label_runs(label, weight, items, m, xi, label_field)
         bits = np.int64(0)
         while (total >> bits) != 0:
             bits += 1
-        n_words = (n_fields + (1 if weighted else 0) + 64 // bits - 1) // (64 // bits)
+        n_words = (n_fields + 64 // bits - 1) // (64 // bits)
         count_cells(
-            listed, listed_start, label, weight, weighted, hashes, items, m, label_field, n_fields, bits,
-            n_words,
-            counted, whole,
-        )  # fmt: skip
-        # Constant columns were counted too: clear what they left.
-        k = 0
-        for column in range(n_columns):
-            if k < n_free and free[k] == column:
-                k += 1
-            else:
-                at = np.int64(cells[items[0], column]) * (n_words + 1)
-                for w in range(n_words + 1):
-                    counted[at + w] = 0
-        share = in_mass[position] / players
-        if n_words == 1:
-            n_parts = split_narrow(
-                cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields,
-                weighted, bits,
-                xi, counted, whole, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+            listed, listed_start, label, weight, hashes, items, m, label_field, bits, n_words, counted, whole
+        )
+        if n_fields == 2 and n_words == 1 and total < len(xi):
+            n_free, players, n_parts = split_two(
+                cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
+                remains, part_key, part_cell, part_column,
+            )  # fmt: skip
+        elif n_words == 1:
+            n_free, players, n_parts = split_narrow(
+                cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
+                remains, part_key, part_cell, part_column,
             )  # fmt: skip
         else:
-            n_parts = split_wide(
-                cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields,
-                weighted, bits,
-                n_words, xi, counted, whole, rest, gains, carry, part_key, part_share, part_size, part_cell,
-                part_column,
+            n_free, players, n_parts = split_wide(
+                cells, first_cell, modal, multiplicity, n_walked, items, m, bits, n_words, xi, counted, whole,
+                rest, remains, part_key, part_cell, part_column,
             )  # fmt: skip
-        state[N_EDGES] += n_parts
-        count = pass_on(
+        # Whoever comes first: a column that splits the block, one that is awaited, one that ends the region.
+        base = entry[SLOT] + np.uint64(1)
+        arrived = 0.0
+        for j in range(awaited + 1):
+            shares[j] = (masses[base + np.uint64(j)] + arrived) / (players + awaited - j + exits)
+            arrived = shares[j] * (awaited - j)
+        for column in range(len(multiplicity)):
+            if remains[column] >= 0.0:
+                credit(gains, carry, column, shares[awaited] * (cost - remains[column]))
+        count = _pass_on(
             cells, rows, lane_bits, items, m, differs, members, members_start, bitset_row, bitsets, words,
-            part_words, free, n_free, in_generator[position], n_parts, part_key, part_share,
-            part_size, part_cell, part_column, n_columns, slots, masses, slot_of, generator, witness, size,
-            rank,
-            count,
+            part_words, n_walked, multiplicity, entry, shares, n_parts, part_key, part_cell,
+            part_column, slots, masses, mask, stride, entries, heads, count,
         )  # fmt: skip
-        position += 1
+        n_done += 1
+        work += m * n_free
     state[COUNT] = count
-    return position
+    state[RANK] = rank
+    state[DONE] = n_done
+    state[WORK] = work
+    part_key[0] = touched  # so that reading ahead is not optimised away
+    return complete
 
 
 @njit(cache=True, nogil=True)
-def merge_blocks(
-    key, mass, in_generator, in_witness, in_size, in_rank, slots, masses, slot_of, generator, witness, size,
-    rank, count
+def enter_roots(
+    cells, members, members_start, bitset_row, bitsets, hashes, n_walked, generator, witness, words, items,
+    slots, masses, stride, entries, heads,
 ):  # fmt: skip
-    """Add blocks to a set that has room for them; return the new count."""
-    for k in range(len(key)):
-        h = key[k]
-        slot = _slot(slots, h)
-        if slots[slot] == h:
-            masses[slot + np.uint64(1)] += mass[k]
-            continue
-        slots[slot] = h
-        masses[slot + np.uint64(1)] = mass[k]
-        slot_of[count] = slot >> np.uint64(1)
+    """Enter blocks with mass 1 and nobody arrived yet into an empty set with room; return their number."""
+    mask = np.uint64(len(slots) // stride - 1)
+    for k in range(len(witness)):
+        m = block_items(
+            cells, members, members_start, bitset_row, bitsets, generator[k], witness[k], words, items
+        )
+        h = np.uint64(0)
+        for i in range(m):
+            h += hashes[items[i]]
+        rank = 0
+        for column in range(n_walked):
+            rank += is_constant(cells, bitset_row, bitsets, words, items[0], column)
+        at = _place(slots, mask, np.uint64(stride), h)
+        slots[at] = h
+        masses[at + np.uint64(1)] = 1.0
+        entries[k, WITNESS] = witness[k]
+        entries[k, SLOT] = at
+        entries[k, NEXT] = heads[rank]
         for w in range(generator.shape[1]):
-            generator[count, w] = in_generator[k, w]
-        witness[count] = in_witness[k]
-        size[count] = in_size[k]
-        rank[count] = in_rank[k]
-        count += 1
-    return count
+            entries[k, GENERATOR + w] = generator[k, w]
+        heads[rank] = k + 1
+    return len(witness)
 
 
 @njit(cache=True, nogil=True)
-def rehash(old_slots, old_masses, slot_of, count, slots, masses):
+def rehash(old_slots, entries, count, stride, slots):
     """Move keys and masses into a larger table."""
+    mask = np.uint64(len(slots) // stride - 1)
     for entry in range(count):
-        old = np.uint64(slot_of[entry]) << np.uint64(1)
-        slot = _slot(slots, old_slots[old])
-        slots[slot] = old_slots[old]
-        masses[slot + np.uint64(1)] = old_masses[old + np.uint64(1)]
-        slot_of[entry] = slot >> np.uint64(1)
+        old = entries[entry, SLOT]
+        at = _place(slots, mask, np.uint64(stride), old_slots[old])
+        for j in range(stride):
+            slots[at + np.uint64(j)] = old_slots[old + np.uint64(j)]
+        entries[entry, SLOT] = at

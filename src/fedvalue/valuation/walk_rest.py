@@ -1,71 +1,99 @@
 """The rest of a stopped walk: an unbiased estimate with its standard error.
 
-What a stopped walk lacks is Σ_B q(B)·φ(B) over the blocks B not yet split. Draw a block with
-probability q(B)·c(B) / Z, Z = Σ q(B)·c(B), and a random order of the parties; walk the block in this
-order. The marginals of the walk, times Z / c(B), have the missing sum as their mean. Each lies
-between 0 and Z, since a block cannot lose more than its cost.
+What a stopped walk lacks is a sum over the regions that it has not walked. Each gets draws in proportion
+to how much these differ. A draw is a random order of the f parties that the region walks. With
+w_n(k) = k!(n − k − 1)!/n!, a marginal after j of them, times w_{f+a+e}(a + j) / w_f(j), has what the party
+explains in the region as its mean: a parties are awaited, e are outside. The latter are asked what they
+explain after a random number j of parties, drawn in proportion to C(f, j)·w_{f+a+e}(a + j).
 """
 
 from __future__ import annotations
 
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import sampling_kernel, walk_count_kernel
+from fedvalue.valuation import sampling_kernel
 from fedvalue.valuation.sampling_prefixes import scratch_arrays
 from fedvalue.valuation.sampling_table import sampling_table
+from fedvalue.valuation.walk_regions import region_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_blocks import Blocks
+    from fedvalue.valuation.walk_regions import Region, RegionTable
     from fedvalue.valuation.walk_table import BlockTable
 
+# Draws of each region to begin with, and at least.
+PILOT = 8
 
-def sample_rest(table: BlockTable, blocks: Blocks, n_draws: int, seed: int) -> tuple[Floats, Floats]:
-    """Σ q(B)·φ(B) per column, times the number of samples, and its standard error.
+
+def sample_rest(
+    table: BlockTable, regions: Sequence[Region], n_draws: int, seed: int
+) -> tuple[Floats, Floats]:
+    """What the regions add to each column, times the number of samples, and its standard error.
 
     Args:
         table: The table of the walk.
-        blocks: What the walk has not split.
-        n_draws: Walks to draw, at least 2.
+        regions: What the walk has not done.
+        n_draws: Orders to draw, about.
         seed: Of the draws.
     """
     rng = np.random.default_rng(seed)
-    costs = _costs(table, blocks)
-    weight = blocks.mass * costs
-    z = float(weight.sum())
-    if z == 0.0:
-        return np.zeros(table.n_columns), np.zeros(table.n_columns)
-    drawn = np.searchsorted(np.cumsum(weight), rng.random(n_draws) * z, side="right")
+    tables = [local for region in regions if (local := region_table(table, region)) is not None]
+    # A few draws tell how much a region's draws differ. They are not used again: the estimate stays unbiased.
+    spread = np.array([np.sqrt(_draw(local, PILOT, rng).var(axis=0, ddof=1).sum()) for local in tables])
+    mean, variance = np.zeros(table.n_columns), np.zeros(table.n_columns)
+    for local, share in zip(tables, spread / max(spread.sum(), 1e-300), strict=True):
+        number = max(PILOT, round(n_draws * share))
+        samples = _draw(local, number, rng) / local.table.multiplicity
+        columns = local.table.column_of
+        mean[columns] += samples.mean(axis=0)
+        variance[columns] += samples.var(axis=0, ddof=1) / number
+    return mean, np.sqrt(variance)
+
+
+def _draw(local: RegionTable, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Estimates of what each column of the region's table explains, one per row, each unbiased."""
+    table, task = local.table, local.table.n_columns
     layout = sampling_table(table)
-    samples = np.zeros((n_draws, table.n_columns))
-    # Columns stand for several parties: an order of the parties, of which only the first of each counts.
-    parties = table.column_of
     item, block, *scratch = scratch_arrays(layout)
-    words = np.zeros(table.bitsets.shape[1], dtype=np.uint64)
-    for k, b in enumerate(np.minimum(drawn, len(blocks) - 1)):
-        live = walk_count_kernel.block_items(
-            table.cells, table.members, table.members_start, table.bitset_row, table.bitsets,
-            blocks.generator[b], blocks.witness[b], words, item,
-        )  # fmt: skip
-        block[:live] = 0
-        order = parties[rng.permutation(len(parties))]
+    # Columns stand for several parties, of which the first that comes explains all.
+    parties = np.repeat(np.arange(local.n_walked), table.multiplicity[: local.n_walked])
+    f, a, n_all = len(parties), local.awaited, len(parties) + local.awaited + local.exits
+    walked = np.array([_weight(n_all, a + j) / _weight(f, j) for j in range(f)])
+    # The last place is nobody's where all are walked or awaited.
+    outside = np.array([_weight(n_all, a + j) * comb(f, j) for j in range(min(f + 1, n_all - a))])
+    drawn = rng.choice(len(outside), n_draws, p=outside / outside.sum())
+    marginals = np.zeros((n_draws, task + 1))
+    one = np.zeros(task + 1)
+
+    def follow(order: NDArray[np.int64], into: Floats) -> None:
+        item[:] = np.arange(table.n_items)
+        block[:] = 0
+        # The task party's codes come first; what they explain is nobody's.
         # One call for all arguments by position: the starred ones hide their number from a type checker.
         sampling_kernel.walk_block(  # type: ignore[call-arg]
             layout.codes, layout.widths, layout.label, layout.weight, layout.add, layout.bits, layout.xi,
-            order, costs[b], live, item, block, *scratch, samples[k],
+            np.r_[task, order], 0.0, table.n_items, item, block, *scratch, into,
         )  # fmt: skip
-        samples[k] *= z / costs[b]
-    samples /= table.multiplicity
-    return samples.mean(axis=0), samples.std(axis=0, ddof=1) / np.sqrt(n_draws)
+
+    for k in range(n_draws):
+        order = parties[rng.permutation(f)]
+        follow(order, marginals[k])
+        column, first = np.unique(order, return_index=True)
+        marginals[k, column] *= walked[first]
+        for watched in range(local.n_walked, task):
+            one[:] = 0.0
+            follow(np.r_[order[: drawn[k]], watched], one)
+            marginals[k, watched] = one[watched] * outside.sum()
+    return marginals[:, :task]
 
 
-def _costs(table: BlockTable, blocks: Blocks) -> Floats:
-    costs: Floats = walk_count_kernel.block_costs(
-        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.label,
-        table.weight,
-        table.xi, blocks.generator, blocks.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
-        np.zeros(table.n_items, dtype=np.uint32), np.zeros(int(table.label.max()) + 1, dtype=np.int64),
-    )  # fmt: skip
-    return costs
+def _weight(n: int, k: int) -> float:
+    """w_n(k) = k!(n − k − 1)!/n!, the chance that k given parties of n come first and a given one next."""
+    return 1.0 / (n * comb(n - 1, k))

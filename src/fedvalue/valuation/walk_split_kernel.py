@@ -1,7 +1,7 @@
-"""Compiled: split a counted block by every free column.
+"""Compiled: what is left of a counted block after each column, and its impure parts.
 
-Both functions credit each column with what it explains, share·[c(B) − Σ c(B')], and list the impure
-parts B' with the mass they receive. They differ in how many words the label counts take.
+The functions write Σ c(B') over the parts B' of the block by each column, -1 where the block is constant,
+and list the impure parts. They differ in how many labels there are and how many words their counts take.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -16,29 +16,96 @@ from fedvalue.valuation.walk_count_kernel import xi_of
 
 
 @njit(cache=True, nogil=True)
-def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
-    cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits, xi,
-    counted, whole, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+def split_two(
+    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
+    remains, part_key, part_cell, part_column,
 ):  # fmt: skip
-    """Credit every free column with what it explains of the block, list the impure parts, clear the cells.
+    """Split a block of two labels, both counts in one word and ξ in its table; clear the cells.
 
-    For blocks whose label counts fit into one word, which is nearly all of them.
+    Without branches: cells that are empty, pure or impure follow each other at random, and guessing them
+    wrong would take longer than the arithmetic. A pure cell costs ξ(N) − ξ(N) − ξ(0) = 0 exactly. Parts are
+    written down always and counted if impure, so there must be room for one more.
+
+    Returns:
+        How many columns split the block, how many walked parties do, and how many parts these make.
     """
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
-    item_shift = np.uint64(n_fields * bits)
-    label_mask = (np.uint64(1) << item_shift) - np.uint64(1) if weighted else ~np.uint64(0)
+    all_hash = whole[0]
+    n_free = 0
+    players = np.int64(0)
     n_parts = 0
-    for k in range(n_free):
-        column = free[k]
+    for column in range(len(multiplicity)):
+        start = first_cell[column]
+        n_cells = first_cell[column + 1] - start
+        by_item = n_cells > m
+        n_scan = m if by_item else n_cells
+        rest_hash = all_hash
+        rest = whole[1]
+        remaining = 0.0
+        constant = False
+        before = n_parts
+        walked = column < n_walked
+        for j in range(n_scan):
+            cell = np.uint64(cells[items[j], column]) if by_item else np.uint64(start + j)
+            at = cell << np.uint64(1)
+            h = counted[at]
+            packed = counted[at | np.uint64(1)]
+            counted[at] = 0
+            counted[at | np.uint64(1)] = 0
+            rest_hash -= h
+            rest -= packed
+            one = packed & ones
+            other = packed >> shift
+            remaining += xi[one + other] - xi[one] - xi[other]
+            constant |= h == all_hash
+            part_key[n_parts] = h
+            part_cell[n_parts] = cell
+            part_column[n_parts] = column
+            n_parts += (one != 0) & (other != 0) & walked
+        # The modal cell, by subtraction.
+        one = rest & ones
+        other = rest >> shift
+        remaining += xi[one + other] - xi[one] - xi[other]
+        part_key[n_parts] = rest_hash
+        part_cell[n_parts] = modal[column]
+        part_column[n_parts] = column
+        n_parts += (one != 0) & (other != 0) & walked
+        if constant or rest_hash == all_hash:
+            n_parts = before
+            remains[column] = -1.0
+            continue
+        remains[column] = remaining
+        n_free += 1
+        if walked:
+            players += multiplicity[column]
+    return n_free, players, n_parts
+
+
+@njit(cache=True, nogil=True)
+def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
+    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
+    remains, part_key, part_cell, part_column,
+):  # fmt: skip
+    """Split a block whose label counts fit into one word, which is nearly every block; clear the cells.
+
+    Returns:
+        How many columns split the block, how many walked parties do, and how many parts these make.
+    """
+    shift = np.uint64(bits)
+    ones = (np.uint64(1) << shift) - np.uint64(1)
+    n_free = 0
+    players = np.int64(0)
+    n_parts = 0
+    for column in range(len(multiplicity)):
         start = first_cell[column]
         n_cells = first_cell[column + 1] - start
         by_item = n_cells > m
         n_scan = m if by_item else n_cells
         rest_hash = whole[0]
         rest = whole[1]
-        remains = 0.0
-        given = share * multiplicity[column]
+        remaining = 0.0
+        constant = False
         # One round more than there are cells: the last one is for the modal cell, by subtraction.
         for j in range(n_scan + 1):
             if j == n_scan:
@@ -49,14 +116,17 @@ def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
                 cell = np.uint64(cells[items[j], column]) if by_item else np.uint64(start + j)
                 at = cell << np.uint64(1)
                 h = counted[at]
-                packed = counted[at | np.uint64(1)]
                 if h == 0:
                     continue
+                packed = counted[at | np.uint64(1)]
                 counted[at] = 0
                 counted[at | np.uint64(1)] = 0
                 rest_hash -= h
                 rest -= packed
-            counts = packed & label_mask
+            if h == whole[0]:
+                constant = True
+                break
+            counts = packed
             number = counts & ones
             counts >>= shift
             while number == 0 and counts != 0:
@@ -71,39 +141,43 @@ def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
                 counts >>= shift
                 part += np.int64(number)
                 part_xi += xi_of(np.int64(number), xi)
-            remains += xi_of(part, xi) - part_xi
-            part_key[n_parts] = h
-            part_share[n_parts] = given
-            part_size[n_parts] = np.int64(packed >> item_shift) if weighted else part
-            part_cell[n_parts] = cell
-            part_column[n_parts] = column
-            n_parts += 1
-        _credit(gains, carry, column, share * (cost - remains))
-    return n_parts
+            remaining += xi_of(part, xi) - part_xi
+            if column < n_walked:
+                part_key[n_parts] = h
+                part_cell[n_parts] = cell
+                part_column[n_parts] = column
+                n_parts += 1
+        if constant:
+            remains[column] = -1.0
+            continue
+        remains[column] = remaining
+        n_free += 1
+        if column < n_walked:
+            players += multiplicity[column]
+    return n_free, players, n_parts
 
 
 @njit(cache=True, nogil=True)
 def split_wide(  # noqa: PLR0912 - as above
-    cells, first_cell, modal, multiplicity, items, m, free, n_free, share, cost, n_fields, weighted, bits,
-    n_words, xi,
-    counted, whole, rest, gains, carry, part_key, part_share, part_size, part_cell, part_column,
+    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, n_words, xi, counted, whole, rest,
+    remains, part_key, part_cell, part_column,
 ):  # fmt: skip
     """The same for label counts that take several words."""
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
-    per_word = 64 // bits
     stride = np.int64(n_words + 1)
+    n_free = 0
+    players = np.int64(0)
     n_parts = 0
-    for k in range(n_free):
-        column = free[k]
+    for column in range(len(multiplicity)):
         start = first_cell[column]
         n_cells = first_cell[column + 1] - start
         by_item = n_cells > m
         n_scan = m if by_item else n_cells
         for w in range(stride):
             rest[w] = whole[w]
-        remains = 0.0
-        given = share * multiplicity[column]
+        remaining = 0.0
+        constant = False
         for j in range(n_scan + 1):
             cell = modal[column]
             if j < n_scan:
@@ -115,38 +189,39 @@ def split_wide(  # noqa: PLR0912 - as above
             part = np.int64(0)
             part_xi = 0.0
             n_present = 0
-            n_items = np.int64(0)
             h = rest[0] if j == n_scan else counted[cell * stride]
+            constant = constant or h == whole[0]
             for w in range(1, stride):
                 packed = rest[w] if j == n_scan else counted[cell * stride + w]
-                field = (w - 1) * per_word
                 while packed != 0:
                     number = np.int64(packed & ones)
                     packed >>= shift
-                    if field == n_fields:
-                        n_items = number
-                    elif number > 0:
+                    if number > 0:
                         part += number
                         part_xi += xi_of(number, xi)
                         n_present += 1
-                    field += 1
             if j < n_scan:
                 for w in range(stride):
                     counted[cell * stride + w] = 0
-            if n_present > 1:
-                remains += xi_of(part, xi) - part_xi
-                part_key[n_parts] = h
-                part_share[n_parts] = given
-                part_size[n_parts] = n_items if weighted else part
-                part_cell[n_parts] = cell
-                part_column[n_parts] = column
-                n_parts += 1
-        _credit(gains, carry, column, share * (cost - remains))
-    return n_parts
+            if n_present > 1 and not constant:
+                remaining += xi_of(part, xi) - part_xi
+                if column < n_walked:
+                    part_key[n_parts] = h
+                    part_cell[n_parts] = cell
+                    part_column[n_parts] = column
+                    n_parts += 1
+        if constant:
+            remains[column] = -1.0
+            continue
+        remains[column] = remaining
+        n_free += 1
+        if column < n_walked:
+            players += multiplicity[column]
+    return n_free, players, n_parts
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _credit(gains, carry, column, term):
+def credit(gains, carry, column, term):
     """Compensated sum (Kahan): many small terms go into one number."""
     term -= carry[column]
     bigger = gains[column] + term

@@ -13,6 +13,7 @@ with the same data get the same value, and the walk gets shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,11 +79,6 @@ class BlockTable:
         return len(self.label)
 
     @property
-    def weighted(self) -> bool:
-        """Whether any item stands for more than one sample."""
-        return bool((self.weight != 1).any())
-
-    @property
     def n_columns(self) -> int:
         """Number of columns of data parties, without the task column."""
         return len(self.multiplicity)
@@ -101,32 +97,85 @@ def block_table(
     Columns come in falling order of entropy: the order does not change the values.
     """
     order = np.argsort(counts.label, kind="stable")
-    label = np.unique(counts.label[order], return_inverse=True)[1].astype(np.int64)
-    weight = counts.count[order].astype(np.int64)
     dense = [_by_first_seen(counts.parties[order, d]) for d in range(counts.n_parties)]
     columns, column_of, multiplicity = _merge(dense, merge=merge_duplicates)
     columns.append(_by_first_seen(counts.task[order]))
     widths = np.array([int(column.max()) + 1 for column in columns], dtype=np.int64)
     first_cell = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    cells = np.stack([column + first for column, first in zip(columns, first_cell[:-1], strict=True)], axis=1)
-    members, members_start = _members(cells, int(first_cell[-1]))
-    bitset_row, bitsets = _bitsets(members, members_start, len(label), bitset_share)
-    # Narrow and unsigned: half the memory traffic, and no test for negative indices in the kernel.
-    narrow: type[np.uint16] | type[np.uint32] = np.uint16 if first_cell[-1] < 1 << 16 else np.uint32
-    modal = np.array(
-        [
-            lo + np.argmax(np.bincount(column))
-            for column, lo in zip(columns[:-1], first_cell[:-2], strict=True)
-        ],
-        dtype=np.int64,
+    return _lay_out(
+        np.stack(columns, axis=1) + first_cell[:-1],
+        first_cell,
+        label=np.unique(counts.label[order], return_inverse=True)[1].astype(np.int64),
+        weight=counts.count[order].astype(np.int64),
+        # Any fixed odd seed does: keys only have to differ for different blocks.
+        hashes=np.random.default_rng(20_240_229).integers(1, 2**64, len(order), dtype=np.uint64),
+        multiplicity=multiplicity,
+        column_of=column_of,
+        bitset_share=bitset_share,
     )
-    lane_bits = next(bits for bits in (8, 16, 32) if widths[:-1].max() <= 1 << bits)
+
+
+def restrict(
+    table: BlockTable, items: NDArray[np.integer], columns: list[int], bitset_share: int = BITSET_SHARE
+) -> BlockTable:
+    """Some items and some columns of a table, and its task column.
+
+    Args:
+        table: The table.
+        items: Rising.
+        columns: Of data parties; `column_of` of the result names them.
+        bitset_share: As for `block_table`.
+    """
+    kept = [*columns, table.n_columns]
+    old = table.cells[items][:, kept].astype(np.int64)
+    present = np.bincount(old.ravel(), minlength=int(table.first_cell[-1])) > 0
+    cells = (np.cumsum(present) - 1)[old]
+    widths = [int(present[table.first_cell[c] : table.first_cell[c + 1]].sum()) for c in kept]
+    first_cell = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    # Columns need not be in the order of the table: number the cells through in the new one.
+    cells += first_cell[:-1] - cells.min(axis=0)
+    return _lay_out(
+        cells,
+        first_cell,
+        label=table.label[items],
+        weight=table.weight[items],
+        hashes=table.hashes[items],
+        multiplicity=table.multiplicity[columns],
+        column_of=np.array(columns, dtype=np.int64),
+        bitset_share=bitset_share,
+        xi=table.xi,
+    )
+
+
+def _lay_out(
+    cells: NDArray[np.int64],
+    first_cell: NDArray[np.int64],
+    *,
+    label: NDArray[np.int64],
+    weight: NDArray[np.int64],
+    hashes: NDArray[np.uint64],
+    multiplicity: NDArray[np.int64],
+    column_of: NDArray[np.int64],
+    bitset_share: int,
+    xi: Floats | None = None,
+) -> BlockTable:
+    n_cells = int(first_cell[-1])
+    members, members_start = _members(cells, n_cells)
+    bitset_row, bitsets = _bitsets(members, members_start, len(label), bitset_share)
+    sizes = np.diff(members_start)
+    modal = np.array([lo + np.argmax(sizes[lo:hi]) for lo, hi in pairwise(first_cell[:-1])], dtype=np.int64)
     rare = cells[:, :-1] != modal
-    k = np.arange(min(int(weight.sum()) + 1, XI_TABLE), dtype=np.float64)
+    # Narrow and unsigned: half the memory traffic, and no test for negative indices in the kernel.
+    narrow: type[np.uint16] | type[np.uint32] = np.uint16 if n_cells < 1 << 16 else np.uint32
+    widest = int(np.diff(first_cell[:-1]).max(initial=1))
+    lane_bits = next(bits for bits in (8, 16, 32) if widest <= 1 << bits)
+    if xi is None:
+        k = np.arange(min(int(weight.sum()) + 1, XI_TABLE), dtype=np.float64)
+        xi = k * np.log(np.maximum(k, 1.0))
     return BlockTable(
-        rows=_lanes(columns[:-1], lane_bits),
-        lane_bits=lane_bits,
         cells=np.ascontiguousarray(cells, dtype=narrow),
+        rows=_lanes(cells[:, :-1] - first_cell[:-2], lane_bits),
+        lane_bits=lane_bits,
         first_cell=first_cell,
         label=label,
         weight=weight,
@@ -137,9 +186,8 @@ def block_table(
         members_start=members_start,
         bitset_row=bitset_row,
         bitsets=bitsets,
-        # Any fixed odd seed does: keys only have to differ for different blocks.
-        hashes=np.random.default_rng(20_240_229).integers(1, 2**64, len(label), dtype=np.uint64),
-        xi=k * np.log(np.maximum(k, 1.0)),
+        hashes=hashes,
+        xi=xi,
         multiplicity=multiplicity,
         column_of=column_of,
     )
@@ -147,17 +195,17 @@ def block_table(
 
 def split_entropy(table: BlockTable) -> tuple[float, float]:
     """n·H(Y | X_t) and n·H(Y | X_t, X_all)."""
-    task = np.unique(table.cells[:, -1], return_inverse=True)[1]
+    everyone = np.arange(table.n_items)
     everything = np.unique(table.cells, axis=0, return_inverse=True)[1].ravel()
-    return _cost(table, task), _cost(table, everything)
+    return cost_of(table, everyone, table.cells[:, -1].astype(np.int64)), cost_of(table, everyone, everything)
 
 
-def _cost(table: BlockTable, block: NDArray[np.int64]) -> float:
-    """Σ c(B) over the blocks."""
+def cost_of(table: BlockTable, items: NDArray[np.integer], block: NDArray[np.integer]) -> float:
+    """Σ c(B) over the blocks of some items."""
     n_labels = int(table.label.max()) + 1
-    joint = np.unique(block * n_labels + table.label, return_inverse=True)[1]
-    per_block = np.bincount(block, weights=table.weight)
-    per_label = np.bincount(joint, weights=table.weight)
+    joint = np.unique(block * n_labels + table.label[items], return_inverse=True)[1]
+    per_block = np.bincount(np.unique(block, return_inverse=True)[1], weights=table.weight[items])
+    per_label = np.bincount(joint, weights=table.weight[items])
     return float((per_block * np.log(per_block)).sum() - (per_label * np.log(per_label)).sum())
 
 
@@ -186,6 +234,8 @@ def _merge(
 
 def _members(cells: NDArray[np.int64], n_cells: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     flat = cells.T.ravel()
+    if n_cells < 1 << 16:
+        flat = flat.astype(np.uint16)  # sorted by radix
     items = np.tile(np.arange(len(cells)), cells.shape[1])
     order = np.argsort(flat, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=n_cells))])
@@ -207,10 +257,9 @@ def _bitsets(
     return row, np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
 
 
-def _lanes(columns: list[NDArray[np.int64]], bits: int) -> NDArray[np.uint64]:
+def _lanes(codes: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
     per_word = 64 // bits
-    n_words = -(-len(columns) // per_word)
-    lanes = np.zeros((len(columns[0]), n_words * per_word), dtype=f"<u{bits // 8}")
-    for k, column in enumerate(columns):
-        lanes[:, k] = column
+    n_words = max(1, -(-codes.shape[1] // per_word))
+    lanes = np.zeros((len(codes), n_words * per_word), dtype=f"<u{bits // 8}")
+    lanes[:, : codes.shape[1]] = codes
     return lanes.view("<u8").astype(np.uint64)

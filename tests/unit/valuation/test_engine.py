@@ -7,7 +7,7 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation import engine
+from fedvalue.valuation import engine, walk
 from fedvalue.valuation.engine import value_counts
 
 
@@ -72,7 +72,8 @@ def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) 
     assert value_counts(table(), statistics=False, reproducible=True).method == "sampled"
 
 
-def test_a_stopped_walk_says_so_and_carries_its_error() -> None:
+def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "FIRST_BLOCKS", 100)  # a walk of a few thousand blocks would end at once
     counts = table(n_parties=12, n=400)
     exact = value_counts(counts, method="exact", statistics=False)
     stopped = value_counts(counts, method="exact", statistics=False, time_limit=1e-9)

@@ -18,14 +18,14 @@ from fedvalue.valuation.sampling import sampled_values
 from fedvalue.valuation.walk import WalkOptions, exact_values
 from tests.support.joint_tables import Table, binned, random_table, tables
 
-PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, chunk_work=30)
-"""Nothing shared: duplicate columns apart, every cell a list, chunks of a few blocks."""
+PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, region_blocks=25)
+"""Nothing shared: duplicate columns apart, every cell a list, regions of a few blocks."""
 
 ALL_OPTIONS = [
-    WalkOptions(merge_duplicates=merge, bitset_share=share, chunk_work=work)
+    WalkOptions(merge_duplicates=merge, bitset_share=share, region_blocks=blocks)
     for merge in (True, False)
     for share in (1, 8, 10**9)
-    for work in (1, 100, 10**9)
+    for blocks in (15, 40, 10**9)
 ]
 
 
@@ -178,55 +178,87 @@ def test_order_of_rows_and_names_of_codes_do_not_matter() -> None:
     )
 
 
-def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest() -> None:
-    """With no time at all, nearly everything is sampled: within 4.5 standard errors of the exact values.
+class Clock:
+    """A second passes with every look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.mark.parametrize("time_limit", [0.0, 15.0, 60.0])
+def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest(
+    time_limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much is left, values lie within 4.5 standard errors of the exact ones.
 
     12 values and a normal tail of 7e-6 each: the chance of a false alarm under another seed is 1e-4.
     """
     table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
     counts = table.counts()
     exact = exact_values(counts)
-    stopped = exact_values(counts, options=WalkOptions(time_limit=0.0, chunk_work=2000, rest_draws=4000))
+    monkeypatch.setattr(walk, "monotonic", Clock())
+    options = WalkOptions(time_limit=time_limit, region_blocks=400, rest_draws=4000)
+    stopped = exact_values(counts, options=options)
     assert not stopped.complete
-    assert 0 < stopped.n_nodes < exact.n_nodes
+    assert stopped.n_nodes < exact.n_nodes
+    assert (stopped.n_nodes > 0) == (time_limit > 0)
     assert (stopped.se > 0).all()
     assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
-    # The rest is small where it should be: no error exceeds a hundredth of the total.
+    # No error exceeds a hundredth of the total.
     assert stopped.se.max() < 0.01 * exact.total
     assert stopped.total == exact.total
 
 
-def test_rest_of_a_walk_with_duplicate_parties_counts_each() -> None:
-    """The sampled rest knows that a merged column stands for two parties."""
+def test_the_longer_a_walk_runs_the_smaller_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = random_table(
+        np.random.default_rng(11), n_parties=10, n_items=150, n_codes=3, n_labels=3
+    ).counts()
+    errors = []
+    for time_limit in (0.0, 50.0, 150.0):
+        monkeypatch.setattr(walk, "monotonic", Clock())
+        options = WalkOptions(time_limit=time_limit, region_blocks=100, rest_draws=1000)
+        errors.append(float(exact_values(counts, options=options).se.sum()))
+    assert errors[0] > errors[1] > errors[2] > 0
+
+
+def test_rest_of_a_walk_with_duplicate_parties_and_task_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampled rest knows that a merged column stands for two parties, and that X_t comes first."""
     rng = np.random.default_rng(12)
     table = random_table(rng, n_parties=8, n_items=120, n_codes=3, n_labels=2)
-    doubled = Table([*table.parties, table.parties[0]], table.label, table.task, table.weight)
-    exact = exact_values(doubled.counts())
-    stopped = exact_values(
-        doubled.counts(), options=WalkOptions(time_limit=0.0, chunk_work=2000, rest_draws=4000)
+    doubled = Table(
+        [*table.parties, table.parties[0]], table.label, rng.integers(0, 3, 120).tolist(), table.weight
     )
-    assert not stopped.complete
-    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+    exact = exact_values(doubled.counts())
+    for time_limit in (0.0, 10.0):
+        monkeypatch.setattr(walk, "monotonic", Clock())
+        options = WalkOptions(time_limit=time_limit, region_blocks=40, rest_draws=4000)
+        stopped = exact_values(doubled.counts(), options=options)
+        assert not stopped.complete
+        assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3000, 20_000])
-def test_little_memory_changes_the_work_and_not_the_values(limit: int) -> None:
-    """Mass is additive: blocks may be walked in parts, and those met twice are split twice."""
+@pytest.mark.parametrize("blocks", [30, 1000])
+def test_small_regions_change_the_work_and_not_the_values(blocks: int) -> None:
+    """Each coalition's blocks lie in one region each; a block of several coalitions perhaps in several."""
     counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
-    plenty = exact_values(counts, options=WalkOptions(chunk_work=500))
-    little = exact_values(counts, options=WalkOptions(chunk_work=500, memory_limit=limit))
-    assert little.complete
-    assert little.n_nodes > plenty.n_nodes
-    assert little.values == pytest.approx(plenty.values, abs=1e-13)
+    whole = exact_values(counts)
+    split = exact_values(counts, options=WalkOptions(region_blocks=blocks))
+    assert split.complete
+    assert split.n_nodes > whole.n_nodes
+    assert split.values == pytest.approx(whole.values, abs=1e-13)
 
 
-def test_little_memory_and_little_time_leave_an_honest_rest() -> None:
-    counts = random_table(np.random.default_rng(2), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
-    exact = exact_values(counts)
-    options = WalkOptions(chunk_work=500, memory_limit=1, time_limit=0.0, rest_draws=4000)
-    stopped = exact_values(counts, options=options)
-    assert not stopped.complete
-    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+def test_regions_of_tables_with_only_duplicate_parties_cannot_be_split() -> None:
+    """A column of several parties is no pivot: the region is walked as it is."""
+    table = random_table(np.random.default_rng(3), n_parties=4, n_items=40, n_codes=3, n_labels=2)
+    doubled = Table(table.parties * 2, table.label, table.task, table.weight)
+    found = exact_values(doubled.counts(), options=WalkOptions(region_blocks=1))
+    np.testing.assert_allclose(found.values, doubled.shapley_cmi(), rtol=0, atol=1e-12)
+    assert found.n_nodes == exact_values(doubled.counts()).n_nodes
 
 
 def test_progress_rises_to_its_end() -> None:
@@ -236,7 +268,7 @@ def test_progress_rises_to_its_end() -> None:
     exact_values(
         counts,
         progress=lambda done, total, note="": seen.append((done, total)),
-        options=WalkOptions(chunk_work=5000),
+        options=WalkOptions(region_blocks=100),
     )
     done = [d for d, _ in seen]
     assert len(done) > 9
@@ -250,7 +282,12 @@ def test_a_long_walk_estimates_its_work_for_the_progress(monkeypatch: pytest.Mon
     monkeypatch.setattr(walk, "ESTIMATE_AFTER", 0.0)
     seen: list[float] = []
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
-    found = exact_values(counts, progress=lambda done, total, note="": seen.append(total))
+    found = exact_values(
+        counts,
+        progress=lambda done, total, note="": seen.append(total),
+        options=WalkOptions(region_blocks=500),
+    )
+    assert len(seen) > 3
     assert 0.7 < seen[0] / found.work < 1.4
     assert seen[-1] >= found.work
 
@@ -269,7 +306,7 @@ def test_interrupt_from_progress_ends_the_walk() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (WalkOptions(chunk_work=0), "chunk_work must be at least 1, got 0"),
+        (WalkOptions(region_blocks=0), "region_blocks must be at least 1, got 0"),
         (WalkOptions(time_limit=-1.0), "time_limit must not be negative"),
         (WalkOptions(rest_draws=1), "rest_draws must be at least 2, got 1"),
     ],

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
+from math import factorial
+
 import numpy as np
 import pytest
 
-from fedvalue.valuation import walk_count_kernel
-from fedvalue.valuation.walk_blocks import Blocks, BlockSet, split
-from fedvalue.valuation.walk_levels import Levels, cut, root_blocks
+from fedvalue.valuation import walk_count_kernel, walk_tree_kernel
+from fedvalue.valuation.walk_blocks import walk_region
+from fedvalue.valuation.walk_regions import Region, region_items, region_table, split_region
+from fedvalue.valuation.walk_rest import sample_rest
 from fedvalue.valuation.walk_table import BlockTable, block_table
-from tests.support.joint_tables import random_table
+from fedvalue.valuation.walk_tree import sample_tree
+from tests.support.joint_tables import Table, random_table
 
 
 def make_table(seed: int = 0, *, bitset_share: int = 256, weighted: bool = False) -> BlockTable:
@@ -55,91 +61,137 @@ def test_block_items_are_those_that_agree_with_the_witness(bitset_share: int) ->
         assert room[:n].tolist() == items_of(table, columns, witness).tolist()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_splitting_one_block_equals_its_numpy_twin(weighted: bool) -> None:
-    """Gains of every column, and key, mass, size and rank of every impure part that can be split further."""
-    table = make_table(seed=4, weighted=weighted)
-    roots = root_blocks(table)
-    result = split(table, roots)
-    everyone = np.arange(table.n_items)
+def game(table: BlockTable, region: Region) -> np.ndarray:
+    """Twin of a walk: what each column explains in a region, by the definition.
+
+    n·φ_d restricted to the coalitions S that have the inside columns and not the outside ones, and to
+    the items in the inside cells: Σ_S w(|S|)·[c(S) − c(S ∪ d)], with w(s) = s!(p − s − 1)!/p!.
+    """
     p = table.n_columns
-    expected: dict[int, tuple[float, int, int]] = {}
-    for d in range(p):
-        gain = cost(table, everyone)
-        for cell in np.unique(table.cells[:, d]):
-            part = np.flatnonzero(table.cells[:, d] == cell)
-            gain -= cost(table, part)
-            constant = int((table.cells[part, :p] == table.cells[part[0], :p]).all(axis=0).sum())
-            if cost(table, part) > 0 and constant < p:
-                key = int(table.hashes[part].sum())
-                mass = expected.get(key, (0.0, 0, 0))[0] + 1 / p
-                expected[key] = (mass, len(part), constant)
-        assert np.isclose(result.gains[d], gain / p, rtol=1e-12)
-    parts = result.parts
-    found = {
-        int(parts.key[k]): (float(parts.mass[k]), int(parts.size[k]), int(parts.rank[k]))
-        for k in range(len(parts))
-    }
-    assert found.keys() == expected.keys()
-    for key, (mass, size, rank) in expected.items():
-        assert found[key][1:] == (size, rank)
-        assert np.isclose(found[key][0], mass, rtol=1e-14)
-    assert parts.rank.tolist() == sorted(parts.rank.tolist())
+    inside = [int(np.searchsorted(table.first_cell, cell, side="right")) - 1 for cell in region.inside]
+    items = region_items(table, region)
+    gains = np.zeros(p)
+    others = [c for c in range(p) if c not in inside and c not in region.outside]
+    for size in range(len(others) + 1):
+        for chosen in combinations(others, size):
+            coalition = [*inside, *chosen]
+            s = len(coalition)
+            for d in set(range(p)) - set(coalition):
+                explained = costs(table, items, coalition) - costs(table, items, [*coalition, d])
+                gains[d] += factorial(s) * factorial(p - s - 1) / factorial(p) * explained
+    return gains
 
 
-def some_blocks(rng: np.random.Generator, n: int, n_keys: int) -> Blocks:
-    key = rng.integers(1, n_keys + 1, n).astype(np.uint64)
-    return Blocks(
-        key=key,
-        mass=rng.random(n),
-        generator=key[:, None].copy(),
-        witness=key.astype(np.uint32),
-        size=key.astype(np.int32),
-        rank=np.zeros(n, dtype=np.int16),
-    )
+def costs(table: BlockTable, items: np.ndarray, columns: list[int]) -> float:
+    """Σ c(B) over the blocks into which X_t and some columns split some items."""
+    cells = table.cells[items][:, [*columns, table.n_columns]]
+    blocks = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+    return sum(cost(table, items[blocks == b]) for b in np.unique(blocks))
 
 
-def test_block_set_adds_masses_by_key_while_it_grows() -> None:
-    """Thousands of blocks over a few hundred keys into a set that starts with room for four."""
-    rng = np.random.default_rng(0)
-    found = BlockSet(1, room=4)
-    expected: dict[int, float] = {}
-    for _ in range(30):
-        blocks = some_blocks(rng, 200, 500)
-        found.add(blocks)
-        for key, mass in zip(blocks.key.tolist(), blocks.mass.tolist(), strict=True):
-            expected[key] = expected.get(key, 0.0) + mass
-    blocks = found.blocks()
-    assert len(blocks) == len(expected)
-    assert dict(zip(blocks.key.tolist(), blocks.mass.tolist(), strict=True)) == pytest.approx(
-        expected, rel=1e-12
-    )
-    assert (blocks.generator[:, 0] == blocks.key).all()
-    assert (blocks.witness == blocks.key).all()
-    assert found.n_bytes > 0
+def regions_of(table: BlockTable, depth: int) -> list[Region]:
+    """Split `depth` times, all regions that can be."""
+    found = [Region()]
+    for _ in range(depth):
+        found = [
+            smaller
+            for region in found
+            for local in [region_table(table, region)]
+            for smaller in ([region] if local is None else split_region(table, region, local) or [region])
+        ]
+    return found
 
 
-def test_chunks_cover_a_level_in_order_and_depend_on_the_blocks_alone() -> None:
-    rng = np.random.default_rng(0)
-    blocks = some_blocks(rng, 100, 50)
-    chunks = list(cut(blocks, 7, 300))
-    assert len(chunks) > 10
-    assert np.concatenate([chunk.mass for chunk in chunks]).tolist() == blocks.mass.tolist()
-    assert [len(chunk) for chunk in chunks] == [len(chunk) for chunk in cut(blocks, 7, 300)]
-    assert [len(chunk) for chunk in cut(blocks, 7, 10**9)] == [100]
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_labels", [2, 4])
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_walking_a_region_equals_its_definition(depth: int, n_labels: int, weighted: bool) -> None:
+    """Every region apart, with awaited and outside parties, and with the task party's codes."""
+    rng = np.random.default_rng(depth)
+    plain = random_table(rng, n_parties=5, n_items=40, n_codes=3, n_labels=n_labels)
+    weight = rng.integers(1, 9, 40).tolist() if weighted else plain.weight
+    counts = Table(plain.parties, plain.label, rng.integers(0, 2, 40).tolist(), weight).counts()
+    table = block_table(counts)
+    regions = regions_of(table, depth)
+    assert len(regions) > depth
+    for region in regions:
+        local = region_table(table, region)
+        found = np.zeros(table.n_columns)
+        if local is not None:
+            walked = walk_region(local, math.inf)
+            assert walked is not None
+            found[local.table.column_of] = walked.gains
+        np.testing.assert_allclose(found, game(table, region), rtol=0, atol=1e-12)
 
 
-def test_levels_hand_out_blocks_by_rank_and_know_what_waits() -> None:
-    table = make_table(seed=2)
-    levels = Levels(table.n_columns, 1)
-    result = split(table, root_blocks(table))
-    levels.add(result.parts)
-    waiting = float((result.parts.size.astype(float) * (table.n_columns - result.parts.rank)).sum())
-    assert levels.waiting_work() == waiting
-    rest = levels.rest()
-    assert rest is not None
-    assert sorted(rest.key.tolist()) == sorted(result.parts.key.tolist())
-    taken = [levels.take(rank) for rank in range(table.n_columns)]
-    assert sum(len(blocks) for blocks in taken if blocks is not None) == len(result.parts)
-    assert levels.rest() is None
-    assert all((blocks.rank == rank).all() for rank, blocks in enumerate(taken) if blocks is not None)
+def test_every_coalition_and_item_is_in_one_region() -> None:
+    table = make_table(seed=5)
+    regions = regions_of(table, 3)
+    for coalition in (set(chosen) for size in range(7) for chosen in combinations(range(6), size)):
+        seen = np.zeros(table.n_items, dtype=int)
+        for region in regions:
+            inside = {int(np.searchsorted(table.first_cell, c, side="right")) - 1 for c in region.inside}
+            if inside <= coalition and not coalition & set(region.outside):
+                seen[region_items(table, region)] += 1
+        # Items that nobody has to explain anything about may be in none.
+        pure = [
+            len(np.unique(table.label[items_of(table, list(coalition), item)])) == 1
+            for item in range(table.n_items)
+        ]
+        assert seen.max() == 1
+        assert ((seen == 1) | pure).all()
+    assert len({region.path for region in regions}) == len(regions)
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_draws_from_a_region_have_its_part_of_the_values_as_their_mean(depth: int) -> None:
+    """Each region's estimate lies within 4.5 of its standard errors of the definition."""
+    plain = random_table(np.random.default_rng(8), n_parties=5, n_items=50, n_codes=3, n_labels=2)
+    table = block_table(plain.counts())
+    for region in regions_of(table, depth):
+        expected = game(table, region)
+        mean, se = sample_rest(table, [region], 3000, seed=1)
+        assert (np.abs(mean - expected) <= 4.5 * se + 1e-12).all()
+
+
+def test_a_region_with_too_many_blocks_is_given_up() -> None:
+    local = region_table(make_table(), Region())
+    assert local is not None
+    whole = walk_region(local, math.inf)
+    assert whole is not None
+    assert walk_region(local, whole.n_blocks // 2) is None
+
+
+def test_block_set_keeps_keys_and_masses_while_it_grows() -> None:
+    """A walk that begins with little room and grows finds what one with room for all finds."""
+    plain = random_table(np.random.default_rng(3), n_parties=9, n_items=300, n_codes=3, n_labels=2)
+    local = region_table(block_table(plain.counts()), Region())
+    assert local is not None
+    found = walk_region(local, math.inf)
+    assert found is not None
+    assert found.n_blocks > 4000  # it began with room for about a thousand
+    roomy = walk_region(local, math.inf, first_room=10**5)
+    assert roomy is not None
+    np.testing.assert_allclose(found.gains, roomy.gains, rtol=1e-14)
+    assert found.n_blocks == roomy.n_blocks
+
+
+def test_needed_columns_are_those_without_which_a_block_grows() -> None:
+    table = make_table(seed=6)
+    nodes = sample_tree(table, table.n_columns, 10**9, np.random.default_rng(0)).nodes
+    constant = np.zeros((len(nodes.witness), table.n_columns), dtype=np.bool_)
+    needed = np.zeros_like(constant)
+    walk_tree_kernel.needed_columns(
+        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.n_columns,
+        nodes.generator, nodes.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
+        np.zeros(table.n_items, dtype=np.uint32), constant, needed,
+    )  # fmt: skip
+    assert len(nodes.witness) > 100
+    for b, witness in enumerate(nodes.witness):
+        made_by = [c for c in range(table.n_columns) if int(nodes.generator[b, 0]) >> c & 1]
+        block = items_of(table, made_by, int(witness))
+        same = (table.cells[block, :-1] == table.cells[witness, :-1]).all(axis=0)
+        assert constant[b].tolist() == same.tolist()
+        for c in range(table.n_columns):
+            without = [k for k in np.flatnonzero(same).tolist() if k != c]
+            assert needed[b, c] == (same[c] and len(items_of(table, without, int(witness))) > len(block))
