@@ -5,8 +5,11 @@ are data parties'. The published procedure recounts every prefix of every permut
 counters (`fedvalue.valuation.algorithm1`); its time for 10,000 permutations is extrapolated from a few. Times
 are CPU seconds of this process, so that a busy machine does not blur the ratios.
 
-`python benchmarks/bench_engine.py exact NAME [N_PARTIES]` runs one walk alone and prints its seconds and
-peak memory as JSON; the larger sizes are measured that way.
+`python benchmarks/bench_engine.py exact NAME [N_PARTIES [N_ROWS]]` runs one walk alone and prints its seconds
+and peak memory as JSON (0 parties: all); the larger sizes are measured that way. Besides the data sets
+there are `quantiles`, Credit in quantile bins (22,087 distinct rows and fifteen times the blocks: not among
+the rows of `make bench`), and `distinct`, Credit with a first party that has another code for every
+sample, as a time stamp would: 24,000 distinct rows.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.algorithm1 import published_procedure
 from fedvalue.valuation.prediction import predict_walk
 from fedvalue.valuation.sampling import sampled_values
-from fedvalue.valuation.walk import exact_values
+from fedvalue.valuation.walk import WalkOptions, exact_values
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Row, at_least, peak_memory_mib, seconds
@@ -38,15 +41,18 @@ PUBLISHED = "the published procedure"
 # Data set, least ratio to 10,000 permutations, orders of the published procedure to time.
 EXACT = (("wine", 10_000, 40), ("parkinsons", 1_000, 15), ("spect", 200, 15), ("breast", 20, 6))
 
+# Other codings of Credit.
+CREDIT = ("quantiles", "distinct")
+
 
 def folder() -> Path:
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("FEDVALUE_DATA", beside))
 
 
-def load(name: str, n_parties: int | None = None) -> JointCounts | None:
-    """80% of the rows of a data set, or None where it is not at hand."""
-    path = folder() / f"{name}.csv"
+def load(name: str, n_parties: int | None = None, n_rows: int | None = None) -> JointCounts | None:
+    """80% of the rows of a data set, or the first of these, or None where it is not at hand."""
+    path = folder() / f"{'credit' if name in CREDIT else name}.csv"
     if path.is_file():
         frame = pd.read_csv(path).drop(columns="id")
     elif name in ("wine", "breast"):
@@ -58,15 +64,21 @@ def load(name: str, n_parties: int | None = None) -> JointCounts | None:
         frame = frame.rename(columns={"target": "label"})
     else:
         return None
-    frame = frame.sample(frac=0.8, random_state=0)
+    frame = frame.sample(frac=0.8, random_state=0)[:n_rows]
     label = pd.factorize(frame.pop("label"), sort=True)[0]
     columns = list(frame)[:n_parties]
-    return JointCounts.from_columns(label=label, parties={column: codes(frame[column]) for column in columns})
+    parties = {column: codes(frame[column], quantiles=name == "quantiles") for column in columns}
+    if name == "distinct":
+        parties[columns[0]] = np.arange(len(frame))
+    return JointCounts.from_columns(label=label, parties=parties)
 
 
-def codes(column: pd.Series) -> np.ndarray:
+def codes(column: pd.Series, *, quantiles: bool = False) -> np.ndarray:
     if column.nunique() > BINS:
-        column = pd.cut(column, BINS, labels=False)
+        if quantiles:
+            column = pd.qcut(column, BINS, labels=False, duplicates="drop")
+        else:
+            column = pd.cut(column, BINS, labels=False)
     return pd.factorize(column, sort=True)[0]
 
 
@@ -128,7 +140,13 @@ def exact_rows(one: Executor) -> Iterator[Row]:
 
 def size_rows() -> Iterator[Row]:
     """The sizes of the scale page: seconds on all cores, and peak memory."""
-    for name, n_parties, limit in (("breast", None, 60.0), ("credit", None, 300.0), ("music", 24, None)):
+    sizes = (
+        ("breast", None, 60.0, None),
+        ("credit", None, 300.0, None),
+        ("distinct", None, None, 2048.0),
+        ("music", 24, None, None),
+    )
+    for name, n_parties, limit, most_mib in sizes:
         if load(name, n_parties) is None:
             continue
         found = alone(name, n_parties)
@@ -136,8 +154,8 @@ def size_rows() -> Iterator[Row]:
             f"exact: {name}, {found['n_parties']} parties, all cores",
             "the limit in seconds",
             (limit or found["seconds"]) / found["seconds"],
-            f"at most {limit:g} s" if limit else "",
-            found["seconds"] <= limit if limit else None,
+            f"at most {limit:g} s" if limit else f"at most {most_mib:g} MiB" if most_mib else "",
+            found["seconds"] <= limit if limit else found["peak_mib"] <= most_mib if most_mib else None,
             f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of CPU, {found['blocks']:,} blocks, "
             f"peak memory {found['peak_mib']:,.0f} MiB",
         )
@@ -159,10 +177,10 @@ def alone(name: str, n_parties: int | None) -> dict[str, float]:
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def main(name: str, n_parties: int | None = None) -> None:
-    counts = load(name, n_parties)
+def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
+    counts = load(name, n_parties, n_rows)
     assert counts is not None, f"{name} is not at hand"
-    exact_values(load("wine"))  # compiles
+    exact_values(load("wine"), options=WalkOptions(region_blocks=500))  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
     found = exact_values(counts)
     print(
@@ -170,6 +188,7 @@ def main(name: str, n_parties: int | None = None) -> None:
             {
                 "name": name,
                 "n_parties": counts.n_parties,
+                "n_rows": counts.n_samples,
                 "n_items": counts.n_items,
                 "seconds": time.perf_counter() - start,
                 "cpu": time.process_time() - cpu,
@@ -184,4 +203,4 @@ def main(name: str, n_parties: int | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    main(sys.argv[2], *(int(number) or None for number in sys.argv[3:5]))
