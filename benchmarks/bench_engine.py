@@ -31,7 +31,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.algorithm1 import published_procedure
 from fedvalue.valuation.prediction import predict_walk
 from fedvalue.valuation.sampling import sampled_values
-from fedvalue.valuation.walk import WalkOptions, exact_values
+from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Row, at_least, peak_memory_mib, seconds

@@ -13,7 +13,7 @@ from fedvalue.games.coalition import Coalition, members
 from fedvalue.games.exact import shapley
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.entropy import conditional_entropy
-from fedvalue.valuation.walk import exact_values
+from fedvalue.valuation.walk.exact import exact_values
 from tests.support.joint_tables import Table, tables
 
 

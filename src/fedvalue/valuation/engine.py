@@ -75,7 +75,7 @@ def value_counts(
     chosen, reason, predicted_work = _choose(counts, method, time_limit, reproducible)
     permutations: int | None = None
     if chosen == "exact":
-        from fedvalue.valuation.walk import WalkOptions, exact_values
+        from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 
         exact = exact_values(
             counts, executor=executor, progress=progress, predicted_work=predicted_work,

@@ -1,6 +1,6 @@
 """What an exact walk will cost, before it starts.
 
-The distinct blocks of a table form a tree, of which a part is sampled (`walk_tree.py`). Several independent
+The distinct blocks of a table form a tree, of which a part is sampled (`walk/tree.py`). Several independent
 rounds give the standard error. A tree that never has to be thinned out is counted exactly.
 """
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
-from fedvalue.valuation.walk_regions import REGION_BLOCKS
-from fedvalue.valuation.walk_table import block_table
-from fedvalue.valuation.walk_tree import sample_tree
+from fedvalue.valuation.walk.regions import REGION_BLOCKS
+from fedvalue.valuation.walk.table import block_table
+from fedvalue.valuation.walk.tree import sample_tree
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.walk.table import BlockTable
 
 # Measured on one core of a 2.4 GHz EPYC (Breast, Spect, Credit; see benchmarks/bench_engine.py): what a block
 # costs, and what one item in one column of it costs.

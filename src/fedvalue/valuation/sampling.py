@@ -19,7 +19,7 @@ from fedvalue.errors import InputError
 from fedvalue.valuation import sampling_kernel as kernel
 from fedvalue.valuation import sampling_prefixes as prefixes
 from fedvalue.valuation.sampling_table import SamplingTable, sampling_table
-from fedvalue.valuation.walk_table import block_table, split_entropy
+from fedvalue.valuation.walk.table import block_table, split_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import xi_of
+from fedvalue.valuation.walk.count_kernel import xi_of
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

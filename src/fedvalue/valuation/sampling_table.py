@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.walk.table import BlockTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.algorithm1 import algorithm_1, published_procedure
-from fedvalue.valuation.walk import exact_values
+from fedvalue.valuation.walk.exact import exact_values
 from tests.support.joint_tables import Table, tables
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation import engine, walk
+from fedvalue.valuation import engine
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.walk import exact as walk
 
 
 def table(n_parties: int = 3, n: int = 60, seed: int = 0) -> JointCounts:

@@ -6,8 +6,8 @@ import numpy as np
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.prediction import expected_work, predict_walk
-from fedvalue.valuation.walk import exact_values
-from fedvalue.valuation.walk_table import block_table
+from fedvalue.valuation.walk.exact import exact_values
+from fedvalue.valuation.walk.table import block_table
 from tests.support.joint_tables import random_table
 
 

@@ -10,7 +10,7 @@ import pytest
 from fedvalue.valuation import sampling_kernel, sampling_prefixes
 from fedvalue.valuation.sampling_refine_kernel import refine
 from fedvalue.valuation.sampling_table import SamplingTable, sampling_table
-from fedvalue.valuation.walk_table import block_table
+from fedvalue.valuation.walk.table import block_table
 from tests.support.joint_tables import random_table
 
 

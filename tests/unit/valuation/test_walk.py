@@ -13,9 +13,9 @@ from hypothesis import given, settings
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation import walk
 from fedvalue.valuation.sampling import sampled_values
-from fedvalue.valuation.walk import WalkOptions, exact_values
+from fedvalue.valuation.walk import exact as walk
+from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.joint_tables import Table, binned, random_table, tables
 
 PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, region_blocks=25)

@@ -9,12 +9,12 @@ from math import factorial
 import numpy as np
 import pytest
 
-from fedvalue.valuation import walk_count_kernel, walk_tree_kernel
-from fedvalue.valuation.walk_blocks import walk_region
-from fedvalue.valuation.walk_regions import Region, region_items, region_table, split_region
-from fedvalue.valuation.walk_rest import sample_rest
-from fedvalue.valuation.walk_table import BlockTable, block_table
-from fedvalue.valuation.walk_tree import sample_tree
+from fedvalue.valuation.walk import count_kernel, tree_kernel
+from fedvalue.valuation.walk.region_walk import walk_region
+from fedvalue.valuation.walk.regions import Region, region_items, region_table, split_region
+from fedvalue.valuation.walk.rest import sample_rest
+from fedvalue.valuation.walk.table import BlockTable, block_table
+from fedvalue.valuation.walk.tree import sample_tree
 from tests.support.joint_tables import Table, random_table
 
 
@@ -54,7 +54,7 @@ def test_block_items_are_those_that_agree_with_the_witness(bitset_share: int) ->
     for _ in range(200):
         columns = sorted(rng.choice(table.n_columns + 1, rng.integers(1, 4), replace=False).tolist())
         witness = int(rng.integers(table.n_items))
-        n = walk_count_kernel.block_items(
+        n = count_kernel.block_items(
             table.cells, table.members, table.members_start, table.bitset_row, table.bitsets,
             mask(table, columns), witness, words, room,
         )  # fmt: skip
@@ -181,7 +181,7 @@ def test_needed_columns_are_those_without_which_a_block_grows() -> None:
     nodes = sample_tree(table, table.n_columns, 10**9, np.random.default_rng(0)).nodes
     constant = np.zeros((len(nodes.witness), table.n_columns), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    walk_tree_kernel.needed_columns(
+    tree_kernel.needed_columns(
         table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.n_columns,
         nodes.generator, nodes.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32), constant, needed,

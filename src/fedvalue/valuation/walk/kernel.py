@@ -1,6 +1,6 @@
 """The compiled heart of the exact walk: all blocks of one region, each split once by every party.
 
-See `walk.py` for the theory. A block is known by its key (the sum of its items' random 64-bit hashes:
+See `exact.py` for the theory. A block is known by its key (the sum of its items' random 64-bit hashes:
 among the 10^6 blocks of a region two share a key with probability 3·10^-8), its masses, one item of it (the
 *witness*) and the set of columns that made it (the *generator*): its items are those that agree with the
 witness on the generator. So a block takes a few words, however many items it has.
@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import bit_index, block_items, count_cells, is_constant, label_runs
-from fedvalue.valuation.walk_split_kernel import credit, split_narrow, split_two, split_wide
+from fedvalue.valuation.walk.count_kernel import bit_index, block_items, count_cells, is_constant, label_runs
+from fedvalue.valuation.walk.split_kernel import credit, split_narrow, split_two, split_wide
 
 # Up to so many items, comparing them one by one is faster than intersecting bit sets.
 SMALL_BLOCK = 128

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import block_items, find_free, is_constant
+from fedvalue.valuation.walk.count_kernel import block_items, find_free, is_constant
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Sample the tree of a table's blocks (`walk_tree_kernel.py`): how many there are, and what they look like.
+"""Sample the tree of a table's blocks (`tree_kernel.py`): how many there are, and what they look like.
 
 The tree is sampled depth by depth: all children of the nodes at hand are listed, and when there are more
 than a few hundred, some are kept, large ones more likely, with weights that make every sum over the
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import walk_tree_kernel
+from fedvalue.valuation.walk import tree_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.walk.table import BlockTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +142,7 @@ def _children(table: BlockTable, n_walked: int, nodes: Nodes) -> Nodes:
             np.empty(room),
             np.empty(room),
         )
-        position, count = walk_tree_kernel.tree_children(
+        position, count = tree_kernel.tree_children(
             table.cells, table.first_cell, table.label, table.members, table.members_start,
             table.bitset_row, table.bitsets, n_walked,
             nodes.generator, nodes.witness, nodes.core, nodes.weight, position, *scratch,

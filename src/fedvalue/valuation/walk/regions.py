@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import walk_tree_kernel
-from fedvalue.valuation.walk_table import BITSET_SHARE, restrict
-from fedvalue.valuation.walk_tree import sample_tree
+from fedvalue.valuation.walk import tree_kernel
+from fedvalue.valuation.walk.table import BITSET_SHARE, restrict
+from fedvalue.valuation.walk.tree import sample_tree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.valuation.walk_table import BlockTable
-    from fedvalue.valuation.walk_tree import TreeSample
+    from fedvalue.valuation.walk.table import BlockTable
+    from fedvalue.valuation.walk.tree import TreeSample
 
 # Blocks that a region may have: few enough for their table to stay near the core, many enough to make the
 # choice of regions a small part of the work.
@@ -149,7 +149,7 @@ def _needed(local: RegionTable, sample: TreeSample) -> tuple[NDArray[np.bool_], 
     table, nodes = local.table, sample.nodes
     constant = np.zeros((len(nodes.witness), local.n_walked), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    walk_tree_kernel.needed_columns(
+    tree_kernel.needed_columns(
         table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, local.n_walked,
         nodes.generator, nodes.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
         np.zeros(table.n_items, dtype=np.uint32), constant, needed,

@@ -21,7 +21,7 @@ columns (`rank`), and have all their mass when their turn comes.
 
 Regions. All blocks of a large table do not fit into memory, and looking for them in a table that large
 is slow. So the coalitions are sorted by what they have of some *pivot* columns U: a region holds those with
-S ∩ U = P, in one cell of P's columns (`walk_regions.py`). Within it the other columns are walked as above.
+S ∩ U = P, in one cell of P's columns (`regions.py`). Within it the other columns are walked as above.
 What differs is the mass. Think of the parties as arriving in random order, with a = |P| of U awaited and the
 others of U ending the region: a block has one mass q_j for each number j of awaited parties that came,
 
@@ -32,7 +32,7 @@ with share_a. A region's gains are added up in a fixed order. Which regions ther
 alone, so the values are bit-equal on any number of workers.
 
 Stopping. A walk that is stopped by its time limit samples the regions that it has not walked and gives
-their sum a standard error (`walk_rest.py`).
+their sum a standard error (`rest.py`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
-from fedvalue.valuation.walk_blocks import Walked, walk_region
-from fedvalue.valuation.walk_regions import REGION_BLOCKS, Region, region_table, split_region
-from fedvalue.valuation.walk_rest import sample_rest
-from fedvalue.valuation.walk_table import BITSET_SHARE, block_table, split_entropy
+from fedvalue.valuation.walk.region_walk import Walked, walk_region
+from fedvalue.valuation.walk.regions import REGION_BLOCKS, Region, region_table, split_region
+from fedvalue.valuation.walk.rest import sample_rest
+from fedvalue.valuation.walk.table import BITSET_SHARE, block_table, split_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.walk.table import BlockTable
 
 # Seconds after which a walk whose work was not predicted estimates it, for its progress.
 ESTIMATE_AFTER = 1.0

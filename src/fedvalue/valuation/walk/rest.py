@@ -17,7 +17,7 @@ import numpy as np
 from fedvalue.valuation import sampling_kernel
 from fedvalue.valuation.sampling_prefixes import scratch_arrays
 from fedvalue.valuation.sampling_table import sampling_table
-from fedvalue.valuation.walk_regions import region_table
+from fedvalue.valuation.walk.regions import region_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_regions import Region, RegionTable
-    from fedvalue.valuation.walk_table import BlockTable
+    from fedvalue.valuation.walk.regions import Region, RegionTable
+    from fedvalue.valuation.walk.table import BlockTable
 
 # Draws of each region to begin with, and at least.
 PILOT = 8

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from fedvalue.valuation.walk_count_kernel import xi_of
+from fedvalue.valuation.walk.count_kernel import xi_of
 
 
 @njit(cache=True, nogil=True)

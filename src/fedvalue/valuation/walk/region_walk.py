@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import walk_kernel as kernel
-from fedvalue.valuation.walk_tree import roots
+from fedvalue.valuation.walk import kernel
+from fedvalue.valuation.walk.tree import roots
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
-    from fedvalue.valuation.walk_regions import RegionTable
+    from fedvalue.valuation.walk.regions import RegionTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
