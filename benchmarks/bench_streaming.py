@@ -1,6 +1,8 @@
 """Tables larger than memory, in the plain engine and at a party of `mirror`: time per row, peak memory.
 
 Beside them, DuckDB on the same files, and the party's work in memory.
+
+`python benchmarks/bench_streaming.py 100` streams 100 million rows through the plain engine alone.
 """
 
 from __future__ import annotations
@@ -162,3 +164,16 @@ def _duckdb(folder: Path) -> int:
         SELECT y, city, {bins} FROM {files}, (SELECT {ranges} FROM {files})) GROUP BY ALL)"""
     ((cells,),) = duckdb.sql(query).fetchall()
     return int(cells)
+
+
+def main(millions: int) -> None:
+    """A folder of so many million rows, in a process of its own: rows, seconds and peak memory as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        tiny, large = (Path(folder) / name for name in ("tiny", "large"))
+        _write(tiny, 1, 10_000)
+        _write(large, millions, 1_000_000)
+        print(json.dumps(_measure(tiny, large)))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
