@@ -37,7 +37,7 @@ def test_a_chunk_that_is_on_its_way_at_sigterm_finishes_or_is_sent_again(tmp_pat
     server = start()
     proxy = FaultProxy(endpoint)
     data = bytes(4 << 20)
-    chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, data), data)
+    chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, bytes(16), data), bytes(16), data)
     body = codec.encode(m.Envelope(town.run_id, "telco", "compute", chunk))
     ends: list[wire.Standing | FedValueError] = []
 

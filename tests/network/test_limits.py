@@ -47,10 +47,9 @@ def fresh(tmp_path):
 
 
 def chunk(town: Town, data: bytes, *, index: int = 0, total: int = 1, server: str = "compute") -> m.Envelope:
-    digest = m.bulk_digest(index, total, data)
-    return m.Envelope(
-        town.run_id, "telco", server, m.Chunk(index=index, total=total, digest=digest, data=memoryview(data))
-    )
+    digest = m.bulk_digest(index, total, bytes(16), data)
+    message = m.Chunk(index=index, total=total, digest=digest, salt=bytes(16), data=memoryview(data))
+    return m.Envelope(town.run_id, "telco", server, message)
 
 
 def refused(call) -> FedValueError:

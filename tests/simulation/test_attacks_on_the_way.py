@@ -274,9 +274,8 @@ def test_a_second_different_upload_aborts_the_run() -> None:
         message = envelope.message
         if isinstance(message, m.Chunk) and envelope.sender == "p0":
             data = bytes([message.data[0] ^ 1]) + message.data[1:]
-            other = m.Chunk(
-                message.index, message.total, m.bulk_digest(message.index, message.total, data), data
-            )
+            digest = m.bulk_digest(message.index, message.total, message.salt, data)
+            other = m.Chunk(message.index, message.total, digest, message.salt, data)
             return [envelope, envelope, with_message(envelope, other)]
         return [envelope]
 

@@ -151,9 +151,8 @@ class SpooledHashed:
         """The chunk with its bytes on disk; they are read when it is encoded."""
         chunks, size = self._chunks, len(chunk.data)
         start = chunks.append(np.frombuffer(chunk.data, dtype=np.uint8))
-        return StoredChunk(
-            chunk.index, chunk.total, chunk.digest, memoryview(b""), lambda: chunks.read(start, size).data
-        )
+        place = (chunk.index, chunk.total, chunk.digest, chunk.salt)
+        return StoredChunk(*place, memoryview(b""), lambda: chunks.read(start, size).data)
 
     def forget(self) -> None:
         """Give the rows' disk space back; the chunks stay."""

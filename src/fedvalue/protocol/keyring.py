@@ -101,6 +101,10 @@ class Keyring:
         """Keys of the masks under which code keys reach a server."""
         return [(self.signs[peer], self._pair(peer, "mask-code-keys", server)) for peer in sorted(self.pairs)]
 
+    def chunk_salt(self, server: str, index: int) -> bytes:
+        """What keeps the digest of an uploaded chunk from telling about its rows."""
+        return self._alone("chunk-salt", server, index.to_bytes(4, "big"))
+
     def share_task(self, server: str) -> bytes:
         """Key under which a server seals what is for the task party alone."""
         return self._alone("share-task", server, length=32)

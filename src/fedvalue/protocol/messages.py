@@ -178,14 +178,25 @@ class ShareKeys(SecretMessage, frozen=True):
 
 
 class Chunk(BulkMessage, frozen=True):
-    """Rows of a masked upload: little-endian uint64, lane after lane per row."""
+    """Rows of a masked upload: little-endian uint64, lane after lane per row.
+
+    Digests of chunks stand in audit logs, which parties read. The salt is its owner's secret: with it a
+    digest tells nobody whether a guess at the rows is right, not even the peer who knows all masks.
+    """
 
     place: ClassVar[tuple[str, ...]] = ("index",)
+    salt: Key16
     data: Rows
 
     def parts(self) -> tuple[bytes | memoryview, ...]:
-        """The rows."""
-        return (self.data,)
+        """Salt and rows."""
+        return (self.salt, self.data)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("index", self.index), ("total", self.total)]
 
 
 class QueryKey(SecretMessage, frozen=True):

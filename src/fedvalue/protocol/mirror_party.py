@@ -83,8 +83,9 @@ class MirrorWork(Work):
         n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
         for index, data in enumerate(_cut(self._masked(server), rows_per_chunk)):
-            digest = m.bulk_digest(index, n_chunks, data)
-            chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, data)))
+            salt = self._ring.chunk_salt(server, index)
+            digest = m.bulk_digest(index, n_chunks, salt, data)
+            chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, salt, data)))
         declared = m.Declaration(
             rows=self._settings.n_samples,
             lanes=self._naming.layout.n_words,

@@ -8,7 +8,7 @@ from fedvalue.protocol.messages import Chunk
 
 
 class StoredChunk(Chunk, frozen=True):
-    """Index, total and digest of a chunk, and how to get its bytes; `data` is empty.
+    """Index, total, digest and salt of a chunk, and how to get its bytes; `data` is empty.
 
     The encoder makes a `Chunk` of it. It has no form of its own on the wire: a function cannot be
     encoded, and no decoder knows its name.
@@ -18,4 +18,4 @@ class StoredChunk(Chunk, frozen=True):
 
     def whole(self) -> Chunk:
         """The chunk with its bytes."""
-        return Chunk(self.index, self.total, self.digest, self.read())
+        return Chunk(self.index, self.total, self.digest, self.salt, self.read())

@@ -63,7 +63,7 @@ def ready(name: str, sizes: tuple[int, ...], agreed=AGREED) -> bytes:
 
 
 def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
-    message = m.Chunk(index, total, m.bulk_digest(index, total, data), memoryview(data))
+    message = m.Chunk(index, total, m.bulk_digest(index, total, bytes(16), data), bytes(16), memoryview(data))
     return codec.encode(m.Envelope(agreed.run_id, "telco", "validate", message))
 
 

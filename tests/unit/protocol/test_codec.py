@@ -150,14 +150,14 @@ def test_what_is_too_long_is_refused_on_both_sides() -> None:
     with pytest.raises(RemoteProtocolError) as refused:
         codec.decode(bytes(codec.MAX_MESSAGE_BYTES + 1))
     assert refused.value.code == "E_SIZE"
-    huge = m.Chunk(0, 1, bytes(32), memoryview(bytes(codec.MAX_MESSAGE_BYTES)))
+    huge = m.Chunk(0, 1, bytes(32), bytes(16), memoryview(bytes(codec.MAX_MESSAGE_BYTES)))
     with pytest.raises(LocalProtocolError):
         codec.encode(m.Envelope(bytes(32), "a", "b", huge))
 
 
 def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
     data = codec.encode(
-        m.Envelope(bytes(32), "a", "b", m.Chunk(0, 1, bytes(32), memoryview(bytes(4 * 2**20 + 1))))
+        m.Envelope(bytes(32), "a", "b", m.Chunk(0, 1, bytes(32), bytes(16), memoryview(bytes(4 * 2**20 + 1))))
     )
     with pytest.raises(RemoteProtocolError):
         codec.decode(data)
