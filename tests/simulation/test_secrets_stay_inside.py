@@ -33,7 +33,7 @@ class Secrets:
         self._forms: set[str] = set()
 
     def add(self, secret: bytes) -> None:
-        # Seeds of one repeated byte, or of 0, 1, 2, ..., stand in for secrets in tests, for run ids and nonces
+        # Seeds of one repeated byte, or of 0, 1, 2, ... stand in for secrets in tests, for run ids and nonces
         # of other modules too; what is derived from them is as secret as ever.
         plain = len(set(secret)) <= 4 or secret[:16] == bytes(range(16))
         if len(secret) >= 16 and not plain and secret not in self._known:
