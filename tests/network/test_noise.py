@@ -8,6 +8,7 @@ import signal
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fedvalue.crypto.audit import read_log
@@ -18,9 +19,11 @@ from fedvalue.deployment.ledger import Ledger
 from fedvalue.deployment.local_consortium import agree
 from fedvalue.deployment.participate import Finished, take_part
 from fedvalue.errors import FedValueError, VerificationError
+from fedvalue.protocol import messages as m
 from tests.cli.runner import fedvalue
 from tests.network.test_recovery import Cast
-from tests.support.processes import Process
+from tests.support.evil_server import sending
+from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
@@ -119,6 +122,44 @@ def test_servers_keep_no_word_of_the_noise_after_the_run(town, ends):
             assert db.execute(kept, (other, town.run_id)).fetchone() == (0,)
 
 
+def told(town: Town, *, spoil: bool) -> list[m.SecretMessage]:
+    """Join a run and note what the servers tell each other; on demand V gets a wrong opening."""
+    found: list[m.SecretMessage] = []
+
+    def note(envelope: m.Envelope, credentials: object) -> m.Envelope:
+        message = envelope.message
+        if isinstance(message, m.NoiseSeed | m.NoiseOpening):
+            found.append(message)
+        if spoil and isinstance(message, m.NoiseOpening):
+            message = msgspec.structs.replace(message, points=tuple(p + 5 for p in message.points))
+        return msgspec.structs.replace(envelope, message=message)
+
+    town.start(make_role=sending(note))
+    town.join()
+    return found
+
+
+@pytest.mark.parametrize("spoil", [False, True], ids=["done", "failed"])
+def test_no_file_of_a_server_holds_what_it_was_told_about_the_noise(tmp_path, spoil):
+    """Byte by byte, the write-ahead log included. A server that failed keeps its own half, never both."""
+    town = Town(tmp_path, n=100, epsilon="1")
+    seed, opening = told(town, spoil=spoil)
+    own = {"compute": opening.seed, "validate": seed.seed}
+
+    def known(name: str) -> set[str]:
+        files = [path for path in (town.member(name).folder / "state").rglob("*") if path.is_file()]
+        data = b"".join(path.read_bytes() for path in files)
+        return {who for who, secret in own.items() if secret in data}
+
+    try:
+        until(lambda: not known("compute"), what="the courier to end")
+        assert known("validate") <= ({"validate"} if spoil else set())
+        with sqlite3.connect(town.member("compute").folder / "state" / "server.sqlite") as db:
+            assert db.execute("SELECT count(*) FROM seeds").fetchone() == (0,)
+    finally:
+        town.stop()
+
+
 def test_a_run_beyond_the_budget_is_refused_before_any_byte_leaves(town, ends):
     """E_BUDGET at every party; the servers have never heard of the run. Nothing is charged for it."""
     first = town.run_id
@@ -169,10 +210,6 @@ def test_a_run_that_ends_before_the_upload_costs_nothing(tmp_path):
 
 def test_a_cheating_opening_ends_the_run_for_everybody(tmp_path):
     """E_NOISE over the network; no result, and the logs say why."""
-    import msgspec
-
-    from fedvalue.protocol import messages as m
-    from tests.support.evil_server import sending
 
     def other_seed(envelope: m.Envelope, credentials: object) -> m.Envelope:
         if not isinstance(envelope.message, m.NoiseOpening):

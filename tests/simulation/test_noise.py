@@ -173,6 +173,20 @@ def test_a_server_that_opens_another_seed_than_it_committed_to_is_detected(seed)
     assert nobody_has_a_result(cast)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_knows_the_noise_before_every_party_has_paid_for_it(seed):
+    """V's contribution leaves after the last upload: a server cannot look at the noise of a run for free."""
+    fresh = next(role for role in noisy_cast().servers if role.name == "validate")
+    fresh.start()
+    assert fresh.receive(m.Envelope(RUN_ID, "compute", "validate", m.NoiseCommit(bytes(32)))) == []
+    postman = run(noisy_cast(), seed=seed)
+    sent = [codec.decode(data) for data in postman.log]
+    uploads = [k for k, e in enumerate(sent) if e.recipient == "validate" and isinstance(e.message, m.Chunk)]
+    (told,) = (k for k, e in enumerate(sent) if isinstance(e.message, m.NoiseSeed))
+    assert len(uploads) == 4
+    assert told > max(uploads)
+
+
 def test_an_opening_without_a_commitment_is_refused():
     cast = noisy_cast()
     postman = run(cast, meddler=replaced(m.NoiseCommit, commitment=bytes(32)))

@@ -73,6 +73,10 @@ class Database:
             found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
             return found
 
+    def cut_log(self) -> None:
+        """Fold the write-ahead log in and cut it: it still holds the old pages of what was erased."""
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Give the file back."""
         with self._lock:

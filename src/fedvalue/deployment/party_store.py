@@ -164,8 +164,7 @@ class PartyStore:
             )
             db.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
             _log(db, run_id, audit)
-        # The write-ahead log still holds the old pages with the seed: fold it in and cut it.
-        self._db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.cut_log()
 
     def close(self) -> None:
         """Give the file back."""

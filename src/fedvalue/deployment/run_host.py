@@ -320,12 +320,10 @@ class RunHost:
         if self._stage in ("open", "keying"):
             return limits.keying
         if self._stage == "uploading":
-            # The validation server waits for uploads while the others still agree on keys.
-            # With noise it then waits for the computation server's opening, which comes after computing.
-            noise = limits.compute if self.manifest.epsilon is not None else 0
-            return limits.upload + (
-                limits.keying + noise if self._around.identity.card.role == "validate" else 0
-            )
+            # The validation server waits for uploads while the others still agree on keys. With noise
+            # each server then waits for the other's contribution, which comes after computing.
+            keying = limits.keying if self._around.identity.card.role == "validate" else 0
+            return limits.upload + keying + (limits.compute if self.manifest.epsilon is not None else 0)
         return limits.compute
 
     def _new_driver(self) -> RoleDriver:

@@ -8,7 +8,6 @@ not keep the others from uploading.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import hmac
 import threading
 import time
@@ -94,7 +93,7 @@ class RelayServer:
             identity=identity,
             store=self._store,
             make_role=partial(make_role, identity.card.role),
-            seed=self._seed,
+            seed=self._store.seed,
             clock=clock,
             log=self._log,
             metrics=self.metrics,
@@ -270,11 +269,6 @@ class RelayServer:
         except RuntimeError:
             # Shutting down: the journal has it, the next start handles it.
             return
-
-    def _seed(self, run_id: bytes) -> bytes:
-        """The role's secret seed: the same after a restart, without a file of its own."""
-        key = self._identity.signing.private_bytes_raw()
-        return hmac.new(key, b"fedvalue/1/server-seed" + run_id, hashlib.sha256).digest()
 
     def _now(self) -> dt.datetime:
         return dt.datetime.fromtimestamp(self._clock(), dt.UTC)

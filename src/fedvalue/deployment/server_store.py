@@ -8,6 +8,7 @@ readers. Large messages lie as files in the spool, small ones in the database.
 from __future__ import annotations
 
 import mmap
+import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ CREATE TABLE IF NOT EXISTS runs (
     reason TEXT NOT NULL DEFAULT '', processed INTEGER NOT NULL DEFAULT 0, stage TEXT NOT NULL,
     stage_since REAL NOT NULL, ended REAL, purged INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS seeds (run_id BLOB PRIMARY KEY, seed BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inbox (
     run_id BLOB NOT NULL, k INTEGER NOT NULL, sender TEXT NOT NULL, number INTEGER NOT NULL,
     fingerprint BLOB NOT NULL, body BLOB, size INTEGER NOT NULL,
@@ -93,6 +95,14 @@ class ServerStore:
         """One run."""
         row = self._db.one(f"{_RUN} WHERE run_id = ?", run_id)
         return None if row is None else RunRow(*row)
+
+    def seed(self, run_id: bytes) -> bytes:
+        """The secret seed of a run: drawn once, the same after a restart, erased when the run is purged."""
+        with self._db.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO seeds VALUES (?, ?)", (run_id, secrets.token_bytes(32)))
+        row = self._db.one("SELECT seed FROM seeds WHERE run_id = ?", run_id)
+        assert row is not None
+        return bytes(row[0])
 
     def fingerprint(self, run_id: bytes, sender: str, number: int) -> bytes | None:
         """Of a message that was accepted before; None for a new one."""
@@ -242,7 +252,7 @@ class ServerStore:
         ]
 
     def purge(self, run_id: bytes) -> None:
-        """Delete what was uploaded. The run, its answers and its audit log stay.
+        """Delete what was uploaded, and the seed. The run, its answers and its audit log stay.
 
         The files go first: a run is marked as purged only when nothing is left, and tried again otherwise.
 
@@ -255,7 +265,9 @@ class ServerStore:
                 shutil.rmtree(folder)
         with self._db.transaction() as db:
             db.execute("UPDATE inbox SET body = x'' WHERE run_id = ?", (run_id,))
+            db.execute("DELETE FROM seeds WHERE run_id = ?", (run_id,))
             db.execute("UPDATE runs SET purged = 1 WHERE run_id = ?", (run_id,))
+        self._db.cut_log()
 
     def unpurged(self) -> list[bytes]:
         """Ended runs whose uploads are still here, after a crash."""
@@ -275,6 +287,7 @@ class ServerStore:
             db.executemany(
                 "DELETE FROM outbox WHERE run_id = ? AND recipient = ?", [(run_id, who) for who in recipients]
             )
+        self._db.cut_log()
 
     def close(self) -> None:
         """Give the files back."""

@@ -1,13 +1,16 @@
 """How two servers add the same noise, which neither has chosen and no party knows.
 
 1. `NoiseCommit`, C to V: a hash of C's contribution to the noise's key.
-2. `NoiseSeed`, V to C: V's contribution. It cannot depend on C's, which V has not seen.
+2. `NoiseSeed`, V to C: V's contribution. It cannot depend on C's, which V has not seen. V keeps it back
+   until it has counted all uploads: whoever knows the noise and does not like it can stop the run, but not
+   before every party has paid for it.
 3. `NoiseOpening`, C to V: C's contribution, which must fit the hash, and C's rounded values.
 
 V compares C's rounded values with its own and then takes them over, so that both release the same
 numbers. If each rounded on its own, the difference between two neighbours of the grid would show a bit
-of the data that no noise covers. C knows the noise one message before V and can then stop the run; it
-cannot choose it. Contributions derive from a server's seed: a server that is restarted adds the same noise.
+of the data that no noise covers. C knows the noise one message before V, V before its results leave, and
+either can then stop the run; neither can choose it. Contributions derive from a server's seed: a server that
+is restarted adds the same noise.
 """
 
 from __future__ import annotations
@@ -76,10 +79,14 @@ class AnsweringRelease(NoisyRelease):
     _commitment = b""
     _points: tuple[int, ...] = ()
 
-    def answer(self, message: m.NoiseCommit) -> m.NoiseSeed:
-        """Step 2: our contribution, now that the other server can no longer change its own."""
+    def committed(self, message: m.NoiseCommit) -> None:
+        """Step 1: from here on the other server can no longer change its contribution."""
         self._commitment = message.commitment
-        return m.NoiseSeed(self._own)
+
+    def answer(self) -> list[m.NoiseSeed]:
+        """Step 2: our contribution, when the other's is fixed and all is counted. Ask after either."""
+        due = self._commitment and self._exact is not None
+        return [m.NoiseSeed(self._own)] if due else []
 
     def take(self, message: m.NoiseOpening) -> None:
         """Step 3.

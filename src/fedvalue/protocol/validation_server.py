@@ -77,7 +77,7 @@ class ValidationServer(Role):
             return []
         if self._noise is not None:
             self._noise.counted(self._mirror.answer())
-            return self._release_noisy()
+            return self._reveal() + self._release_noisy()
         out = self._addressed(self._mirror.results())
         self._become(State.DONE)
         return out
@@ -86,10 +86,16 @@ class ValidationServer(Role):
         if self._noise is None:
             raise RemoteProtocolError("this run has no noise", code="E_STATE")
         if isinstance(message, m.NoiseCommit):
-            return [self._to(sender, self._noise.answer(message))]
+            self._noise.committed(message)
+            return self._reveal()
         assert isinstance(message, m.NoiseOpening)
         self._noise.take(message)
         return self._release_noisy()
+
+    def _reveal(self) -> list[m.Envelope]:
+        """Our contribution to the noise, once C has committed to its own and all is counted."""
+        assert self._noise is not None
+        return [self._to(self.settings.compute, message) for message in self._noise.answer()]
 
     def _release_noisy(self) -> list[m.Envelope]:
         """The values with noise, once they and the other server's opening are here."""
