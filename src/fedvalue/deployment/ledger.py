@@ -35,8 +35,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 0), key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS populations (digest BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS entries (
-    run_id BLOB PRIMARY KEY, population BLOB NOT NULL REFERENCES populations, epsilon TEXT NOT NULL,
-    time TEXT NOT NULL
+    run_id BLOB NOT NULL, population BLOB NOT NULL REFERENCES populations, epsilon TEXT NOT NULL,
+    time TEXT NOT NULL, PRIMARY KEY (run_id, population)
 ) WITHOUT ROWID;
 """
 
@@ -139,5 +139,8 @@ class Account:
         return sum(charged, Fraction(0)), len(charged)
 
     def _charged(self, run_id: bytes) -> bool:
-        row = self._db.one("SELECT population FROM entries WHERE run_id = ?", run_id)
-        return row is not None
+        """Whether the run was charged to these very samples: what others paid for it does not count."""
+        found = self._db.one(
+            "SELECT 1 FROM entries WHERE run_id = ? AND population = ?", run_id, self._digest
+        )
+        return found is not None

@@ -50,6 +50,17 @@ def test_runs_add_up_and_the_one_too_many_is_refused_with_all_numbers(ledger):
     assert len(ledger.entries()) == 3
 
 
+def test_other_samples_under_a_charged_run_are_charged_too(ledger):
+    """A journal that was lost lets a party begin the same run with another table: its persons pay as well."""
+    ledger.account(people(0, 10)).spend(run(0), ONE, THREE)
+    others = ledger.account(people(20, 30))
+    others.spend(run(0), ONE, THREE)
+    others.spend(run(0), ONE, THREE)
+    assert others.spent() == (ONE, 1)
+    with pytest.raises(VerificationError, match="spent epsilon 1"):
+        ledger.account(people(5, 25)).check(run(0), ONE, THREE - ONE)
+
+
 def test_a_tenth_is_a_tenth(ledger):
     """Three runs of 0.1 fit into 0.3, which they do not in binary fractions."""
     account = ledger.account(people(0, 10))
