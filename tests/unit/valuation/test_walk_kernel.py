@@ -143,6 +143,17 @@ def test_every_coalition_and_item_is_in_one_region() -> None:
     assert len({region.path for region in regions}) == len(regions)
 
 
+def test_a_party_with_very_many_codes_is_no_pivot() -> None:
+    """One region for each of 200 codes would cost more to begin than all blocks to split."""
+    rng = np.random.default_rng(9)
+    plain = random_table(rng, n_parties=6, n_items=400, n_codes=3, n_labels=2)
+    plain.parties[2][:] = rng.integers(0, 200, 400).tolist()
+    table = block_table(plain.counts())
+    local = region_table(table, Region())
+    assert local is not None
+    assert len(split_region(table, Region(), local)) == 4
+
+
 @pytest.mark.parametrize("depth", [0, 2])
 def test_draws_from_a_region_have_its_part_of_the_values_as_their_mean(depth: int) -> None:
     """Each region's estimate lies within 4.5 of its standard errors of the definition."""

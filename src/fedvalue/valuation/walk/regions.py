@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Blocks that a region may have: few enough for their table to stay near the core, many enough to make the
 # choice of regions a small part of the work.
 REGION_BLOCKS = 200_000
+# What it takes to begin a region, in blocks: a pivot with many codes makes many of them.
+BLOCKS_PER_REGION = 500
 # Nodes per depth of the sample that chooses a pivot.
 KEEP = 120
 
@@ -103,7 +105,8 @@ def split_region(table: BlockTable, region: Region, local: RegionTable, seed: in
     """Split a region by the best pivot; no regions when it has none.
 
     The pivot is the column that leaves a random block of the region in the smallest region, as a sample of
-    its blocks tells. Columns that stand for several parties are no pivots: they may come more than once.
+    its blocks tells, without making too many regions. Columns that stand for several parties are no
+    pivots: they may come more than once.
     """
     candidates = np.flatnonzero(local.table.multiplicity[: local.n_walked] == 1)
     if len(candidates) == 0:
@@ -118,7 +121,7 @@ def split_region(table: BlockTable, region: Region, local: RegionTable, seed: in
         code = cells[:, c].astype(np.int64) - low
         inside = np.bincount(code, weights=weight * constant[:, c], minlength=high - low)
         shares = [float(weight @ ~(constant[:, c] & needed[:, c])), *inside.tolist()]
-        score = float(np.square(shares).sum())
+        score = float(np.square(shares).sum()) + BLOCKS_PER_REGION * len(shares) / sample.n_blocks
         if best is None or score < best[0]:
             best = (score, c, shares)
     assert best is not None
