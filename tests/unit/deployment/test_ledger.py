@@ -57,7 +57,7 @@ def test_other_samples_under_a_charged_run_are_charged_too(ledger):
     others.spend(run(0), ONE, THREE)
     others.spend(run(0), ONE, THREE)
     assert others.spent() == (ONE, 1)
-    with pytest.raises(VerificationError, match="spent epsilon 1"):
+    with pytest.raises(VerificationError, match="spent epsilon 2 in 2 earlier runs"):
         ledger.account(people(5, 25)).check(run(0), ONE, THREE - ONE)
 
 
