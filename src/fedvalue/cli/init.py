@@ -26,7 +26,9 @@ def init(
     """
     from fedvalue.crypto.identity import create_identity
     from fedvalue.deployment.identity_files import CARD, save_identity
+    from fedvalue.deployment.process import harden
 
+    harden()
     identity = create_identity(consortium, role, name, valid_days=days)
     save_identity(identity, folder)
     typer.echo(f"card         {folder / CARD}")

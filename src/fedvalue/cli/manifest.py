@@ -94,7 +94,9 @@ def sign(
     """Add your signature to the file."""
     from fedvalue.deployment.identity_files import read_identity
     from fedvalue.deployment.manifest_files import read_manifest, write_manifest
+    from fedvalue.deployment.process import harden
 
+    harden()
     signed = read_manifest(file).signed_by(read_identity(identity))
     write_manifest(file, signed)
     typer.echo(f"run id  {signed.run_id.hex()}")
