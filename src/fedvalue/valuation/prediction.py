@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.walk.table import BlockTable
 
-# Measured on one core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py): what a distinct
-# block costs, with its visits in several regions and with their choice, and what one item in one column costs.
+# Measured on one core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py): what a
+# distinct block costs, with its visits in several regions and with their choice, and what one item in one
+# column of it costs.
 SECONDS_PER_BLOCK = 3.7e-6
 SECONDS_PER_WORK = 1.2e-9
 # Regions are walked apart from each other; only the first steps, to find them, are one worker's.
