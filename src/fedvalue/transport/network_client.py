@@ -68,6 +68,7 @@ class ServerClient:
         )
         expected = tls_name(manifest.consortium, server.role, server.name)
         self._grpc = grpc
+        self._closed = False
         self._channel = grpc.secure_channel(
             address or server.endpoint,
             credentials,
@@ -114,6 +115,7 @@ class ServerClient:
 
     def close(self) -> None:
         """Give the connection back."""
+        self._closed = True
         self._channel.close()
 
     def _standing(self, method: str, request: wire.Frame) -> wire.Standing:
@@ -153,7 +155,9 @@ class ServerClient:
                 return Retry(TransportError(f"server {self.name!r}: {error}", code=error.code))
             return error
         codes = self._grpc.StatusCode
-        if status in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL):
+        # A server that goes down cancels what it has not begun to answer; so does our own `close`.
+        passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]
+        if status in (passing if self._closed else [*passing, codes.CANCELLED]):
             word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
             reason = details.rpartition(": ")[2][:80] or status.name
             return Retry(TransportError(f"server {self.name!r} {word} ({reason})", code="E_UNREACHABLE"))
