@@ -229,6 +229,7 @@ class RelayServer:
 
     def _recover(self) -> None:
         self._purge_rest()
+        self._forget_noise()
         for row in self._store.runs("open", "running"):
             self._host(row.run_id).wake()
 
@@ -239,6 +240,14 @@ class RelayServer:
                 self._store.purge(run_id)
             except FedValueError as error:
                 self._log.event("purge", level="error", run=run_id.hex()[:12], code=error.code)
+
+    def _forget_noise(self) -> None:
+        """Erase the mail to the other server in ended runs with noise: it tells the noise."""
+        for row in self._store.runs("done", "failed"):
+            manifest = SignedManifest.from_json(row.manifest).manifest
+            other = manifest.validate.name
+            if manifest.epsilon is not None and self._store.mail_size(row.run_id, other):
+                self._store.forget_mail_to(row.run_id, (other,))
 
     def _tick(self) -> None:
         swept = 0.0

@@ -10,6 +10,7 @@ import pytest
 from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.admission import SLACK_BYTES
 from fedvalue.deployment.server import RelayServer
+from fedvalue.deployment.server_store import ServerStore
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -104,3 +105,20 @@ def test_the_allowance_survives_a_restart(tmp_path):
         assert again.relay._store.volume(AGREED.run_id, "telco") == (1, len(body))
     finally:
         again.relay.stop()
+
+
+@pytest.mark.parametrize("epsilon", ["1", None])
+def test_a_restart_erases_what_tells_the_noise_of_an_ended_run(epsilon, tmp_path):
+    """Killed right after the end, before its courier could: nothing for the other server stays."""
+    agreed = signed(n_samples=1000, epsilon=epsilon)
+    folder = tmp_path / "state"
+    store = ServerStore(folder)
+    store.add_run(agreed.run_id, agreed.to_json().encode(), now=0.0, audit=())
+    outputs = [("validate", b"an opening"), ("telco", b"a notice")]
+    store.step(agreed.run_id, processed=0, outputs=outputs, state="failed", stage="failed", stage_since=0.0)
+    store.close()
+    RelayServer(identity("compute"), SimpleNamespace(cards=dict), folder, clock=NOW.timestamp).stop()
+    store = ServerStore(folder)
+    assert store.mail_size(agreed.run_id, "validate") == (0 if epsilon else 1)
+    assert store.mail_size(agreed.run_id, "telco") == 1
+    store.close()
