@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from typing import TYPE_CHECKING
@@ -66,6 +67,8 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
     )
     metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
     warm_up(values=True)
+    # What is loaded now stays: the collector need not look at it again with every upload.
+    gc.freeze()
     network.start()
     if config.port_file is not None:
         write_whole(config.port_file, f"{network.port}\n".encode(), mode=0o644)

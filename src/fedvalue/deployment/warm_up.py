@@ -6,8 +6,6 @@ run that would count against its deadlines, at every participant at once.
 
 from __future__ import annotations
 
-import gc
-
 
 def warm_up(*, values: bool) -> None:
     """Run `mirror` in this process.
@@ -35,6 +33,3 @@ def warm_up(*, values: bool) -> None:
     ids = PackedIds.of_rows(len(samples))
     cast = make_cast(settings, label=label, task=task, parties=parties, ids=ids, valuer=make_valuer())
     InProcessTransport(threads=1).run(cast.everyone())
-    # What is loaded now stays: the collector need not look at it again with every upload.
-    gc.collect()
-    gc.freeze()

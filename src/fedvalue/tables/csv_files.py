@@ -125,9 +125,8 @@ def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:
         return pcsv.open_csv(
             path,
             read_options=pcsv.ReadOptions(block_size=_BLOCK),
-            parse_options=pcsv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=_refuse
-            ),
+            # No handler of invalid rows: Arrow's threads would call it, also while the interpreter ends.
+            parse_options=pcsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=pcsv.ConvertOptions(
                 include_columns=list(columns),
                 column_types=dict(types),
@@ -141,11 +140,6 @@ def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:
         raise InputError(f"{path}: expected a CSV file with rows, got {_reason(error)}") from None
     except OSError as error:
         raise InputError(f"{path}: expected a readable CSV file, got {_reason(error)}") from error
-
-
-def _refuse(row: Any) -> str:
-    # Raised from here the message would lose its type; Arrow's own error ends the reading.
-    return "error"
 
 
 def _wider(kind: Any) -> Any:
