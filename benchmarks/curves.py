@@ -1,0 +1,49 @@
+"""How an exact walk grows over codes and over workers: `python benchmarks/curves.py` prints both as JSON lines.
+
+Growth over parties and rows: `python benchmarks/bench_engine.py exact credit 15`, `… exact credit 0 6000`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import bench_engine
+
+from fedvalue.engines import thread_engine
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.walk.exact import exact_values
+
+
+def main() -> None:
+    """Credit, one feature per party."""
+    exact_values(credit(5))  # compiles
+    counts = credit(17)
+    for workers in (1, 2):
+        print(json.dumps({"threads": workers, **walked(counts, workers)}), flush=True)
+    for bins in (2, 3, 5, 8, 12):
+        bench_engine.BINS = bins
+        counts = credit(13)
+        print(json.dumps({"bins": bins, "distinct": counts.n_items, **walked(counts, 2)}), flush=True)
+
+
+def credit(n_parties: int) -> JointCounts:
+    """Its first parties."""
+    counts = bench_engine.load("credit", n_parties)
+    assert counts is not None, "the data set is not at hand; set FEDVALUE_DATA"
+    return counts
+
+
+def walked(counts: JointCounts, workers: int) -> dict[str, float]:
+    """One walk on so many threads."""
+    clocks: tuple[Callable[[], float], ...] = (time.perf_counter, time.process_time)
+    with thread_engine(workers) as executor:
+        before = [clock() for clock in clocks]
+        found = exact_values(counts, executor=executor)
+        wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
+    return {"visits": found.n_nodes, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
+
+
+if __name__ == "__main__":
+    main()
