@@ -1,4 +1,4 @@
-"""How an exact walk grows over codes and over workers: `python benchmarks/curves.py` prints both as JSON lines.
+"""How an exact walk grows over codes and over workers, as JSON lines: `python benchmarks/curves.py`.
 
 Growth over parties and rows: `python benchmarks/bench_engine.py exact credit 15`, `… exact credit 0 6000`.
 """
