@@ -9,13 +9,12 @@ not. Nothing here is a test: a slow machine fails no build.
 from __future__ import annotations
 
 import gc
-import re
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from fedvalue.deployment.process import peak_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,4 @@ def seconds(
 
 def peak_memory_mib() -> float:
     """Largest resident size of this process so far, in MiB."""
-    status = Path("/proc/self/status")
-    if status.exists():  # getrusage counts what the parent held when it started us
-        return int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_memory() / 2**20
