@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 import urllib.request
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from harness import Row, at_most
 
 from fedvalue.deployment.children import Child, Children, wait_until
-from fedvalue.deployment.local_consortium import LocalConsortium, Source, agree, build, free_port
+from fedvalue.deployment.local_consortium import LocalConsortium, Source, agree, build, reserve_port
 
 TASK = "bank"
 DATA = ("telco", "shop", "insurer", "utility", "press")
@@ -206,7 +207,9 @@ def _consortium(root: Path, n: int) -> LocalConsortium:
         path = consortium.members[name].folder / "party.toml"
         path.write_text(path.read_text().replace('report = "report.html"\n', ""))
     config = consortium.members["compute"].folder / "server.toml"
-    config.write_text(config.read_text() + f'\n[metrics]\nlisten = "127.0.0.1:{free_port()}"\n')
+    port, reservation = reserve_port()
+    weakref.finalize(consortium, reservation.close)
+    config.write_text(config.read_text() + f'\n[metrics]\nlisten = "127.0.0.1:{port}"\n')
     return consortium
 
 

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from fedvalue.deployment.local_consortium import reserve_port
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -24,7 +26,7 @@ class DaskCluster:
         self.address = ""
 
     def __enter__(self) -> DaskCluster:
-        port = _free_port()
+        port, self.reservation = reserve_port()
         self.address = f"tcp://127.0.0.1:{port}"
         self.scheduler = _start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
         _wait_for(port, self.scheduler)
@@ -54,6 +56,7 @@ class DaskCluster:
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait(30)
+        self.reservation.close()
 
 
 def _start(role: str, *arguments: str) -> subprocess.Popen[str]:
@@ -65,12 +68,6 @@ def _start(role: str, *arguments: str) -> subprocess.Popen[str]:
         env=environment,
         text=True,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int, process: subprocess.Popen[str]) -> None:

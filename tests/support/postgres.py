@@ -10,7 +10,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from fedvalue.deployment.local_consortium import reserve_port
 
 USER = "analyst"
 
@@ -68,7 +69,8 @@ def server_binaries() -> Path | None:
 def postgres_server(binaries: Path) -> Iterator[PostgresServer]:
     """Start a server on a free port of the loopback, and stop it at the end."""
     folder = Path(tempfile.mkdtemp(prefix="fedvalue-postgres-"))
-    server = PostgresServer(_free_port(), secrets.token_hex(12))
+    port, reservation = reserve_port()
+    server = PostgresServer(port, secrets.token_hex(12))
     process = None
     try:
         (folder / "password").write_text(server.password)
@@ -100,6 +102,7 @@ def postgres_server(binaries: Path) -> Iterator[PostgresServer]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        reservation.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -112,12 +115,6 @@ def _unprivileged(folder: Path) -> list[str]:
     for path in (folder, *folder.iterdir()):
         os.chown(path, user.pw_uid, user.pw_gid)
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(binaries: Path, port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 import shutil
 import socket
+import sys
+import weakref
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,12 @@ class Source:
     features: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class LocalConsortium:
-    """All members, and the manifest that all have signed."""
+    """All members, and the manifest that all have signed.
+
+    The servers' ports are reserved as long as the object lives.
+    """
 
     root: Path
     members: Mapping[str, Member]
@@ -71,7 +75,6 @@ def build(
     task: str,
     sources: Mapping[str, Source],
     *,
-    hosts: Mapping[str, str] | None = None,
     accept: str = "",
     **terms: Any,
 ) -> LocalConsortium:
@@ -81,7 +84,6 @@ def build(
         root: Where the folders go.
         task: Name of the task party.
         sources: Tables by party, the task party's among them.
-        hosts: Address by server role; 127.0.0.1 by default.
         accept: Lines of the section [accept] of every configuration.
         **terms: Of the manifest; n_samples and purpose at least.
     """
@@ -97,16 +99,18 @@ def build(
         for other in members.values():
             if other is not member:
                 write_card(other.identity.card, member.folder / "peers" / f"{other.name}.json")
-    hosts = hosts or {}
-    endpoints = {role: f"{hosts.get(role, '127.0.0.1')}:{free_port(hosts.get(role, '127.0.0.1'))}"
-                 for role in ("compute", "validate")}  # fmt: skip
+    ports = {role: reserve_port() for role in ("compute", "validate")}
+    endpoints = {role: f"127.0.0.1:{port}" for role, (port, _) in ports.items()}
     signed = agree(root, members, endpoints, **terms)
     for member in members.values():
         if member.role in ("compute", "validate"):
             _server_toml(member, endpoints[member.role], accept)
         else:
             _party_toml(member, sources[member.name], accept)
-    return LocalConsortium(root, members, signed)
+    consortium = LocalConsortium(root, members, signed)
+    for _, reservation in ports.values():
+        weakref.finalize(consortium, reservation.close)
+    return consortium
 
 
 def agree(
@@ -125,17 +129,27 @@ def agree(
     return signed
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody uses now.
+def reserve_port() -> tuple[int, socket.socket]:
+    """A port of the loopback that nobody else gets until the socket beside it is closed.
 
-    Below the range from which systems take the ports of outgoing connections: one of those could take
-    it before the server does.
+    A port that is only looked up can be taken before its server listens: by another consortium, or by
+    an outgoing connection. On Linux a server that sets SO_REUSEADDR, as all do that can be restarted,
+    may listen on the port of a bound socket with the same option; everybody else is refused. Other
+    systems would refuse that server too: there the socket is closed already, and the port only likely.
     """
     while True:
+        reservation = socket.socket()
+        # Below the range from which systems take the ports of outgoing connections.
         port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((host, port))
-            return port
+        try:
+            reservation.bind(("127.0.0.1", port))
+        except OSError:
+            reservation.close()
+            continue
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "linux":
+            reservation.close()
+        return port, reservation
 
 
 def _server_toml(member: Member, listen: str, accept: str) -> None:
