@@ -35,7 +35,7 @@ honest = MirrorWork._masked
 def rows_of(work: MirrorWork, server: str, person: int) -> int:
     key = work._ring.row_order(server)
     (everybody,) = work._samples.parts(key)
-    order, _ = row_order(key, everybody.hashes)
+    order = row_order(key, everybody.hashes)
     return int(np.flatnonzero(order == person)[0])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
-from fedvalue.crypto.sorting import n_repeated, sort_blocks
+from fedvalue.crypto.sorting import rank
 from fedvalue.errors import InputError
 
 
@@ -16,7 +16,7 @@ def permutation(key: bytes, n: int) -> NDArray[np.int64]:
     All outputs differ, because AES is a permutation, so the order has no ties and every one of the
     n! permutations is equally likely up to AES's own distance from random.
     """
-    return sort_blocks(aes.encrypt(key, aes.counter_blocks(n)))[1]
+    return rank(aes.encrypt(key, aes.counter_blocks(n)))[0]
 
 
 def numbers(key: bytes, n: int, low: int, high: int) -> NDArray[np.int64]:
@@ -28,17 +28,13 @@ def numbers(key: bytes, n: int, low: int, high: int) -> NDArray[np.int64]:
     return (stream % np.uint64(high - low + 1)).astype(np.int64) + low
 
 
-def row_order(key: bytes, hashes: aes.Blocks) -> tuple[NDArray[np.int64], aes.Blocks]:
+def row_order(key: bytes, hashes: aes.Blocks) -> NDArray[np.int64]:
     """The order of rows by AES_key(h_i), the same for every party with the same ids.
-
-    Returns:
-        The order, and the hashes in that order (sorted, then decrypted: cheaper than gathered).
 
     Raises:
         InputError: Two rows have the same id.
     """
-    ranked, order = sort_blocks(aes.encrypt(key, hashes))
-    repeated = n_repeated(ranked)
+    order, repeated = rank(aes.encrypt(key, hashes))
     if repeated:
         raise InputError(f"sample ids must be unique, {repeated} occur more than once")
-    return order, aes.decrypt(key, ranked)
+    return order

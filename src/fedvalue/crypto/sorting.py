@@ -1,10 +1,11 @@
 """Sorting and intersecting pseudo-random 128-bit keys in compiled code.
 
 Keys that come out of AES are uniform, so they are dealt by their leading bits, first into parts that
-fit the cache, then inside each part into buckets of about one key, and an insertion sort finishes
-each bucket: linear time. Keys that are not uniform (many equal ones) would make that quadratic; a
-bucket beyond `CROWD` is left to a general sort. Keys are ordered by their two little-endian 64-bit
-words, the first one first.
+fit the cache, then inside each part into buckets of about one key, and an insertion pass finishes:
+linear time. What is moved is one word per key, its leading bits with its number in place of the rest;
+the whole keys are looked at where those bits are equal. Keys that are not uniform (many equal ones)
+would make that quadratic; a part with a bucket beyond `CROWD` is left to a general sort. Keys are
+ordered by their two little-endian 64-bit words, the first one first, equal ones as they stood.
 """
 
 from __future__ import annotations
@@ -16,21 +17,28 @@ from numpy.typing import NDArray
 from fedvalue.crypto.aes import Blocks
 
 CROWD = 2048
-"""Largest bucket for insertion sort: uniform keys never get there, 255 copies of an id may."""
+"""Largest bucket for insertion: uniform keys never get there, 255 copies of an id may."""
 
 PART = 1024
-"""Keys per part: 24 bytes each stay in the first-level cache."""
+"""Keys per part: 8 bytes each, twice, stay in the first-level cache."""
+
+
+def rank(keys: Blocks) -> tuple[NDArray[np.int64], int]:
+    """Where the keys stand in rising order, and how many of them are equal to the one before."""
+    keys = np.ascontiguousarray(keys)
+    part_bits = min(12, max(1, (len(keys) // PART).bit_length()))
+    number_bits = max(1, (len(keys) - 1).bit_length())
+    order, n_equal = _deal_and_sort(keys, part_bits, np.uint64((1 << number_bits) - 1))
+    if n_equal >= 0:
+        return order, n_equal
+    order = np.lexsort((keys[:, 1], keys[:, 0])).astype(np.int64)
+    return order, len(keys) - 1 - int(n_rises(keys[order]))
 
 
 def sort_blocks(keys: Blocks) -> tuple[Blocks, NDArray[np.int64]]:
     """128-bit keys in rising order, and where each of them stood."""
-    keys = np.ascontiguousarray(keys)
-    part_bits = min(12, max(1, (len(keys) // PART).bit_length()))
-    ranked, order, crowded = _deal_and_sort(keys, part_bits)
-    if crowded:
-        order = np.lexsort((keys[:, 1], keys[:, 0])).astype(np.int64)
-        return keys[order], order
-    return ranked, order
+    order, _ = rank(keys)
+    return np.take(keys, order, axis=0), order
 
 
 def sort_tokens(tokens: Blocks, payload: NDArray[np.uint64] | None) -> tuple[Blocks, NDArray[np.uint64]]:
@@ -39,77 +47,89 @@ def sort_tokens(tokens: Blocks, payload: NDArray[np.uint64] | None) -> tuple[Blo
     return ranked, np.empty(0, dtype=np.uint64) if payload is None else payload[order]
 
 
+def n_repeated(keys: Blocks) -> int:
+    """How many of the keys occur before already."""
+    return rank(keys)[1]
+
+
 @njit(cache=True, nogil=True)
 def _deal_and_sort(
-    keys: NDArray[np.uint64], part_bits: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
-    n = len(keys)
+    keys: NDArray[np.uint64], part_bits: int, numbers: np.uint64
+) -> tuple[NDArray[np.int64], int]:
+    """The order of keys and the number of equal neighbours; -1 if a bucket is crowded.
+
+    `numbers` masks the low bits of a word, which hold the number of its key.
+    """
     n_parts = 1 << part_bits
     shift = np.uint64(64 - part_bits)
     ends = np.zeros(n_parts + 1, dtype=np.int64)
-    for i in range(n):
+    for i in range(len(keys)):
         ends[np.int64(keys[i, 0] >> shift) + 1] += 1
-    largest = ends.max()
+    scratch = np.empty(ends.max(), dtype=np.uint64)
     for k in range(n_parts):
         ends[k + 1] += ends[k]
-    ranked = np.empty((n, 2), dtype=np.uint64)
-    order = np.empty(n, dtype=np.int64)
-    for i in range(n):
+    words = np.empty(len(keys), dtype=np.uint64)
+    for i in range(len(keys)):
         part = np.int64(keys[i, 0] >> shift)
-        place = ends[part]
-        ends[part] = place + 1
-        ranked[place, 0] = keys[i, 0]
-        ranked[place, 1] = keys[i, 1]
-        order[place] = i
-    scratch = np.empty((largest, 2), dtype=np.uint64)
-    scratch_order = np.empty(largest, dtype=np.int64)
+        words[ends[part]] = (keys[i, 0] & ~numbers) | np.uint64(i)
+        ends[part] += 1
+    n_equal = 0
+    start = 0
     for k in range(n_parts):
-        start, end = ends[k - 1] if k else ends[n_parts] - n, ends[k]
-        m = end - start
-        scratch[:m] = ranked[start:end]
-        scratch_order[:m] = order[start:end]
-        if not _sort_part(scratch[:m], scratch_order[:m], ranked[start:end], order[start:end], part_bits):
-            return ranked, order, True
-    return ranked, order, False
+        if not _deal_part(words[start : ends[k]], scratch, part_bits):
+            return words.view(np.int64), -1
+        n_equal += _insert(words[start : ends[k]], keys, numbers)
+        start = ends[k]
+    for i in range(len(words)):
+        words[i] &= numbers
+    return words.view(np.int64), n_equal
 
 
 @njit(cache=True, nogil=True)
-def _sort_part(
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int64],
-    ranked: NDArray[np.uint64],
-    order: NDArray[np.int64],
-    part_bits: int,
-) -> bool:
-    """Sort keys that share their first `part_bits` bits; False if a bucket is crowded."""
+def _deal_part(words: NDArray[np.uint64], scratch: NDArray[np.uint64], part_bits: int) -> bool:
+    """Deal words that share their first `part_bits` bits into buckets; False if one is crowded."""
     bits = 1
-    while bits < 16 and (1 << bits) < len(keys):
+    while bits < 16 and (1 << bits) < len(words):
         bits += 1
     lead, shift = np.uint64(part_bits), np.uint64(64 - bits)
     ends = np.zeros((1 << bits) + 1, dtype=np.int64)
-    for i in range(len(keys)):
-        ends[np.int64((keys[i, 0] << lead) >> shift) + 1] += 1
+    for i in range(len(words)):
+        scratch[i] = words[i]
+        ends[np.int64((words[i] << lead) >> shift) + 1] += 1
     if ends.max() > CROWD:
         return False
     for k in range(1 << bits):
         ends[k + 1] += ends[k]
-    starts = ends.copy()
-    for i in range(len(keys)):
-        bucket = np.int64((keys[i, 0] << lead) >> shift)
-        x, y = keys[i, 0], keys[i, 1]
-        j = ends[bucket]
-        ends[bucket] = j + 1
-        while j > starts[bucket] and (
-            ranked[j - 1, 0] > x or (ranked[j - 1, 0] == x and ranked[j - 1, 1] > y)
-        ):
-            ranked[j, 0] = ranked[j - 1, 0]
-            ranked[j, 1] = ranked[j - 1, 1]
-            order[j] = order[j - 1]
-            j -= 1
-        ranked[j, 0] = x
-        ranked[j, 1] = y
-        order[j] = places[i]
+    for i in range(len(words)):
+        bucket = np.int64((scratch[i] << lead) >> shift)
+        words[ends[bucket]] = scratch[i]
+        ends[bucket] += 1
     return True
+
+
+@njit(cache=True, nogil=True)
+def _insert(words: NDArray[np.uint64], keys: NDArray[np.uint64], numbers: np.uint64) -> int:
+    """Insertion sort of words that are nearly in order; how many of their keys equal the one before."""
+    n_equal = 0
+    for i in range(1, len(words)):
+        word = words[i]
+        j = i
+        while j > 0:
+            before = words[j - 1]
+            if before ^ word > numbers:
+                if before < word:
+                    break
+            else:
+                x, y = keys[np.int64(word & numbers)], keys[np.int64(before & numbers)]
+                if y[0] == x[0] and y[1] == x[1]:
+                    n_equal += 1
+                    break
+                if y[0] < x[0] or (y[0] == x[0] and y[1] < x[1]):
+                    break
+            words[j] = before
+            j -= 1
+        words[j] = word
+    return n_equal
 
 
 @njit(cache=True, nogil=True)
@@ -120,11 +140,6 @@ def n_rises(keys: NDArray[np.uint64]) -> int:
         a, b = keys[i - 1, 0], keys[i, 0]
         n += a < b or (a == b and keys[i - 1, 1] < keys[i, 1])
     return n
-
-
-def n_repeated(ranked: Blocks) -> int:
-    """How many of the keys, in rising order, are equal to the one before."""
-    return max(0, len(ranked) - 1 - int(n_rises(ranked)))
 
 
 def rising(keys: Blocks) -> bool:

@@ -208,6 +208,6 @@ def _made(
 def _n_repeated(ids: PackedIds) -> int:
     """How many ids have been there before. By their hashes, under any key: faster than by their text."""
     from fedvalue.crypto.hashing import hash_ids
-    from fedvalue.crypto.sorting import n_repeated, sort_blocks
+    from fedvalue.crypto.sorting import n_repeated
 
-    return n_repeated(sort_blocks(hash_ids(secrets.token_bytes(16), ids))[0])
+    return n_repeated(hash_ids(secrets.token_bytes(16), ids))

@@ -18,8 +18,8 @@ Extent: TypeAlias = tuple[int, int]
 """Where some rows begin, and how many they are."""
 
 SORT_BYTES = 112
-"""Memory per row while a bucket is sorted: hashes before and after, keys before and after (16 bytes
-each), places (8), and the same again in part for what is on its way."""
+"""Memory per row while a bucket is put in order: hashes as stored and as used, keys (16 bytes each),
+their order (8), masked words (8 and more), and the same again in part for what is on its way."""
 
 COLUMN_BYTES = 12
 """And per column: a code as it is stored (4) and as it is used (8)."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import aes
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import PackedIds
-from fedvalue.crypto.sorting import n_repeated, sort_blocks
+from fedvalue.crypto.sorting import n_repeated
 from fedvalue.deployment.row_files import Deal, Extent, RowFile
 from fedvalue.deployment.scratch import Scratch
 from fedvalue.protocol.messages import Chunk
@@ -68,7 +68,7 @@ class Spool:
 
     def n_repeated(self) -> int:
         """How many rows have an id that another row before them has. Ends the adding."""
-        found = sum(n_repeated(sort_blocks(part.hashes)[0]) for part in self._tags.buckets())
+        found = sum(n_repeated(part.hashes) for part in self._tags.buckets())
         self._tags.close()
         return found
 

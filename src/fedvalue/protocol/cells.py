@@ -71,12 +71,11 @@ def add_codes(
     digits: NDArray[np.uint64],
     codewords: NDArray[np.uint64],
     codes: NDArray[np.int64],
-    order: NDArray[np.int64],
 ) -> None:
     """For the code c of each row: add digits[c] to its lane, codewords[c] to the last word."""
     last = words.shape[1] - 1
-    for i in range(len(order)):
-        code = codes[order[i]]
+    for i in range(len(codes)):
+        code = codes[i]
         words[i, lane] += digits[code]
         words[i, last] += codewords[code]
 

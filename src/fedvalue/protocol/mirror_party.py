@@ -107,14 +107,14 @@ class MirrorWork(Work):
         columns = [self._written(server, name) for name in self._marginals]
         step = chunk_rows(self._settings, layout)
         for part in self._samples.parts(key):
-            order, hashes = row_order(key, part.hashes)
+            # Masked as they stand and put in order last: only finished words are looked up out of order.
+            words = np.zeros((len(part.hashes), layout.n_words), dtype=np.uint64)
+            for (lane, digits, authentic), codes in zip(columns, part.codes, strict=True):
+                add_codes(words, lane, digits, authentic, codes)
+            add_masks(words, part.hashes, masks)
+            order = row_order(key, part.hashes)
             for start in range(0, len(order), step):
-                rows = slice(start, start + step)
-                words = np.zeros((len(order[rows]), layout.n_words), dtype=np.uint64)
-                for (lane, digits, authentic), codes in zip(columns, part.codes, strict=True):
-                    add_codes(words, lane, digits, authentic, codes, order[rows])
-                add_masks(words, hashes[rows], masks)
-                yield words
+                yield np.take(words, order[start : start + step], axis=0)
 
     def _written(self, server: str, column: str) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]]:
         """How a column is written for one server: its lane; per code, its digit and its codeword."""
