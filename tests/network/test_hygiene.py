@@ -150,7 +150,7 @@ def test_a_key_in_the_text_of_an_internal_error_reaches_neither_log_nor_peer(tmp
         honest = server_role(role, manifest, settings, credentials, chunks)
         seeds.append(credentials.seed)
 
-        def receive(envelope):
+        def receive(envelope, **options):
             raise RuntimeError(f"{credentials.seed!r} {credentials.seed.hex()}")
 
         honest.receive = receive

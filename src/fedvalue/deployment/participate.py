@@ -15,7 +15,7 @@ from fedvalue.deployment.certificate import make_certificate
 from fedvalue.deployment.database import write_whole
 from fedvalue.deployment.identity_files import read_cards, read_identity, read_private
 from fedvalue.deployment.manifest_files import read_manifest
-from fedvalue.deployment.process import harden
+from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.deployment.run_settings import check_cells, check_gates, check_rows
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
@@ -64,6 +64,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         FedValueError: One of these failed. Nothing was released.
     """
     harden()
+    reuse_memory()
     from fedvalue.deployment.party import Party
     from fedvalue.deployment.party_input import read_input
     from fedvalue.deployment.party_store import PartyStore

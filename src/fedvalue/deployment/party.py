@@ -263,7 +263,7 @@ class Party:
                 parcel = outgoing.get(number, 0.5)
                 if parcel is None:
                     continue
-                self._try(client, lambda: client.post(self._run_id, number, parcel.body()))  # noqa: B023
+                self._try(client, lambda: client.post(self._run_id, number, *parcel.parts()))  # noqa: B023
                 number += 1
                 outgoing.delivered(number)
         finally:

@@ -54,7 +54,11 @@ class Parcel:
 
     def body(self) -> bytes:
         """The bytes that travel."""
-        return self.content if isinstance(self.content, bytes) else codec.encode(self.content)
+        return b"".join(self.parts())
+
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """The same in parts that follow each other."""
+        return (self.content,) if isinstance(self.content, bytes) else codec.encode_parts(self.content)
 
     @property
     def fingerprint(self) -> bytes:

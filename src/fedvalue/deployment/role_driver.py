@@ -70,8 +70,16 @@ class RoleDriver:
         """How many parties have begun to upload (`mirror`)."""
         return len(self._declared)
 
-    def feed(self, sender: str, number: int, body: bytes | memoryview) -> list[Output]:
+    def feed(
+        self, sender: str, number: int, body: bytes | memoryview, *, checked: bool = False
+    ) -> list[Output]:
         """Handle message `number` of `sender` and return what to send.
+
+        Args:
+            sender: Whose message.
+            number: Its place among the sender's.
+            body: Its bytes.
+            checked: Whether its digest was checked in this process (`admission.admit`).
 
         Raises:
             FedValueError: The run has failed; `fail` gives the notices.
@@ -84,7 +92,7 @@ class RoleDriver:
         if self._role is None:
             raise RemoteProtocolError(f"{sender!r} began before everybody was ready", code="E_STATE")
         self._chunks.arriving(sender, number)
-        replies = self._role.receive(envelope)
+        replies = self._role.receive(envelope, checked=checked)
         self._kinds[sender][type(envelope.message).__name__] += 1
         if isinstance(envelope.message, m.Declaration):
             self._declared[sender] = envelope.message.n_chunks

@@ -12,7 +12,7 @@ from fedvalue.deployment.database import write_whole
 from fedvalue.deployment.identity_files import read_identity
 from fedvalue.deployment.logs import Log
 from fedvalue.deployment.pins import Pins
-from fedvalue.deployment.process import harden, return_memory
+from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         EngineError: The port is taken, or the state folder cannot be written.
     """
     harden()
-    return_memory()
+    reuse_memory()
     from fedvalue.deployment.metrics import MetricsServer
     from fedvalue.deployment.server import Limits, RelayServer
     from fedvalue.deployment.server_roles import server_role

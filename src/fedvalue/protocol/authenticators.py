@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
 from fedvalue.crypto.masks import add_masks
-from fedvalue.errors import VerificationError
 from fedvalue.protocol.layout import Layout
 
 KEY_BYTES = 16
@@ -86,22 +85,15 @@ class CodeCheck:
         self._offsets = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
         self._table = np.concatenate(tables)
 
-    def check(self, sums: NDArray[np.uint64]) -> None:
-        """Rows as the sum of all uploads, shape (n_rows, n_words).
+    def authentic(self, sums: NDArray[np.uint64]) -> bool:
+        """Whether all rows are what their owners wrote; the sums of all uploads, shape (n_rows, n_words).
 
-        A digit outside its range, masks that do not cancel and a wrong authenticator are one error with
-        one text: who provokes it learns nothing about the row.
-
-        Raises:
-            VerificationError: A row is not what its owners wrote (E_AUTH).
+        A digit outside its range, masks that do not cancel and a wrong authenticator are one answer: who
+        provokes it learns nothing about the row.
         """
-        if not _authentic(
-            sums, self._n_lanes, self._codes, self._first, self._sizes, self._offsets, self._table
-        ):
-            raise VerificationError(
-                "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
-                code="E_AUTH",
-            )
+        return bool(
+            _authentic(sums, self._n_lanes, self._codes, self._first, self._sizes, self._offsets, self._table)
+        )
 
 
 def _groups(layout: Layout, lane: int) -> list[list[int]]:

@@ -68,8 +68,12 @@ class Role:
         self._state = self._first
         return self._begin()
 
-    def receive(self, envelope: m.Envelope) -> list[m.Envelope]:
+    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
         """Advance by one message and return what to send.
+
+        Args:
+            envelope: The message.
+            checked: Whether the caller has compared bulk data with their digest already.
 
         Raises:
             RemoteProtocolError: The sender broke the protocol; the run is now FAILED.
@@ -79,7 +83,7 @@ class Role:
         if self._state is State.FAILED:
             raise RemoteProtocolError(f"the run of {self.name!r} has failed", code="E_STATE")
         try:
-            return self._accept(envelope)
+            return self._accept(envelope, checked)
         except FedValueError as error:
             if error.code not in RECOVERABLE and self._state is not State.DONE:
                 self._failed(error)
@@ -101,7 +105,7 @@ class Role:
         code = error.code if re.fullmatch("E_[A-Z_]{1,38}", error.code) else "E_PROTOCOL"
         return [self._to(peer, m.Abort(code=code)) for peer in self._peers()]
 
-    def _accept(self, envelope: m.Envelope) -> list[m.Envelope]:
+    def _accept(self, envelope: m.Envelope, checked: bool) -> list[m.Envelope]:
         sender, message = envelope.sender, envelope.message
         if envelope.run_id != self.settings.run_id or envelope.recipient != self.name:
             raise RemoteProtocolError(
@@ -117,7 +121,7 @@ class Role:
         slot = (sender, *message.slot)
         known = self._seen.get(slot)
         if known is not None:
-            self._check_intact(message)
+            self._check_intact(message, checked)
             if known == message.fingerprint:
                 return []
             raise RemoteProtocolError(
@@ -132,16 +136,16 @@ class Role:
         handler, senders = self._handlers()[kind]
         if sender not in senders:
             raise RemoteProtocolError(f"{sender!r} may not send {kind.__name__}", code="E_SENDER")
-        self._check_intact(message)
+        self._check_intact(message, checked)
         replies = handler(sender, message)
         if self._state not in legal:
             raise AssertionError(f"{kind.__name__} led to {self._state}, which the table does not allow")
         self._seen[slot] = message.fingerprint
         return replies
 
-    def _check_intact(self, message: m.AnyMessage) -> None:
+    def _check_intact(self, message: m.AnyMessage, checked: bool) -> None:
         """Bulk data must fit its digest, before anything else looks at it."""
-        if isinstance(message, m.BulkMessage) and not message.intact:
+        if isinstance(message, m.BulkMessage) and not checked and not message.intact:
             raise RemoteProtocolError(f"damaged {type(message).__name__}", code="E_DIGEST")
 
     def _failed(self, error: FedValueError) -> None:

@@ -92,33 +92,34 @@ class ServerClient:
 
     def submit(self, manifest: bytes) -> wire.Standing:
         """Make the run known."""
-        return self._standing("Submit", wire.Submit(wire.VERSION, manifest))
+        return self._standing("Submit", wire.encode(wire.Submit(wire.VERSION, manifest)))
 
-    def post(self, run_id: bytes, index: int, body: bytes) -> wire.Standing:
-        """Deliver message number `index`; the same again has no effect."""
-        return self._standing("Post", wire.Post(wire.VERSION, run_id, index, memoryview(body)))
+    def post(self, run_id: bytes, index: int, *body: bytes | memoryview) -> wire.Standing:
+        """Deliver message number `index`, given in parts that follow each other; again has no effect."""
+        return self._standing("Post", wire.encode_post(run_id, index, *body))
 
     def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
         """Mail from number `after` on, after at most `wait` seconds."""
         wait_ms = min(int(wait * 1000), wire.MAX_WAIT_MS)
-        mail = self._call("Poll", wire.Poll(wire.VERSION, run_id, after, wait_ms), wire.Mail, extra=wait)
+        request = wire.encode(wire.Poll(wire.VERSION, run_id, after, wait_ms))
+        mail = self._call("Poll", request, wire.Mail, extra=wait)
         self._note(mail.standing)
         return mail
 
     def status(self, run_id: bytes) -> wire.Standing:
         """Where the run stands."""
-        return self._standing("Status", wire.Status(wire.VERSION, run_id))
+        return self._standing("Status", wire.encode(wire.Status(wire.VERSION, run_id)))
 
     def health(self) -> wire.Alive:
         """Raises TransportError when the server does not answer."""
-        return self._call("Health", wire.Health(wire.VERSION), wire.Alive)
+        return self._call("Health", wire.encode(wire.Health(wire.VERSION)), wire.Alive)
 
     def close(self) -> None:
         """Give the connection back."""
         self._closed = True
         self._channel.close()
 
-    def _standing(self, method: str, request: wire.Frame) -> wire.Standing:
+    def _standing(self, method: str, request: bytes) -> wire.Standing:
         standing = self._call(method, request, wire.Standing)
         self._note(standing)
         return standing
@@ -127,10 +128,9 @@ class ServerClient:
         if self._on_standing is not None:
             self._on_standing(self.name, standing)
 
-    def _call(self, method: str, request: wire.Frame, kind: type[F], *, extra: float = 0.0) -> F:
-        data = wire.encode(request)
+    def _call(self, method: str, request: bytes, kind: type[F], *, extra: float = 0.0) -> F:
         reply = self._backoff.call(
-            lambda: self._once(method, data, CALL_SECONDS + extra), seconds=self._patience
+            lambda: self._once(method, request, CALL_SECONDS + extra), seconds=self._patience
         )
         return wire.decode(reply, kind)
 

@@ -14,6 +14,7 @@ from msgspec import Meta
 from fedvalue import errors
 from fedvalue.crypto.canonical import printable
 from fedvalue.errors import FedValueError, RemoteProtocolError
+from fedvalue.protocol.tail import open_tail
 
 VERSION = 1
 SERVICE = "fedvalue.v1.Relay"
@@ -131,6 +132,12 @@ _decoders: dict[type[Frame], msgspec.msgpack.Decoder[Any]] = {
 def encode(frame: Frame) -> bytes:
     """A frame as bytes."""
     return _encoder.encode(frame)
+
+
+def encode_post(run_id: bytes, index: int, *body: bytes | memoryview) -> bytes:
+    """A `Post` as bytes, its body given in parts: what is large is copied once, here."""
+    head = _encoder.encode(Post(VERSION, run_id, index, memoryview(b"")))
+    return b"".join([open_tail(head, sum(map(len, body))), *body])
 
 
 def decode(data: bytes, kind: type[F]) -> F:

@@ -71,7 +71,7 @@ def test_sort_of_keys_that_are_not_uniform() -> None:
 
 @pytest.mark.parametrize("n", [2, 1000, 30_000])
 def test_sort_of_keys_whose_leading_bits_are_equal(n: int) -> None:
-    """Words carry leading bits only: where those meet, the whole keys decide, and equal ones keep their order."""
+    """Where the leading bits are equal the whole keys decide; equal keys stay as they stood."""
     keys = random_blocks(n)
     half = n // 2
     # Neighbours that differ in the lowest bit of the first word, in the second word, or not at all.

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.errors import VerificationError
 from fedvalue.protocol.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
 from fedvalue.protocol.layout import CODE_BITS, LANE_LIMIT, Layout
 
@@ -46,41 +45,35 @@ def row(layout: Layout, codes: list[int]) -> list[int]:
     return [*words, tag % 2**64]
 
 
-def check(layout: Layout, rows: list[list[int]]) -> None:
-    CodeCheck(layout, [key(k) for k in range(len(layout.radices))]).check(np.array(rows, dtype=np.uint64))
+def authentic(layout: Layout, rows: list[list[int]]) -> bool:
+    check = CodeCheck(layout, [key(k) for k in range(len(layout.radices))])
+    return check.authentic(np.array(rows, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("radices", LAYOUTS)
 def test_honest_rows_pass_and_every_shifted_digit_is_refused(radices: tuple[int, ...]) -> None:
-    """One digit moved by one, up or down, in one row of many: E_AUTH, also where it leaves its range."""
+    """One digit moved by one, up or down, in one row of many, also where it leaves its range."""
     rng = np.random.default_rng(0)
     layout = Layout.of(radices)
     codes = [[int(rng.integers(r)) for r in radices] for _ in range(8)]
     codes += [[0] * len(radices), [r - 1 for r in radices]]
     rows = [row(layout, one) for one in codes]
-    check(layout, rows)
-    texts = set()
+    assert authentic(layout, rows)
     for place in range(len(radices)):
         for sign in (1, -1):
             for k in (0, 8, 9):
                 wrong = [list(one) for one in rows]
                 lane = layout.lane[place]
                 wrong[k][lane] = (wrong[k][lane] + sign * layout.stride[place]) % 2**64
-                with pytest.raises(VerificationError) as refused:
-                    check(layout, wrong)
-                assert refused.value.code == "E_AUTH"
-                texts.add(str(refused.value))
-    assert len(texts) == 1
+                assert not authentic(layout, wrong)
 
 
 @pytest.mark.parametrize("word", [12, LANE_LIMIT, 2**64 - 1])
 @pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, 2**23)])
-def test_a_word_outside_its_lane_is_the_same_error(radices: tuple[int, ...], word: int) -> None:
+def test_a_word_outside_its_lane_is_refused(radices: tuple[int, ...], word: int) -> None:
     layout = Layout.of(radices)
     outside = [word + (4 * 2**23 if layout.n_words == 2 else 0), *[0] * (layout.n_words - 1)]
-    with pytest.raises(VerificationError) as refused:
-        check(layout, [row(layout, [0, 1, 2]), [outside[0] % 2**64, *outside[1:]]])
-    assert refused.value.code == "E_AUTH"
+    assert not authentic(layout, [row(layout, [0, 1, 2]), [outside[0] % 2**64, *outside[1:]]])
 
 
 @pytest.mark.parametrize("bit", [0, 1, 23, 24, 40, 63])
@@ -89,8 +82,7 @@ def test_a_wrong_authenticator_is_refused(radices: tuple[int, ...], bit: int) ->
     """Every bit of the last word counts, whether the codes share it or not."""
     layout = Layout.of(radices)
     honest = row(layout, [1, 0, 2])
-    with pytest.raises(VerificationError):
-        check(layout, [[*honest[:-1], honest[-1] ^ (1 << bit)]])
+    assert not authentic(layout, [[*honest[:-1], honest[-1] ^ (1 << bit)]])
 
 
 def test_rows_are_eight_bytes_where_codes_have_24_bits() -> None:

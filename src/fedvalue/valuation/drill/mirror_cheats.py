@@ -158,9 +158,9 @@ class ReplayingComputationServer(ComputationServer):
         self._plot = plot
         self._stolen = stolen
 
-    def receive(self, envelope: m.Envelope) -> list[m.Envelope]:
+    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
         """Replace the results on their way out."""
-        sent = super().receive(envelope)
+        sent = super().receive(envelope, checked=checked)
         if not any(isinstance(item.message, m.ResultSeal) for item in sent):
             return sent
         self._plot.fired = True

@@ -213,9 +213,9 @@ class _Recording(ComputationServer):
         super().__init__(*args, **named)
         self._seen_results = seen
 
-    def receive(self, envelope: m.Envelope) -> list[m.Envelope]:
+    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
         """Remember what the task party is sent."""
-        sent = super().receive(envelope)
+        sent = super().receive(envelope, checked=checked)
         self._seen_results += [
             item.message
             for item in sent
