@@ -127,7 +127,7 @@ class _Silent:
     def submit(self, text: bytes) -> wire.Standing:
         return standing(None, accepted=0)
 
-    def post(self, run_id: bytes, number: int, body: bytes) -> wire.Standing:
+    def post(self, run_id: bytes, number: int, *body: bytes) -> wire.Standing:
         return standing(None, accepted=0)
 
     def poll(self, run_id: bytes, number: int, wait: float) -> wire.Mail:
