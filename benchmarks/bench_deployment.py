@@ -27,6 +27,8 @@ from fedvalue.deployment.local_consortium import LocalConsortium, Source, agree,
 
 TASK = "bank"
 DATA = ("telco", "shop", "insurer", "utility", "press")
+REPEATS = 3
+"""Of every measurement against another program, ours and theirs; the best one counts."""
 
 
 def rows() -> Iterator[Row]:
@@ -44,12 +46,13 @@ def _against_duckdb(root: Path, text: bool, n: int = 1_000_000) -> Iterator[Row]
     tables = make_tables(root, n, text=text)
     duck = f"DuckDB join and group by, {'text' if text else 'integer'} ids"
     database = duckdb_seconds(tables)
-    run = federated(root / "run", n)
-    note = f"{len(DATA) + 1} parties x {n:,} rows: {run.upload:.2f} s against {database:.2f} s"
-    yield at_most("mirror over mTLS, upload to values", duck, run.upload / database, 3, note)
+    runs = federated(root / "run", n, repeats=REPEATS)
+    upload, ready = min(run.upload for run in runs), min(run.ready for run in runs)
+    note = f"{len(DATA) + 1} parties x {n:,} rows: {upload:.2f} s against {database:.2f} s, best of {REPEATS}"
+    yield at_most("mirror over mTLS, upload to values", duck, upload / database, 3, note)
     yield Row(
-        "mirror over mTLS, all parties ready to values", duck, run.ready / database,
-        note=f"{run.ready:.2f} s with key agreement, hashing of ids, sorting and masking for two servers",
+        "mirror over mTLS, all parties ready to values", duck, ready / database,
+        note=f"{ready:.2f} s with key agreement, hashing of ids, sorting and masking for two servers",
     )  # fmt: skip
 
 
@@ -58,7 +61,7 @@ def _growth(root: Path) -> Iterator[Row]:
     runs = {}
     for n in sizes:
         make_tables(root / str(n), n)
-        runs[n] = federated(root / str(n) / "run", n)
+        (runs[n],) = federated(root / str(n) / "run", n)
         for path in (root / str(n)).rglob("*.parquet"):
             path.unlink()
     small, large = sizes[0], sizes[-1]
@@ -75,10 +78,7 @@ def _many_at_once(root: Path, runs: int = 20, n: int = 2_000) -> Row:
     make_tables(root, n)
     consortium = _consortium(root / "run", n)
     others = [consortium.signed]
-    endpoints = {
-        "compute": consortium.signed.manifest.compute.endpoint,
-        "validate": consortium.signed.manifest.validate.endpoint,
-    }
+    endpoints = _endpoints(consortium)
     with Children() as children:
         _servers(children, consortium)
         started = time.monotonic()
@@ -134,23 +134,36 @@ class Measured:
         self.resident = resident
 
 
-def federated(root: Path, n: int) -> Measured:
-    """One run with every participant as its own process."""
+def federated(root: Path, n: int, repeats: int = 1) -> list[Measured]:
+    """Runs one after the other on one pair of servers, every participant as its own process."""
     consortium = _consortium(root, n)
+    found = []
     with Children() as children:
         compute = _servers(children, consortium)
-        parties = []
-        for name in (TASK, *DATA):
-            member = consortium.members[name]
-            child = children.add(Child(name, ["fedvalue", *member.command], member.folder))
-            child.start()
-            parties.append(child)
-        wait_until(lambda: all(child.code is not None for child in parties), 1800, "the end of the run")
-        for child in parties:
-            assert child.code == 0, child.errors()[-1000:]
-        resident = _resident(consortium)
-        events = [json.loads(line) for line in compute.errors().splitlines()]
-    return Measured(events, resident)
+        for number in range(repeats):
+            if number:
+                agree(
+                    root / "agree", consortium.members, _endpoints(consortium),
+                    purpose=f"run {number}", n_samples=n,
+                )  # fmt: skip
+            n_before = len(compute.errors().splitlines())
+            parties = []
+            for name in (TASK, *DATA):
+                member = consortium.members[name]
+                child = Child(f"{name}-{number}", ["fedvalue", *member.command], member.folder)
+                child.start()
+                parties.append(children.add(child))
+            wait_until(lambda: all(child.code is not None for child in parties), 1800, "the end of the run")  # noqa: B023
+            for child in parties:
+                assert child.code == 0, child.errors()[-1000:]
+            events = [json.loads(line) for line in compute.errors().splitlines()[n_before:]]
+            found.append(Measured(events, _resident(consortium)))
+    return found
+
+
+def _endpoints(consortium: LocalConsortium) -> dict[str, str]:
+    manifest = consortium.signed.manifest
+    return {"compute": manifest.compute.endpoint, "validate": manifest.validate.endpoint}
 
 
 def make_tables(root: Path, n: int, *, text: bool = False) -> dict[str, pa.Table]:
@@ -189,7 +202,7 @@ def duckdb_seconds(tables: dict[str, pa.Table]) -> float:
     statement = f"SELECT {keys}, count(*) FROM {TASK} {joins} GROUP BY ALL"
     connection.execute(statement).fetchall()
     best = float("inf")
-    for _ in range(3):
+    for _ in range(REPEATS):
         start = time.perf_counter()
         connection.execute(statement).fetchall()
         best = min(best, time.perf_counter() - start)

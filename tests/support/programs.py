@@ -143,8 +143,9 @@ def _crash_before_uploading(wanted: int) -> None:
     post = ServerClient.post
     count = 0
 
-    def counted(self: ServerClient, run_id: bytes, index: int, body: bytes) -> Any:
+    def counted(self: ServerClient, run_id: bytes, index: int, *parts: bytes) -> Any:
         nonlocal count
+        body = b"".join(parts)
         if body[:2] == b"FV" and isinstance(codec.decode(body).message, m.Chunk):
             count += 1
             if count == wanted:

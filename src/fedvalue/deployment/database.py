@@ -11,11 +11,12 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedvalue.deployment.direct_write import write_all
 from fedvalue.errors import EngineError
 
 _PRAGMAS = (
@@ -94,8 +95,20 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise EngineError(f"cannot write to {path}: {error.strerror}", code="E_STORAGE") from error
 
 
-def write_whole(path: Path, data: bytes | memoryview, *, mode: int = 0o600) -> None:
+def write_whole(
+    path: Path,
+    data: bytes | memoryview,
+    *,
+    mode: int = 0o600,
+    write: Callable[[int, bytes | memoryview], None] = write_all,
+) -> None:
     """Write a file so that it is either absent, old or whole, also after a power cut.
+
+    Args:
+        path: The file.
+        data: Its content.
+        mode: Its permissions.
+        write: How to fill an open file.
 
     Raises:
         EngineError: E_STORAGE; a half-written file is removed.
@@ -108,9 +121,7 @@ def write_whole(path: Path, data: bytes | memoryview, *, mode: int = 0o600) -> N
         try:
             try:
                 os.fchmod(handle, mode)
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(handle, view) :]
+                write(handle, data)
                 os.fsync(handle)
             finally:
                 os.close(handle)

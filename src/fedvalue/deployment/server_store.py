@@ -7,7 +7,6 @@ readers. Large messages lie as files in the spool, small ones in the database.
 
 from __future__ import annotations
 
-import mmap
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -15,8 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedvalue.deployment.database import Database, storage_errors, write_whole
+from fedvalue.deployment.direct_write import DirectWriter
+from fedvalue.deployment.recent_bodies import RecentBodies
 from fedvalue.errors import InputError
 from fedvalue.transport.network_wire import MAX_MAIL
+
+WRITE_BYTES = (4 << 20) + (64 << 10)
+"""A chunk and its envelope are written at once."""
+
+RECENT_BYTES = 32 << 20
+"""Large messages of all runs that are also in memory: most are wanted again as soon as they are on disk."""
 
 SPOOL_FROM = 64 << 10
 """Messages of this size and more become files: a chunk is 4 MiB, everything else is small."""
@@ -73,6 +80,8 @@ class ServerStore:
 
     def __init__(self, folder: Path) -> None:
         self._spool = folder / "spool"
+        self._writer = DirectWriter(WRITE_BYTES)
+        self._recent = RecentBodies(RECENT_BYTES)
         self._db = Database(folder / "server.sqlite", _SCHEMA)
 
     def add_run(self, run_id: bytes, manifest: bytes, *, now: float, audit: Sequence[str]) -> None:
@@ -139,7 +148,8 @@ class ServerStore:
         """Write a large message to its file, before it is accepted. Small ones need none."""
         if len(body) < SPOOL_FROM:
             return False
-        write_whole(self._path(run_id, sender, number), body)
+        write_whole(self._path(run_id, sender, number), body, write=self._writer.write)
+        self._recent.put((run_id, sender, number), body)
         return True
 
     def accept(
@@ -178,10 +188,16 @@ class ServerStore:
         return self._body(run_id, sender, number) if row[0] is None else bytes(row[0])
 
     def _body(self, run_id: bytes, sender: str, number: int) -> memoryview:
+        recent = self._recent.get((run_id, sender, number))
+        if recent is not None:
+            return recent
         path = self._path(run_id, sender, number)
-        with storage_errors(path), path.open("rb") as file:
-            # Mapped, not read: it was written a moment ago, so its pages are still in the system's memory.
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        with storage_errors(path):
+            return memoryview(path.read_bytes())
+
+    def forget_recent(self, run_id: bytes, sender: str, number: int) -> None:
+        """A message is not wanted again soon: it need not lie in memory."""
+        self._recent.drop((run_id, sender, number))
 
     def inbox_size(self, run_id: bytes) -> int:
         """Number of accepted messages of a run."""
@@ -260,6 +276,7 @@ class ServerStore:
             EngineError: E_STORAGE: something is left.
         """
         folder = self._spool / run_id.hex()
+        self._recent.drop_run(run_id)
         with storage_errors(folder):
             if folder.exists():
                 shutil.rmtree(folder)

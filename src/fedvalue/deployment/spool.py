@@ -35,7 +35,7 @@ class SpooledChunks:
         self._number[party, index] = number
 
     def get(self, party: str, index: int) -> memoryview:
-        """The chunk, from disk."""
+        """The chunk, from memory or disk."""
         stored = self._store.stored(self._run_id, party, self._number[party, index])
         message = codec.decode(stored).message
         assert isinstance(message, m.Chunk)
@@ -43,4 +43,6 @@ class SpooledChunks:
 
     def discard(self, party: str, index: int) -> None:
         """Counted: forget the place. The file goes when the run is purged."""
-        self._number.pop((party, index), None)
+        number = self._number.pop((party, index), None)
+        if number is not None:
+            self._store.forget_recent(self._run_id, party, number)

@@ -14,6 +14,7 @@ from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror_result import CountsResult, ValuesResult, decode_fields, decode_result
+from fedvalue.transport import network_wire as wire
 from tests.simulation.world import World, run
 
 N_FUZZ = 100_000
@@ -167,3 +168,17 @@ def test_largest_legal_messages_fit() -> None:
     full = bytes(4 * 2**20)
     largest = m.TokenChunk(0, 1, bytes(32), bytes(16), ("a", "b"), full, full)
     assert codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", largest))).message == largest
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65_535, 65_536, 4 << 20])
+def test_rows_that_follow_their_envelope_are_where_an_encoder_puts_them(size: int) -> None:
+    """Byte by byte what MessagePack's own encoder writes, at every form of a length."""
+    rows = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    chunk = m.Chunk(3, 9, bytes(32), bytes(16), memoryview(rows))
+    envelope = m.Envelope(bytes(32), "telco", "compute", chunk)
+    expected = codec.MAGIC + bytes([codec.VERSION]) + msgspec.msgpack.encode(envelope)
+    head, tail = codec.encode_parts(envelope)
+    assert head + bytes(tail) == expected == codec.encode(envelope)
+    assert tail.obj is rows
+    frame = wire.Post(wire.VERSION, bytes(32), 7, memoryview(expected))
+    assert wire.encode_post(bytes(32), 7, head, tail) == wire.encode(frame)
