@@ -310,7 +310,7 @@ def test_a_manifest_of_another_version_is_refused(town):
     assert _refused(lambda: town.client(TASK).submit(fresh.to_json().encode())).code == "E_VERSION"
     client = town.client("telco")
     with pytest.raises(RemoteProtocolError) as caught:
-        client._call("Status", wire.Status(wire.VERSION + 1, town.run_id), wire.Standing)
+        client._call("Status", wire.encode(wire.Status(wire.VERSION + 1, town.run_id)), wire.Standing)
     assert caught.value.code == "E_VERSION"
 
 
@@ -324,8 +324,8 @@ def test_a_swapped_ephemeral_key_is_noticed_before_any_upload(tmp_path, monkeypa
         honest = server_role(role, manifest, settings, credentials, chunks)
         receive = honest.receive
 
-        def relay(envelope):
-            out = receive(envelope)
+        def relay(envelope, **how):
+            out = receive(envelope, **how)
             return [_with_other_key(one) for one in out]
 
         honest.receive = relay

@@ -81,7 +81,7 @@ def admit(manifest: Manifest, server: str, sender: str, body: bytes | memoryview
     if isinstance(envelope.message, m.BulkMessage):
         if not envelope.message.intact:
             raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
-        # Its digest covers content and place; hashing 4 MiB once more would add nothing.
+        # Its digest covers content and place; hashing all of it once more would add nothing.
         return envelope.message.fingerprint
     return blake2b(body, digest_size=32).digest()
 

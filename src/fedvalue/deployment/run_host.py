@@ -284,6 +284,11 @@ class RunHost:
 
     def _commit(self, processed: int, outputs: list[Output], error: FedValueError | None = None) -> None:
         stage = "failed" if error is not None else self._driver.stage
+        if not outputs and stage == self._stage:
+            # Nobody has been told anything: after a crash the message is simply handled once more.
+            with self._lock:
+                self._processed = processed
+            return
         state = {"open": "open", "done": "done", "failed": "failed"}.get(stage, "running")
         since = self._around.clock() if stage != self._stage else self._stage_since
         code, reason = ("", "") if error is None else (safe_code(error), str(error))

@@ -19,14 +19,14 @@ from fedvalue.deployment.recent_bodies import RecentBodies
 from fedvalue.errors import InputError
 from fedvalue.transport.network_wire import MAX_MAIL
 
-WRITE_BYTES = (4 << 20) + (64 << 10)
+WRITE_BYTES = (2 << 20) + (64 << 10)
 """A chunk and its envelope are written at once."""
 
-RECENT_BYTES = 32 << 20
-"""Large messages of all runs that are also in memory: most are wanted again as soon as they are on disk."""
+RECENT_BYTES = 12 << 20
+"""Large messages of all runs that are also in memory, until the other parties' have come too."""
 
 SPOOL_FROM = 64 << 10
-"""Messages of this size and more become files: a chunk is 4 MiB, everything else is small."""
+"""Messages of this size and more become files: a chunk is 2 MiB, everything else is small."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (

@@ -93,7 +93,7 @@ class Manifest:
         min_cell: Gate: every label and every code of X_t has at least so many samples.
         align: "equal": all parties prove that they hold the same ids. "intersect": reduce first.
         max_bytes: Largest upload of one party to one server.
-        chunk_bytes: Size of one chunk.
+        chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
         code_version: Version of the software that all participants run.
         epsilon: Noise on the values (mirror, policy valuation): a decimal number as text, like "0.5". None,
@@ -122,7 +122,7 @@ class Manifest:
     min_cell: int = rules.MIN_CELL
     align: str = "equal"
     max_bytes: int = 1 << 34
-    chunk_bytes: int = 1 << 22
+    chunk_bytes: int = 1 << 21
     deadlines: Deadlines = field(default_factory=Deadlines)
     code_version: str = ""
     epsilon: str | None = None
