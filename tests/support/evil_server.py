@@ -43,8 +43,6 @@ def sending(change: Callable[[m.Envelope, Any], m.Envelope]) -> Any:
         honest = _role(role, settings, credentials, chunks, valuer_of(manifest, settings))
         receive = honest.receive
         honest.receive = lambda one, **how: [change(out, credentials) for out in receive(one, **how)]
-            change(one, credentials) for one in receive(*message, **how)
-        ]
         return honest
 
     return make
