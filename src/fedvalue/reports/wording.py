@@ -136,7 +136,8 @@ def noise(statement: PrivacyStatement) -> str:
     return (
         f"Laplace noise of scale {nats(statement.noise_scale)} nats was added to every value. "
         f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
-        f"{statement.adjacency}; against {statement.observer}."
+        f"{statement.adjacency}; against {statement.observer}. Learnable values, shares, values alone and "
+        "last, and numbers of codes are not released: they would be answers without noise."
     )
 
 

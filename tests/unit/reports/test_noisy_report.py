@@ -43,9 +43,15 @@ def test_the_report_states_epsilon_delta_adjacency_observer_and_scale():
     assert "not the servers" in page
 
 
-def test_what_was_not_released_is_called_so_and_is_no_number():
+def test_what_was_not_released_is_called_so_and_has_no_column():
     for row in view(noisy(0.2, 0.1, -0.01)).rows:
         assert {row.learnable, row.share, row.alone, row.last, row.codes} == {"not released"}
+    page, cells = html.render(noisy(0.2, 0.1, -0.01)), html.notebook(noisy(0.2, 0.1, -0.01))
+    for word in ("Learnable", "Share", "Alone", "Last", "Codes"):
+        assert f'<th scope="col">{word}</th>' not in page
+    for text in (page, cells):
+        assert "<td>not released" not in text
+    assert "are not released" in page
     shown = view(noisy(0.2, 0.1, -0.01))
     assert shown.map is None
     assert "fits the rows" not in html.render(noisy(0.2, 0.1, -0.01))
