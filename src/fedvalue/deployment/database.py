@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue.deployment.direct_write import write_all
-from fedvalue.errors import EngineError
+from fedvalue.errors import ConfigError, EngineError
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -29,8 +29,21 @@ _PRAGMAS = (
 )
 
 
+FORMAT = 1
+"""Number of the tables' form, of all databases together. Who changes a schema raises it."""
+
+
 class Database:
-    """One connection, one writer at a time. Threads of this process share it."""
+    """One connection, one writer at a time. Threads of this process share it.
+
+    Args:
+        path: The file; made where there is none.
+        schema: Its tables.
+
+    Raises:
+        EngineError: E_STORAGE: it cannot be written.
+        ConfigError: E_VERSION: another version of FedValue made it. It is left as it is.
+    """
 
     def __init__(self, path: Path, schema: str) -> None:
         self._lock = threading.RLock()
@@ -41,10 +54,26 @@ class Database:
             self._connection = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
+            try:
+                self._check_format(path)
+            except ConfigError:
+                self._connection.close()
+                raise
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
             self._connection.executescript(schema)
+            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
         self._path = path
+
+    def _check_format(self, path: Path) -> None:
+        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and found != FORMAT:
+            raise ConfigError(
+                f"{path} has format {found}, this version of FedValue needs {FORMAT}: go on with the version "
+                "that made it, or let its runs end there and begin with a new state folder",
+                code="E_VERSION",
+            )
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

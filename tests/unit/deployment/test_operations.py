@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import sqlite3
 import subprocess
 import sys
 import urllib.request
@@ -14,6 +15,7 @@ import pytest
 from fedvalue.deployment.database import Database, write_whole
 from fedvalue.deployment.logs import FIELDS, Log
 from fedvalue.deployment.metrics import Metrics, MetricsServer
+from fedvalue.deployment.server_store import SPOOL_FROM, ServerStore
 from fedvalue.errors import ConfigError, EngineError
 
 
@@ -144,8 +146,6 @@ def test_a_private_key_of_another_user_is_refused(tmp_path, monkeypatch):
 def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
     import shutil
 
-    from fedvalue.deployment.server_store import SPOOL_FROM, ServerStore
-
     run = bytes(32)
     store = ServerStore(tmp_path)
     try:
@@ -177,3 +177,24 @@ def test_a_server_does_not_start_beside_a_card_that_it_cannot_read(tmp_path):
     with pytest.raises(ConfigError, match=r"telco\.json") as caught:
         Pins(tmp_path, identity("compute").card)
     assert caught.value.code == "E_IDENTITY"
+
+
+@pytest.mark.parametrize("found", [0, 2])
+def test_a_state_folder_of_another_version_is_refused_and_left_alone(tmp_path, found):
+    """Also one from before formats had a number."""
+    path = tmp_path / "server.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE runs (id)")
+        other.execute(f"PRAGMA user_version = {found}")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=f"format {found}, this version of FedValue needs 1") as refused:
+        ServerStore(tmp_path)
+    assert refused.value.code == "E_VERSION"
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["server.sqlite"]
+
+
+def test_a_state_folder_of_this_version_is_opened_again(tmp_path):
+    for _ in range(2):
+        ServerStore(tmp_path).close()
