@@ -115,13 +115,7 @@ class Town:
                 make_role=make_role,
                 **options,
             )
-            network = NetworkServer(
-                relay,
-                tls_key=identity.tls_key,
-                certificate=identity.card.pem,
-                roots=pins.roots(),
-                listen=config.listen,
-            )
+            network = NetworkServer(relay, identity=identity, roots=pins.roots(), listen=config.listen)
             network.start()
             self.servers[name] = (relay, network)
         return self

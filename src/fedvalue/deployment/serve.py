@@ -58,13 +58,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         identity, pins, config.state, terms=config.terms, log=log, make_role=make_role or server_role,
         limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
     )  # fmt: skip
-    network = NetworkServer(
-        relay,
-        tls_key=identity.tls_key,
-        certificate=identity.card.pem,
-        roots=pins.roots(),
-        listen=config.listen,
-    )
+    network = NetworkServer(relay, identity=identity, roots=pins.roots(), listen=config.listen)
     metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
     warm_up(values=True)
     # What is loaded now stays: the collector need not look at it again with every upload.

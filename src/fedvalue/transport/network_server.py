@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedvalue.crypto.certificates import spki_sha256
 from fedvalue.errors import EngineError, FedValueError, TransportError, VerificationError
 from fedvalue.transport import network_wire as wire
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.identity import Identity
 
 CALLS_PER_PEER = 8
 """Concurrent calls of one peer in one run (protocol.md 4.4)."""
@@ -70,8 +73,7 @@ class NetworkServer:
 
     Args:
         backend: Answers.
-        tls_key: PEM.
-        certificate: PEM.
+        identity: Whose key and certificate callers see.
         roots: All pinned certificates, PEM, one after the other.
         listen: host:port; port 0 picks one.
     """
@@ -80,15 +82,14 @@ class NetworkServer:
         self,
         backend: Backend,
         *,
-        tls_key: bytes,
-        certificate: bytes,
+        identity: Identity,
         roots: bytes,
         listen: str,
     ) -> None:
         import grpc
 
         credentials = grpc.ssl_server_credentials(
-            [(tls_key, certificate)], root_certificates=roots, require_client_auth=True
+            [(identity.tls_key, identity.card.pem)], root_certificates=roots, require_client_auth=True
         )
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
