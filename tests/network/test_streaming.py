@@ -59,11 +59,11 @@ def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):
     """E_STORAGE while the upload is prepared: nobody is told, and the same command goes on."""
     parts, full = SpooledHashed.parts, [True]
 
-    def deal(samples: SpooledHashed, key: bytes) -> Any:
+    def deal(samples: SpooledHashed, *how: Any, **more: Any) -> Any:
         if samples._n_columns == 1 and full:  # the data party; the task party has a label too
             full.clear()
             raise ScratchError("cannot use the folder: No space left on device", code="E_STORAGE")
-        return parts(samples, key)
+        return parts(samples, *how, **more)
 
     monkeypatch.setattr(SpooledHashed, "parts", deal)
     town = tight(Town(tmp_path, n=N, parties=("telco",)))

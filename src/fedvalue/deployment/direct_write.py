@@ -38,7 +38,7 @@ class DirectWriter:
             with self._lock:
                 self._aligned(handle, memoryview(data))
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                 raise
             # Not on this file system, or not in blocks of this size.
             fcntl.fcntl(handle, fcntl.F_SETFL, flags)
@@ -50,11 +50,13 @@ class DirectWriter:
             piece = data[start : start + len(self._buffer)]
             end = -(-len(piece) // _BLOCK) * _BLOCK
             self._buffer[: len(piece)] = piece
-            # Up to the end of the block: not the rest of somebody else's message.
-            self._buffer[len(piece) : end] = bytes(end - len(piece))
-            done = 0
-            while done < end:
-                done += os.pwrite(handle, self._buffer[done:end], start + done)
+            try:
+                done = 0
+                while done < end:
+                    done += os.pwrite(handle, self._buffer[done:end], start + done)
+            finally:
+                # Nothing of one message is written behind the end of the next, or stays when its run is over.
+                self._buffer[:end] = bytes(end)
 
 
 def write_all(handle: int, data: bytes | memoryview) -> None:

@@ -6,6 +6,7 @@ For the demonstration, the tests and the benchmark. It does what people do with 
 
 from __future__ import annotations
 
+import errno
 import secrets
 import shutil
 import socket
@@ -143,8 +144,10 @@ def reserve_port() -> tuple[int, socket.socket]:
         port = 20_000 + secrets.randbelow(12_000)
         try:
             reservation.bind(("127.0.0.1", port))
-        except OSError:
+        except OSError as error:
             reservation.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
             continue
         reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if sys.platform != "linux":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.align_messages import AlignTokens
 from fedvalue.deployment.alignment import ServerAlignment
 from fedvalue.deployment.endorsement import Endorsement, check_endorsement, needed
 from fedvalue.deployment.run_settings import check_roster, settings_of
@@ -85,7 +86,10 @@ class RoleDriver:
             FedValueError: The run has failed; `fail` gives the notices.
         """
         if shell.is_shell(body):
-            return self._shell(sender, shell.decode(body))
+            message = shell.decode(body)
+            if isinstance(message, AlignTokens) and not checked and not message.intact:
+                raise RemoteProtocolError(f"damaged tokens from {sender!r}", code="E_DIGEST")
+            return self._shell(sender, message)
         envelope = codec.decode(body)
         if isinstance(envelope.message, m.Abort) and self._role is None:
             raise peer_failure(sender, envelope.message.code)

@@ -19,7 +19,7 @@ Extent: TypeAlias = tuple[int, int]
 
 SORT_BYTES = 112
 """Memory per row while a bucket is put in order: hashes as stored and as used, keys (16 bytes each),
-their order (8), masked words (8 and more), and the same again in part for what is on its way."""
+their order (8), and the same again in part for what is on its way."""
 
 COLUMN_BYTES = 12
 """And per column: a code as it is stored (4) and as it is used (8)."""
@@ -77,11 +77,12 @@ class Deal:
         n_rows: Expected number of rows.
         n_columns: Number of codes per row.
         memory: Bytes that one bucket may take while it is sorted.
+        row_bytes: What else a row of it takes meanwhile.
     """
 
-    def __init__(self, folder: Path, n_rows: int, n_columns: int, memory: int) -> None:
+    def __init__(self, folder: Path, n_rows: int, n_columns: int, memory: int, row_bytes: int = 0) -> None:
         self._rows = RowFile(folder, n_columns)
-        room = max(1, memory // (SORT_BYTES + COLUMN_BYTES * n_columns))
+        room = max(1, memory // (SORT_BYTES + COLUMN_BYTES * n_columns + row_bytes))
         # Keys are uniform, so buckets are equal up to a few per cent: a twentieth more is enough.
         wanted = max(1, -(-21 * n_rows // (20 * room)))
         self._bits = min(MAX_BITS, (wanted - 1).bit_length())

@@ -76,9 +76,10 @@ class RunHost:
         self._volumes: dict[str, int] = {}
         self._stage, self._stage_since = row.stage, row.stage_since
         self._processed, self._code, self._reason = row.processed, row.code, row.reason
-        self._accepted = self._inherited = around.store.inbox_size(row.run_id)
+        self._accepted = around.store.inbox_size(row.run_id)
         self._pumping = False
         self._released = False
+        self._unreadable = False
         self._driver = self._new_driver()
         # After a crash the driver is behind the journal; the first worker brings it up to date.
         self._stale = row.processed > 0
@@ -89,8 +90,12 @@ class RunHost:
         """Whether nothing more can happen."""
         return self.state in ("done", "failed")
 
-    def failure(self) -> FedValueError:
-        """Why the run failed."""
+    def refusal(self) -> FedValueError | None:
+        """Why nothing more is taken; None while the run is under way."""
+        if not self.ended:
+            return None
+        if self.state == "done":
+            return RemoteProtocolError("the run is over", code="E_STATE")
         kind = TransportError if self._code == "E_DEADLINE" else RemoteProtocolError
         return kind(f"the run has failed: {self._reason}", code=self._code or "E_STATE")
 
@@ -109,10 +114,9 @@ class RunHost:
             if known is not None:
                 self._same_again(sender, number, known, fingerprint)
                 return
-            if self.state == "failed":
-                raise self.failure()
-            if self.ended:
-                raise RemoteProtocolError("the run is over", code="E_STATE")
+            refusal = self.refusal()
+            if refusal is not None:
+                raise refusal
             expected = store.accepted(self.run_id, sender)
             if number != expected:
                 raise RemoteProtocolError(
@@ -126,6 +130,11 @@ class RunHost:
             spooled = store.spool(self.run_id, sender, number, body)
             kept = None if spooled else bytes(body)
             with self._lock:
+                refusal = self.refusal()
+                if refusal is not None:
+                    # It ended while this was written, and may have been purged already.
+                    store.unspool(self.run_id, sender, number)
+                    raise refusal
                 line, receipt = self._audit(f"received {sender}", fingerprint.hex())
                 store.accept(
                     self.run_id, self._accepted, sender, number, fingerprint, kept, len(body), [line]
@@ -176,8 +185,13 @@ class RunHost:
         """End the run when its stage has taken too long, naming who is missing."""
         self.wake()
         with self._lock:
-            waiting = self._pumping or self.ended or self._processed < self._accepted
-        if waiting or now - self._stage_since < self._allowed():
+            waiting = self._pumping or self._processed < self._accepted
+        if self.ended or now - self._stage_since < self._allowed():
+            return
+        if self._unreadable:
+            self.fail(EngineError("this server cannot use its disk; its log says more", code="E_STORAGE"))
+            return
+        if waiting:
             return
         with self._work:
             if self._stale:
@@ -197,7 +211,8 @@ class RunHost:
         with self._work:
             if self.ended:
                 return
-            if not self._stale or self._rebuild():
+            # A driver that cannot be rebuilt knows enough to tell everybody that the run is over.
+            if not self._stale or self._unreadable or self._rebuild():
                 try:
                     self._end(self._processed, error, missing)
                 except EngineError:
@@ -222,7 +237,7 @@ class RunHost:
         except FedValueError as error:
             # The disk: what was handled but not stored is handled again later, from the journal.
             self._log("storage", level="error", code=error.code, reason=str(error))
-            self._stale = True
+            self._stale = self._unreadable = True
         finally:
             with self._lock:
                 self._pumping = False
@@ -240,11 +255,11 @@ class RunHost:
                 return False
             stored = self._around.store.message(self.run_id, self._processed)
             assert stored is not None
+            self._unreadable = False
             n_declared = self._driver.n_declared
             try:
-                # Admitted by this process a moment ago; what an earlier one admitted is compared again.
-                checked = stored.k >= self._inherited
-                outputs = self._driver.feed(stored.sender, stored.number, stored.body, checked=checked)
+                # What comes from disk is compared with its digest once more.
+                outputs = self._driver.feed(stored.sender, stored.number, stored.body, checked=stored.fresh)
             except FedValueError as error:
                 if error.code == "E_STORAGE":
                     raise
@@ -262,10 +277,18 @@ class RunHost:
         """Bring a new driver to where the journal says the old one was; False if that ended the run."""
         self._driver = self._new_driver()
         replayed: Counter[str] = Counter()
-        for k in range(self._processed):
-            stored = self._around.store.message(self.run_id, k)
-            assert stored is not None
-            replayed.update(who for who, _ in self._driver.feed(stored.sender, stored.number, stored.body))
+        try:
+            for k in range(self._processed):
+                stored = self._around.store.message(self.run_id, k)
+                assert stored is not None
+                outputs = self._driver.feed(stored.sender, stored.number, stored.body)
+                replayed.update(who for who, _ in outputs)
+        except FedValueError as error:
+            if error.code == "E_STORAGE":
+                raise
+            # It was taken once, so it is not what it was.
+            self._end(self._processed, error)
+            return False
         for one in self.manifest.participants:
             if replayed[one.name] != self._around.store.mail_size(self.run_id, one.name):
                 # A bug, or a journal that was tampered with: no second answer may leave.

@@ -67,12 +67,16 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One accepted message: number `k` of the run, number `number` of its sender."""
+    """One accepted message: number `k` of the run, number `number` of its sender.
+
+    `fresh` says that the body never left memory since it was admitted.
+    """
 
     k: int
     sender: str
     number: int
     body: bytes | memoryview
+    fresh: bool
 
 
 class ServerStore:
@@ -177,23 +181,32 @@ class ServerStore:
         if row is None:
             return None
         sender, number, body = row
-        return Stored(k, sender, number, self._body(run_id, sender, number) if body is None else bytes(body))
+        return self._stored(run_id, k, sender, number, body)
 
-    def stored(self, run_id: bytes, sender: str, number: int) -> bytes | memoryview:
+    def message_of(self, run_id: bytes, sender: str, number: int) -> Stored:
         """Accepted message `number` of `sender`."""
         row = self._db.one(
-            "SELECT body FROM inbox WHERE run_id = ? AND sender = ? AND number = ?", run_id, sender, number
+            "SELECT k, body FROM inbox WHERE run_id = ? AND sender = ? AND number = ?", run_id, sender, number
         )
         assert row is not None
-        return self._body(run_id, sender, number) if row[0] is None else bytes(row[0])
+        return self._stored(run_id, row[0], sender, number, row[1])
 
-    def _body(self, run_id: bytes, sender: str, number: int) -> memoryview:
+    def _stored(self, run_id: bytes, k: int, sender: str, number: int, body: bytes | None) -> Stored:
+        if body is not None:
+            return Stored(k, sender, number, bytes(body), fresh=False)
         recent = self._recent.get((run_id, sender, number))
         if recent is not None:
-            return recent
+            return Stored(k, sender, number, recent, fresh=True)
         path = self._path(run_id, sender, number)
         with storage_errors(path):
-            return memoryview(path.read_bytes())
+            return Stored(k, sender, number, path.read_bytes(), fresh=False)
+
+    def unspool(self, run_id: bytes, sender: str, number: int) -> None:
+        """Delete the file of a message that is not accepted after all."""
+        self.forget_recent(run_id, sender, number)
+        path = self._path(run_id, sender, number)
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
 
     def forget_recent(self, run_id: bytes, sender: str, number: int) -> None:
         """A message is not wanted again soon: it need not lie in memory."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fedvalue.errors import EngineError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
     from fedvalue.deployment.server_store import ServerStore
+
+
+def _damaged() -> EngineError:
+    return EngineError("an upload has changed on this server's disk", code="E_DIGEST")
 
 
 class SpooledChunks:
@@ -35,10 +40,18 @@ class SpooledChunks:
         self._number[party, index] = number
 
     def get(self, party: str, index: int) -> memoryview:
-        """The chunk, from memory or disk."""
-        stored = self._store.stored(self._run_id, party, self._number[party, index])
-        message = codec.decode(stored).message
-        assert isinstance(message, m.Chunk)
+        """The chunk, from memory or disk.
+
+        Raises:
+            EngineError: E_STORAGE: it cannot be read; E_DIGEST: it is not what was stored.
+        """
+        stored = self._store.message_of(self._run_id, party, self._number[party, index])
+        try:
+            message = codec.decode(stored.body).message
+        except RemoteProtocolError:
+            raise _damaged() from None
+        if not isinstance(message, m.Chunk) or not (stored.fresh or message.intact):
+            raise _damaged()
         return message.data
 
     def discard(self, party: str, index: int) -> None:

@@ -136,10 +136,10 @@ class SpooledHashed:
         for extent in self._extents:
             yield self._rows.get([extent]).hashes
 
-    def parts(self, key: bytes) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
         """All rows, in buckets by the leading bits of AES_key(h)."""
         n_rows = sum(size for _, size in self._extents)
-        deal = Deal(self._space.folder, n_rows, self._n_columns, self._space.memory)
+        deal = Deal(self._space.folder, n_rows, self._n_columns, self._space.memory, row_bytes)
         for extent in self._extents:
             part = self._rows.get([extent])
             codes = [column.astype(np.uint32) for column in part.codes]

@@ -23,7 +23,7 @@ from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.work import Addressed
 
 SLAB = 1 << 15
-"""Rows that are added, checked and counted together: they stay in the cache."""
+"""Rows that are counted together: their codes stay in the cache."""
 
 
 class MirrorCounting:
@@ -134,23 +134,19 @@ class MirrorCounting:
     def _count(self, index: int) -> None:
         assert self._layout is not None
         assert self._counter is not None
-        n_words, check = self._layout.n_words, self._code_check()
-        uploads = [self._words(party, index).reshape(-1, n_words) for party in self._settings.everybody]
-        authentic = True
-        for start in range(0, len(uploads[0]), SLAB):
-            first, *rest = (upload[start : start + SLAB] for upload in uploads)
-            rows = first.copy()
-            for more in rest:
-                rows += more
-            # Beyond a wrong row nothing is counted, yet all are looked at: the time does not tell which.
-            authentic = check.authentic(rows) and authentic
-            if authentic:
-                self._counter.add(self._layout.lanes(rows))
-        if not authentic:
+        first, *rest = self._settings.everybody
+        sums = self._words(first, index).copy()
+        for party in rest:
+            sums += self._words(party, index)
+        rows = sums.reshape(-1, self._layout.n_words)
+        # All are looked at before one is counted.
+        if not self._code_check().authentic(rows):
             raise VerificationError(
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
                 code="E_AUTH",
             )
+        for start in range(0, len(rows), SLAB):
+            self._counter.add(self._layout.lanes(rows[start : start + SLAB]))
         for party in self._settings.everybody:
             self._store.discard(party, index)
         del self._waiting[index]

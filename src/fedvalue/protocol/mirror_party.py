@@ -106,7 +106,7 @@ class MirrorWork(Work):
         masks = self._ring.masks(server, n_lane_pairs(layout.n_words))
         columns = [self._written(server, name) for name in self._marginals]
         step = chunk_rows(self._settings, layout)
-        for part in self._samples.parts(key):
+        for part in self._samples.parts(key, row_bytes=8 * layout.n_words):
             # Masked as they stand and put in order last: only finished words are looked up out of order.
             words = np.zeros((len(part.hashes), layout.n_words), dtype=np.uint64)
             for (lane, digits, authentic), codes in zip(columns, part.codes, strict=True):

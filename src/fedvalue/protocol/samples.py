@@ -43,10 +43,14 @@ class HashedSamples(Protocol):
     def blocks(self) -> Iterator[aes.Blocks]:
         """All hashes, some at a time."""
 
-    def parts(self, key: bytes) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
         """All rows, cut by AES_key(h): every row of a part comes before every row of the next one.
 
         Within a part rows stand in any order; sorting them is left to the caller.
+
+        Args:
+            key: Of the order.
+            row_bytes: Memory that the caller needs per row of a part, beside what sorting takes.
         """
 
     def keep(self, chunk: m.Chunk) -> m.Chunk:
@@ -140,7 +144,7 @@ class MemoryHashed:
         assert self.whole is not None
         yield self.whole.hashes
 
-    def parts(self, key: bytes) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
         """All rows as one part."""
         assert self.whole is not None
         yield self.whole

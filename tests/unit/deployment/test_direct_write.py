@@ -37,11 +37,13 @@ def test_nothing_of_another_message_is_written_beyond_the_end(tmp_path, monkeypa
     write_whole(tmp_path / "b", b"b" * 10, write=writer.write)
     assert seen[-1].strip(b"b") in (b"", bytes(4086))
     assert not any(b"a" in piece for piece in seen[1:])
+    assert not any(writer._buffer)
 
 
 @pytest.mark.parametrize("where", ["flags", "write"])
-def test_a_file_system_that_cannot_do_it_gets_a_usual_write(tmp_path, monkeypatch, where):
-    refuse = OSError(errno.EINVAL, "Invalid argument")
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_a_file_system_that_cannot_do_it_gets_a_usual_write(tmp_path, monkeypatch, where, code):
+    refuse = OSError(code, os.strerror(code))
     pwrite, control = os.pwrite, fcntl.fcntl
     direct = []
 

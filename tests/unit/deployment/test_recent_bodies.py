@@ -57,10 +57,10 @@ def test_a_message_is_the_same_from_memory_and_from_disk(tmp_path, monkeypatch, 
         assert store.spool(RUN, "telco", number, memoryview(body))
         store.accept(RUN, number, "telco", number, os.urandom(32), None, len(body), ())
     for number, body in enumerate(bodies):
-        assert bytes(store.stored(RUN, "telco", number)) == body
+        assert bytes(store.message_of(RUN, "telco", number).body) == body
         assert bytes(store.message(RUN, number).body) == body
     store.forget_recent(RUN, "telco", 0)
-    assert bytes(store.stored(RUN, "telco", 0)) == bodies[0]
+    assert bytes(store.message_of(RUN, "telco", 0).body) == bodies[0]
     store.purge(RUN)
     assert store._recent.get((RUN, "telco", 1)) is None
     store.close()

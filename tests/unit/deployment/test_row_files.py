@@ -97,6 +97,19 @@ def test_buckets_sorted_one_by_one_are_the_whole_sorted(room, tmp_path):
     assert max(sizes) <= room + 6 * room**0.5
 
 
+def test_rows_that_become_wide_come_in_smaller_buckets(tmp_path):
+    """What the caller makes of a bucket counts against the same memory."""
+    n, memory = 20_000, 1 << 20
+    hashes = np.random.default_rng(3).integers(0, 2**64, (n, 2), dtype=np.uint64)
+    for row_bytes in (0, 8, 800):
+        deal = Deal(tmp_path, n, 0, memory, row_bytes)
+        deal.add(aes.encrypt(KEY, hashes), hashes)
+        sizes = [len(part.hashes) for part in deal.buckets()]
+        assert sum(sizes) == n
+        assert max(sizes) * (row_files.SORT_BYTES + row_bytes) < memory * 1.1
+        deal.close()
+
+
 def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
     """A disk may take or give less than was asked; a file that ends too soon is an error."""
     pread, pwrite = os.pread, os.pwrite
