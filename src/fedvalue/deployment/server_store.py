@@ -22,7 +22,7 @@ from fedvalue.transport.network_wire import MAX_MAIL
 WRITE_BYTES = (2 << 20) + (64 << 10)
 """A chunk and its envelope are written at once."""
 
-RECENT_BYTES = 12 << 20
+RECENT_BYTES = 16 << 20
 """Large messages of all runs that are also in memory, until the other parties' have come too."""
 
 SPOOL_FROM = 64 << 10
