@@ -49,7 +49,7 @@ def encode_parts(envelope: Envelope) -> tuple[bytes | memoryview, ...]:
         raise LocalProtocolError(
             f"message of {size} bytes exceeds the limit of {MAX_MESSAGE_BYTES}", code="E_SIZE"
         )
-    return _HEAD + head, rows
+    return _HEAD, head, rows
 
 
 def decode(data: bytes | bytearray | memoryview) -> Envelope:

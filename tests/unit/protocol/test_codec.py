@@ -177,8 +177,8 @@ def test_rows_that_follow_their_envelope_are_where_an_encoder_puts_them(size: in
     chunk = m.Chunk(3, 9, bytes(32), bytes(16), memoryview(rows))
     envelope = m.Envelope(bytes(32), "telco", "compute", chunk)
     expected = codec.MAGIC + bytes([codec.VERSION]) + msgspec.msgpack.encode(envelope)
-    head, tail = codec.encode_parts(envelope)
-    assert head + bytes(tail) == expected == codec.encode(envelope)
+    *head, tail = codec.encode_parts(envelope)
+    assert b"".join(head) + bytes(tail) == expected == codec.encode(envelope)
     assert tail.obj is rows
     frame = wire.Post(wire.VERSION, bytes(32), 7, memoryview(expected))
-    assert wire.encode_post(bytes(32), 7, head, tail) == wire.encode(frame)
+    assert wire.encode_post(bytes(32), 7, *head, tail) == wire.encode(frame)
