@@ -10,7 +10,6 @@ import pytest
 from fedvalue.crypto import aes
 from fedvalue.crypto.permute import row_order
 from fedvalue.errors import InputError
-from fedvalue.protocol import mirror_counting
 from fedvalue.protocol.authenticators import CodeCheck, codewords
 from fedvalue.protocol.mirror_party import MirrorWork
 from fedvalue.protocol.naming import label_name
@@ -108,30 +107,6 @@ def test_an_abort_says_nothing_about_the_person_attacked(
     assert values == {0, 1}
     assert len(seen) == 1
     assert {code for failures in seen for _, code, _ in failures} == {"E_AUTH"}
-
-
-@pytest.mark.parametrize("person", range(0, N, 3))
-def test_a_shifted_row_is_found_in_whatever_slab_it_stands(
-    person: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server adds and checks a chunk in slabs; with honest rows the counts do not depend on them."""
-    whole = world().cast(policy="counts")
-    run(whole)
-    monkeypatch.setattr(mirror_counting, "SLAB", 5)
-    slabs = world().cast(policy="counts")
-    run(slabs)
-    for field in ("task", "label", "parties", "count"):
-        expected, found = (getattr(cast.task.outcome.counts, field) for cast in (whole, slabs))
-        assert np.array_equal(expected, found)
-
-    def shift(work: MirrorWork, server: str) -> Iterator[np.ndarray]:
-        (words,) = honest(work, server)
-        if work._name == EVIL:
-            words[rows_of(work, server, person), 0] += np.uint64(work._naming.layout.stride[1])
-        yield words
-
-    monkeypatch.setattr(MirrorWork, "_masked", shift)
-    assert run(world().cast()).codes() == {"E_AUTH"}
 
 
 def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,25 +55,28 @@ class Database:
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             try:
-                self._check_format(path)
+                self._claim_format(path)
             except ConfigError:
                 self._connection.close()
                 raise
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
             self._connection.executescript(schema)
-            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
         self._path = path
 
-    def _check_format(self, path: Path) -> None:
+    def _claim_format(self, path: Path) -> None:
         (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if found == FORMAT:
+            return
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and found != FORMAT:
+        if tables:
             raise ConfigError(
                 f"{path} has format {found}, this version of FedValue needs {FORMAT}: go on with the version "
                 "that made it, or let its runs end there and begin with a new state folder",
                 code="E_VERSION",
             )
+        # Before the tables: who is killed in between leaves a file that the next start completes.
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

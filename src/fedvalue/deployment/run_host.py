@@ -194,8 +194,9 @@ class RunHost:
         if waiting:
             return
         with self._work:
-            if self._stale:
-                self._rebuild()
+            if self._stale and not self._rebuild():
+                self._purge()
+                return
             missing = self._driver.missing()
         self.fail(
             TransportError(
@@ -285,6 +286,7 @@ class RunHost:
                 replayed.update(who for who, _ in outputs)
         except FedValueError as error:
             if error.code == "E_STORAGE":
+                self._unreadable = True
                 raise
             # It was taken once, so it is not what it was.
             self._end(self._processed, error)

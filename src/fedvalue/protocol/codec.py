@@ -35,15 +35,15 @@ def encode(envelope: Envelope) -> bytes:
 
 def encode_parts(envelope: Envelope) -> tuple[bytes | memoryview, ...]:
     """The same in parts that follow each other: the rows of a chunk, which are not copied, by themselves."""
-    message, rows = envelope.message, memoryview(b"")
+    message = envelope.message
     if isinstance(message, StoredChunk):
         message = message.whole()
     if isinstance(message, Chunk):
         rows = memoryview(message.data)
-        envelope = msgspec.structs.replace(envelope, message=msgspec.structs.replace(message, data=b""))
-    head = _encoder.encode(envelope)
-    if isinstance(message, Chunk):
-        head = open_tail(head, len(rows))
+        bare = msgspec.structs.replace(envelope, message=msgspec.structs.replace(message, data=b""))
+        head = open_tail(_encoder.encode(bare), len(rows))
+    else:
+        rows, head = memoryview(b""), _encoder.encode(envelope)
     size = len(_HEAD) + len(head) + len(rows)
     if size > MAX_MESSAGE_BYTES:
         raise LocalProtocolError(

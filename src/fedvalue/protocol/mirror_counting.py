@@ -22,9 +22,6 @@ from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.work import Addressed
 
-SLAB = 1 << 15
-"""Rows that are counted together: their codes stay in the cache."""
-
 
 class MirrorCounting:
     """The uploads of all parties to one server, and the result made of them."""
@@ -145,8 +142,7 @@ class MirrorCounting:
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
                 code="E_AUTH",
             )
-        for start in range(0, len(rows), SLAB):
-            self._counter.add(self._layout.lanes(rows[start : start + SLAB]))
+        self._counter.add(self._layout.lanes(rows))
         for party in self._settings.everybody:
             self._store.discard(party, index)
         del self._waiting[index]

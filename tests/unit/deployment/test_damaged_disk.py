@@ -161,6 +161,33 @@ def test_a_lost_upload_ends_the_run_at_its_deadline(run, restart, monkeypatch):
     assert not run.files()
 
 
+def test_a_lost_upload_is_noticed_where_no_message_waits(run):
+    """Started again over a lost file, with everything handled: the deadline still ends the run."""
+    run.until_uploaded()
+    run.handle()
+    run.relay.stop()
+    run.files()[0].unlink()
+    run.start()
+    run.now += 10 * 86_400
+    with pytest.raises(EngineError, match="No such file"):
+        run.host.tick(run.now)
+    run.host.tick(run.now)
+    assert (run.standing.state, run.standing.code) == ("failed", "E_STORAGE")
+    assert not run.files()
+
+
+def test_a_changed_journal_is_purged_where_no_message_waits(run):
+    run.until_uploaded()
+    run.handle()
+    run.relay.stop()
+    flip(run.files()[0])
+    run.start()
+    run.now += 10 * 86_400
+    run.host.tick(run.now)
+    assert (run.standing.state, run.standing.code) == ("failed", "E_DIGEST")
+    assert not run.files()
+
+
 def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypatch):
     """A slow disk: by the time the file is there, the run has failed and was purged."""
     writing, go_on, ends = threading.Event(), threading.Event(), []

@@ -195,6 +195,18 @@ def test_a_state_folder_of_another_version_is_refused_and_left_alone(tmp_path, f
     assert [one.name for one in tmp_path.iterdir()] == ["server.sqlite"]
 
 
-def test_a_state_folder_of_this_version_is_opened_again(tmp_path):
-    for _ in range(2):
-        ServerStore(tmp_path).close()
+def test_a_state_folder_of_this_version_is_opened_again_and_not_written_to(tmp_path):
+    ServerStore(tmp_path).close()
+    before = (tmp_path / "server.sqlite").read_bytes()
+    ServerStore(tmp_path).close()
+    assert (tmp_path / "server.sqlite").read_bytes() == before
+
+
+def test_a_first_start_that_was_killed_between_its_tables_is_completed(tmp_path):
+    """What it left is no other version."""
+    path = tmp_path / "x.sqlite"
+    with pytest.raises(EngineError):
+        Database(path, "CREATE TABLE IF NOT EXISTS a (x); NONSENSE;")
+    whole = Database(path, "CREATE TABLE IF NOT EXISTS a (x); CREATE TABLE IF NOT EXISTS b (x);")
+    assert whole.rows("SELECT name FROM sqlite_master ORDER BY name") == [("a",), ("b",)]
+    whole.close()
