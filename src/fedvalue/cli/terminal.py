@@ -60,7 +60,7 @@ def show_valuation(valuation: Valuation) -> None:
 
 
 def _summary(valuation: Valuation) -> str:
-    from fedvalue.valuation import guard
+    from fedvalue.valuation.statistics import guard
 
     how = valuation.method
     if valuation.n_permutations is not None:

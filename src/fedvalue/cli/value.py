@@ -137,7 +137,7 @@ def _value(
     **settings: Any,
 ) -> Valuation:
     """Value in memory, streamed, or on top of a state, as the source and the options ask for."""
-    from fedvalue.valuation.streaming import stream_by_default, value_files
+    from fedvalue.valuation.files.streaming import stream_by_default, value_files
 
     named: dict[str, Any] = {"label": columns.label, "task": columns.task, "parties": columns.parties}
     if state is not None or (protocol is None and stream_by_default(data)):
@@ -146,7 +146,7 @@ def _value(
         if options:
             raise InputError(f"{', '.join(sorted(options))}: only with --protocol")
         if state is not None:
-            from fedvalue.valuation.incremental import value_with_state
+            from fedvalue.valuation.files.incremental import value_with_state
 
             return value_with_state(state, data, **named, **settings)
         if columns.ids:

@@ -86,7 +86,7 @@ def value_counts(
             chosen = "sampled"
             reason = f"the exact walk was stopped after {time_limit:g} s and the rest of it was sampled"
     else:
-        from fedvalue.valuation.sampling import sampled_values
+        from fedvalue.valuation.permutations.sampling import sampled_values
 
         if method == "auto" and precision is None:
             precision = AUTO_PRECISION
@@ -165,7 +165,7 @@ def _choose(
         return (*_choose_by_size(counts, method), None)
     if method == "sampled":
         return method, "as asked for", None
-    from fedvalue.valuation.prediction import predict_walk
+    from fedvalue.valuation.walk.prediction import predict_walk
 
     prediction = predict_walk(counts)
     if method == "exact":
@@ -196,7 +196,7 @@ def _about(seconds: float) -> str:
 
 
 def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool) -> Valuation:
-    from fedvalue.valuation import guard, influence, interaction, learnable
+    from fedvalue.valuation.statistics import guard, influence, interaction, learnable
 
     se_data = influence.data_errors(counts, seed=seed)
     learned = learnable.learnable_values(counts, seed=seed)

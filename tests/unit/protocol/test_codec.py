@@ -13,7 +13,7 @@ import pytest
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror_result import CountsResult, ValuesResult, decode_fields, decode_result
+from fedvalue.protocol.mirror.result import CountsResult, ValuesResult, decode_fields, decode_result
 from fedvalue.transport import network_wire as wire
 from tests.simulation.world import World, run
 

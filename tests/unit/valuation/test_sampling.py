@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.sampling import CHUNK_PAIRS, PermutationSums, sampled_values
+from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, PermutationSums, sampled_values
 from fedvalue.valuation.walk.exact import exact_values
 from tests.support.joint_tables import Table, random_table, tables
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk import exact as walk
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.joint_tables import Table, binned, random_table, tables

@@ -143,7 +143,7 @@ class _Reporter:
             return
         walk = self._walk
         if self._predicted is None and monotonic() - self._start > ESTIMATE_AFTER:
-            from fedvalue.valuation.prediction import expected_work
+            from fedvalue.valuation.walk.prediction import expected_work
 
             self._predicted = expected_work(walk.table)
         # What is left is not known before it is done: a walk beyond its estimate is told as nearly done.
