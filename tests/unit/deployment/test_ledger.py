@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
-from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.parties.ledger import DEFAULT_BUDGET, Ledger
+from fedvalue.deployment.config import DEFAULT_BUDGET, read_party_config
+from fedvalue.deployment.parties.ledger import Ledger
 from fedvalue.deployment.parties.spooled_samples import Space, Spool
 from fedvalue.errors import ConfigError, VerificationError
 
