@@ -5,6 +5,7 @@ Results go to stdout, progress and messages to stderr, so that `--json -` can be
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from fedvalue.engines import Stop
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
@@ -123,6 +127,26 @@ def progress_bar(what: str) -> Iterator[Progress]:
             bar.update(task, completed=done, total=total, note=note)
 
         yield tell
+
+
+@contextmanager
+def interruptible() -> Iterator[Stop]:
+    """Where work can end with the best answer so far, the first Ctrl-C asks for that; the next leaves."""
+    from fedvalue.engines import Stop
+
+    stop = Stop()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if stop.asked or not stop.possible:
+            signal.default_int_handler(number, frame)
+        stop.asked = True
+        say("stopping: the values so far follow, with their error; Ctrl-C again leaves at once")
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_text(path: Path, text: str) -> None:

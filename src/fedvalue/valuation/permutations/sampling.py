@@ -16,6 +16,7 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
+from fedvalue.games.stopping import Precision, RunningMoments
 from fedvalue.valuation.permutations import kernel, prefixes
 from fedvalue.valuation.permutations.table import SamplingTable, sampling_table
 from fedvalue.valuation.walk.table import block_table, split_entropy
@@ -32,37 +33,6 @@ if TYPE_CHECKING:
 CHUNK_PAIRS = 512
 # A variance from fewer pairs than this is not trusted to stop.
 TRUSTED_PAIRS = 512
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PermutationSums:
-    """Running mean and sum of squared deviations of pair means, per party, in nats.
-
-    Partial results merge with `+`, in any grouping (up to rounding).
-    """
-
-    n_pairs: int
-    mean: Floats
-    m2: Floats
-
-    def __add__(self, other: PermutationSums) -> PermutationSums:
-        """Both samples together (Chan, Golub and LeVeque's update)."""
-        n = self.n_pairs + other.n_pairs
-        if n == 0:
-            return self
-        delta = other.mean - self.mean
-        return PermutationSums(
-            n,
-            self.mean + delta * (other.n_pairs / n),
-            self.m2 + other.m2 + delta**2 * (self.n_pairs * other.n_pairs / n),
-        )
-
-    @property
-    def se(self) -> Floats:
-        """Standard error of the mean; infinite for fewer than two pairs."""
-        if self.n_pairs < 2:
-            return np.full_like(self.mean, np.inf)
-        return np.sqrt(self.m2 / (self.n_pairs - 1) / self.n_pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +62,7 @@ def sampled_values(
     precision: float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    stop: engines.Stop | None = None,
 ) -> PermutationValues:
     """Shapley-CMI of every data party from random orders of the parties.
 
@@ -102,6 +73,7 @@ def sampled_values(
         precision: Stop when the largest standard error is at most this fraction of the total.
         executor: Where the work runs; threads of this machine when None.
         progress: Told how many orders are done.
+        stop: Lets a person end it with the orders walked so far.
 
     Raises:
         InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
@@ -114,16 +86,18 @@ def sampled_values(
     total = (whole - rest) / n
     n_pairs = (n_permutations + 1) // 2
     depth = prefixes.choose_depth(table.n_items, table.n_parties, n_permutations)
-    sums = PermutationSums(0, np.zeros(table.n_parties), np.zeros(table.n_parties))
-    with engines.using(executor) as pool:
+    rule = None if precision is None else Precision(precision, at_least=TRUSTED_PAIRS)
+    stop = stop or engines.Stop()
+    found = RunningMoments.empty(table.n_parties)
+    with engines.using(executor) as pool, stop.offered():
         shared = engines.share(pool, table)
         for part in engines.map_in_order(pool, walk_chunk, _chunks(shared, depth, n_pairs, seed)):
-            sums += part
+            found += part
             if progress is not None:
-                progress(2.0 * sums.n_pairs, 2.0 * n_pairs, "permutations")
-            if precision is not None and sums.n_pairs >= TRUSTED_PAIRS and sums.se.max() <= precision * total:
+                progress(2.0 * found.n, 2.0 * n_pairs, "permutations")
+            if stop.asked or (rule is not None and rule.satisfied(found)):
                 break
-    return PermutationValues(sums.mean, sums.se, 2 * sums.n_pairs, total, whole / n)
+    return PermutationValues(found.mean, found.se, 2 * found.n, total, whole / n)
 
 
 def _check(n_permutations: int, seed: int, precision: float | None) -> None:
@@ -144,7 +118,7 @@ def _chunks(
         yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), stream
 
 
-def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, stream: int) -> PermutationSums:
+def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, stream: int) -> RunningMoments:
     """Walk some pairs; one unit of work for a worker."""
     start = prefixes.cached(table, depth, token)
     scratch = prefixes.scratch_arrays(table)
@@ -155,4 +129,4 @@ def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, strea
         n_pairs, np.uint64(stream), *scratch,
     )  # fmt: skip
     n = table.n_samples
-    return PermutationSums(n_pairs, mean / n, m2 / n**2)
+    return RunningMoments(n_pairs, mean / n, m2 / n**2)
