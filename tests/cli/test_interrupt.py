@@ -63,6 +63,7 @@ def test_once_gives_the_values_so_far_with_their_error(
     assert ran.code == 0
     assert "Ctrl-C again leaves at once" in ran.err
     assert "stopped by hand" in ran.out
+    assert "se sampling" in ran.out
     assert all(f"x{k}" in ran.out for k in range(N_PARTIES))
 
 

@@ -34,6 +34,8 @@ def show_valuation(valuation: Valuation) -> None:
     from rich.table import Table
 
     with_error = any(party.interval is not None for party in valuation.parties)
+    # Without statistics the error of n samples is not known; that of sampling is, and goes by its name.
+    with_sampling = not with_error and any(party.se_sampling for party in valuation.parties)
     exact = valuation.privacy is None
     with_learnable = valuation.learnable_total is not None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
@@ -41,6 +43,8 @@ def show_valuation(valuation: Valuation) -> None:
     table.add_column("value", justify="right")
     if with_error:
         table.add_column("± 95%", justify="right")
+    if with_sampling:
+        table.add_column("se sampling", justify="right")
     if exact:
         table.add_column("share", justify="right")
     if with_learnable:
@@ -51,6 +55,8 @@ def show_valuation(valuation: Valuation) -> None:
         row = [party.name, f"{party.value:.4f}"]
         if with_error:
             row.append("" if party.half_width is None else f"{party.half_width:.4f}")
+        if with_sampling:
+            row.append(f"{party.se_sampling:.4f}")
         if party.share is not None:
             row.append(f"{100 * party.share:.1f}%")
         if with_learnable:

@@ -162,7 +162,8 @@ def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
     nobody, everybody = h(prefix[0]), h(prefix[p])
     alone = np.array([nobody - h(prefix[0], column) for column in columns])
     last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
-    return alone, last
+    # Neither can be negative; a difference of entropies can, by rounding.
+    return np.maximum(alone, 0.0), np.maximum(last, 0.0)
 
 
 def _choose(
