@@ -178,14 +178,18 @@ def _pandas_parts(X: Any, name: str) -> list[tuple[str, object]]:
     if getattr(X, "ndim", 0) == 2:
         return [(str(key), X.iloc[:, k]) for k, key in enumerate(X.columns)]
     if getattr(X, "ndim", 0) == 1:
-        return [(name if X.name is None else str(X.name), X)]
+        own = getattr(X, "name", None)  # an extension array (pd.array, pd.Categorical) has none
+        return [(name if own is None else str(own), X)]
     raise InputError(f"{name}: expected a pandas frame or series, got {type(X).__name__}")
 
 
 def _pandas_values(series: Any) -> object:
-    """A pandas series as a NumPy array where it is one; Arrow reads the others."""
-    if isinstance(getattr(series, "dtype", None), np.dtype):
-        return series.to_numpy()
+    """A pandas series as a NumPy array where it is one, or sparse; Arrow reads the others."""
+    dtype = getattr(series, "dtype", None)
+    if isinstance(dtype, np.dtype) or hasattr(dtype, "fill_value"):
+        return np.asarray(series)
+    if hasattr(getattr(dtype, "categories", None), "closed"):  # intervals, as pandas.cut returns them
+        return getattr(series, "cat", series).rename_categories(str)
     return series
 
 

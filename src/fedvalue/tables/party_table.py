@@ -235,9 +235,9 @@ def check_classes(name: str, n_codes: int) -> None:
 def _label_column(y: object, name: str) -> Column:
     if isinstance(y, NumberColumn | TextColumn):
         return y
-    columns = columns_of(y, name=name) if hasattr(y, "__arrow_c_stream__") or hasattr(y, "ndim") else None
-    if columns is None:
+    if not (isinstance(y, Mapping) or hasattr(y, "__arrow_c_stream__") or hasattr(y, "ndim")):
         return column_of(y, name=name)
+    columns = columns_of(y, name=name)
     if len(columns) != 1:
         raise InputError(f"label: expected one column, got {len(columns)}")
     return next(iter(columns.values()))

@@ -116,6 +116,23 @@ def test_single_columns_of_every_library_are_tables():
         assert in_plain_words(columns["shop"]) == [1, 2]
 
 
+def test_pandas_arrays_are_columns_too():
+    """Without a series around them, sparse, or cut into intervals by the user."""
+    for X in (pd.array([1, 2]), pd.arrays.SparseArray([1, 2])):
+        assert in_plain_words(columns_of(X, name="shop")["shop"]) == [1, 2]
+    assert in_plain_words(column_of(pd.Categorical(["b", None, "a"]), name="x")) == WORDS
+    for cut in (pd.cut([1, 9, 2], 2), pd.Series(pd.cut([1, 9, 2], 2))):
+        assert in_plain_words(column_of(cut, name="x")) == ["(0.992, 5.0]", "(5.0, 9.0]", "(0.992, 5.0]"]
+
+
+def test_decimals_are_the_nearest_floats():
+    """Not one bit off: 0.3 from a database falls into the bin of 0.3 from a CSV."""
+    tenths = [Decimal(k) / 10 for k in range(20)]
+    assert in_plain_words(column_of(tenths, name="x")) == [k / 10 for k in range(20)]
+    small = pa.array([Decimal("1E-9"), None], pa.decimal128(20, 10))
+    assert in_plain_words(column_of(small, name="x")) == [1e-9, None]
+
+
 def test_extension_types_are_their_storage():
     """A UUID column of Arrow is a category per UUID."""
     array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16, None, b"b" * 16], pa.binary(16)))
@@ -183,6 +200,7 @@ def test_a_column_without_values_is_all_missing():
         (pa.table({"x": pa.array([[1]])}), "column 'x'.*list"),
         ({"x": [1, "a"]}, "column 'x': expected values of one type .* got int and str"),
         ({"x": [object()]}, "column 'x': expected values of one type .* got object"),
+        ({"x": [2**70]}, r"column 'x': expected whole numbers from -2\^63 to 2\^63 - 1, got larger"),
         ({"x": np.array([1j])}, "column 'x'.*complex"),
         ({"x": np.zeros((2, 2))}, "column 'x': expected one dimension, got 2"),
         ({"x": [1, 2], "y": [1]}, "shop: expected columns of one length.*'x' has 2, 'y' has 1"),

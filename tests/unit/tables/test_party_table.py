@@ -96,6 +96,13 @@ def test_very_many_classes_are_pointed_out():
     assert "100 whole numbers, each a class" in note
 
 
+def test_a_label_may_come_as_a_table_of_one_column():
+    """It is the column's values that count, not its name."""
+    assert label_table({"y": [3, 1, 3]}).codes.tolist() == [1, 0, 1]
+    with pytest.raises(InputError, match="label 'y': expected at least two distinct labels"):
+        label_table({"y": [1, 1]})
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [
