@@ -29,8 +29,8 @@ def conditional_mutual_information(counts: Counts) -> float:
     counts = np.asarray(counts)
     if counts.ndim != 3:
         raise InputError(f"expected a table of shape (n_x, n_y, n_z), got {counts.ndim} dimension(s)")
-    if counts.size and counts.min() < 0:
-        raise InputError("counts must not be negative")
+    if counts.dtype.kind not in "biuf" or not (counts >= 0).all():
+        raise InputError("counts must be numbers and must not be negative")
     n = counts.sum()
     if n == 0:
         raise InputError("a table without samples has no conditional mutual information")

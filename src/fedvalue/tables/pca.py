@@ -97,16 +97,19 @@ def fit_components(columns: Mapping[str, Column], k: int, *, name: str) -> Compo
         name: The party, for messages.
 
     Raises:
-        InputError: `k` out of range, a feature that is not a number, no complete row, or only
-            constant features.
+        InputError: `k` out of range, a feature that is not a number or too large, no complete row,
+            or only constant features.
     """
     k = _check_k(k, len(columns), name)
     table, missing = _numbers(columns)
     complete = table[~missing]
     if not len(complete):
         raise InputError(f"{name}: PCA needs rows without missing values, got none")
-    mean = complete.mean(axis=0)
-    scale = complete.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = complete.mean(axis=0)
+        scale = complete.std(axis=0)
+    if not np.isfinite(scale).all():
+        raise InputError(f"{name}: PCA needs numbers whose squares are finite, got larger ones")
     # A constant column's mean may be off by rounding, which would look like a tiny spread.
     scale[np.ptp(complete, axis=0) == 0] = 0.0
     if not scale.any():

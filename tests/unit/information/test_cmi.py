@@ -78,6 +78,8 @@ def test_information_is_never_negative_and_at_most_the_labels_entropy(
         (np.ones((2, 2)), "shape"),
         (np.zeros((2, 2, 2)), "without samples"),
         (-np.ones((2, 2, 2)), "must not be negative"),
+        (np.full((2, 2, 2), np.nan), "must be numbers"),
+        (np.full((2, 2, 2), "a"), "must be numbers"),
     ],
 )
 def test_wrong_tables_are_refused(table: np.ndarray, message: str) -> None:

@@ -91,6 +91,7 @@ def test_components_survive_json():
         ({"a": ["x", "y"], "b": [1, 2]}, 1, "column 'a': PCA needs numbers, got categories"),
         (np.full((3, 2), np.nan), 1, "shop: PCA needs rows without missing values, got none"),
         (np.full((3, 2), 0.1), 1, "shop: PCA needs a feature that varies, got 2 constant ones"),
+        (np.eye(3) * 1e200, 1, "shop: PCA needs numbers whose squares are finite, got larger ones"),
     ],
 )
 def test_what_has_no_components_is_refused(X, k, message):
