@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,12 +71,13 @@ def value_counts(
         InputError: A setting is out of range.
         EngineError: Workers were lost.
     """
-    check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
+    check_settings(
+        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
+    )
+    if time_limit is not None and reproducible:
+        raise InputError(f"time_limit cannot bound a reproducible valuation, got {time_limit}")
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
-    if time_limit is not None and (reproducible or time_limit <= 0):
-        raise InputError(
-            f"time_limit must be positive, and cannot bound a reproducible valuation; got {time_limit}"
-        )
+    n_permutations, seed = int(n_permutations), int(seed)  # a NumPy integer would not go into JSON
     chosen, reason, predicted_work = _choose(counts, method, time_limit, reproducible)
     permutations: int | None = None
     if chosen == "exact":
@@ -130,16 +132,40 @@ def value_counts(
     return _with_statistics(valuation, counts, seed, coalitions) if statistics else valuation
 
 
-def check_settings(*, method: str, n_permutations: int, seed: int, precision: float | None) -> None:
-    """Refuse settings that no valuation can have."""
+def check_settings(
+    *,
+    method: object = "auto",
+    n_permutations: object = 5000,
+    seed: object = 0,
+    precision: object = None,
+    time_limit: object = None,
+    **_others: object,
+) -> None:
+    """Refuse settings that no valuation can have; those that cannot be wrong are not looked at.
+
+    Raises:
+        InputError: Naming the setting, what it must be and what came.
+    """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    if n_permutations < 2:
+    if _whole("n_permutations", n_permutations) < 2:
         raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
-    if seed < 0:
+    if _whole("seed", seed) < 0:
         raise InputError(f"seed must not be negative, got {seed}")
-    if precision is not None and not 0 < precision < 1:
-        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision}")
+    if precision is not None and not (isinstance(precision, Real) and 0 < float(precision) < 1):
+        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision!r}")
+    if time_limit is None:
+        return
+    if not (isinstance(time_limit, Real) and float(time_limit) > 0):
+        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+    if method == "sampled":
+        raise InputError("time_limit bounds an exact walk: it cannot be used with the method 'sampled'")
+
+
+def _whole(name: str, number: object) -> int:
+    if not isinstance(number, Integral):
+        raise InputError(f"{name} must be a whole number, got {number!r}")
+    return int(number)
 
 
 def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:

@@ -73,13 +73,14 @@ def value(
     Raises:
         InputError: The tables or a setting are wrong; the message says what was expected and what came.
     """
-    check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
+    check_settings(
+        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
+    )
     if protocol is None and protocol_options:
         raise InputError(
             f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)"
         )
-    if not parties:
-        raise InputError("at least one data party is needed, got none")
+    _check_parties(parties)
     y = label_table(label, bins=bins)
     own = task_table(task, len(y.codes), bins=bins, binning=binning)
     tables = {
@@ -109,7 +110,18 @@ def value(
         )  # fmt: skip
     notes = [note for table in (y, own, *tables.values()) for note in table.notes]
     details = {**result.details, **({"notes": notes} if notes else {})}
-    return replace(result, bins=bins, details=details)
+    return replace(result, bins=int(bins), details=details)
+
+
+def _check_parties(parties: Mapping[str, Any]) -> None:
+    """Refuse what is not a table per party name, before anything is asked of it."""
+    if parties is not None and not isinstance(parties, Mapping):
+        raise InputError(f"parties: expected a dict of tables by party name, got {type(parties).__name__}")
+    if not parties:
+        raise InputError("at least one data party is needed, got none")
+    for name in parties:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a party's name must be text, got {name!r}")
 
 
 def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, PartyTable]) -> JointCounts:

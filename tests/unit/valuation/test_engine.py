@@ -85,7 +85,25 @@ def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.Monkey
         assert abs(a.value - b.value) <= 5 * b.se_sampling + 1e-12
 
 
-@pytest.mark.parametrize("settings", [{"time_limit": 0}, {"time_limit": 5.0, "reproducible": True}])
-def test_a_time_limit_must_be_possible(settings: dict[str, object]) -> None:
-    with pytest.raises(InputError, match="time_limit"):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"time_limit": 0}, "time_limit must be a positive number of seconds, got 0"),
+        ({"time_limit": float("nan")}, "got nan"),
+        ({"time_limit": "5"}, "got '5'"),
+        ({"time_limit": 5.0, "reproducible": True}, "time_limit cannot bound a reproducible valuation"),
+        ({"time_limit": 5.0, "method": "sampled"}, "time_limit bounds an exact walk"),
+        ({"n_permutations": 10.5}, "n_permutations must be a whole number, got 10.5"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"precision": "high"}, "between 0 and 1, got 'high'"),
+    ],
+)
+def test_impossible_settings_are_named(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         value_counts(table(), **settings)  # type: ignore[arg-type]
+
+
+def test_settings_may_be_numpy_integers() -> None:
+    settings = {"n_permutations": np.int32(20), "seed": np.int64(3), "method": "sampled"}
+    result = value_counts(table(), **settings, statistics=False)  # type: ignore[arg-type]
+    assert '"seed": 3' in result.to_json()

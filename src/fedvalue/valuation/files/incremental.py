@@ -65,8 +65,9 @@ def value_with_state(
         InputError: The state is damaged, of another schema, layout or binning, or in use; or the
             new rows are wrong. The state is then as it was.
     """
-    from fedvalue.valuation.engine import value_counts
+    from fedvalue.valuation.engine import check_settings, value_counts
 
+    check_settings(**settings)  # before the files are read, which may take long
     refuse_whole_columns(binning, pca)
     layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
     with _locked(state_file):

@@ -93,8 +93,9 @@ def value_files(
     Raises:
         InputError: The files or a setting are wrong.
     """
-    from fedvalue.valuation.engine import value_counts
+    from fedvalue.valuation.engine import check_settings, value_counts
 
+    check_settings(**settings)  # before the files are read, which may take long
     refuse_whole_columns(binning, pca)
     layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
     table = tabulate(sources, Passes(layout, executor=executor, progress=progress))
