@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +120,10 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--label", "label", "--party", "a=bill", "--party", "a=calls"], 3, "given twice"),
         (["--label", "label", "--party", "bill"], 3, "NAME=COL"),
         (["--label", "label"], 3, "at least one data party"),
+        (["--label", "label", "--each", "--party", "bill=calls"], 3, "--each would make another"),
+        (["--label", "label", "--party", "a=bill", "--time-limit", "nan"], 3, "positive number of seconds"),
+        (["--label", "label", "--party", "a=bill", "--json", "."], 3, "expected a file, got a folder"),
+        (["--label", "label", "--party", "a=bill", "--cluster", "here"], 5, "such as tcp://host:8786"),
         (
             ["--label", "label", "--party", "a=bill", "--bins", "1"],
             3,
@@ -148,8 +156,8 @@ def test_wrong_arguments_get_a_message_and_an_exit_code(
     [
         ("", "empty"),
         ("id,x,label\n", "at least one row, got none"),
-        ("id,x,label\n1,0,1\n2,1,1\n", "constant"),
-        ("id,x,label\n1,0,1\n1,1,0\n", "duplicate"),
+        ("id,x,label\n1,0,1\n2,1,1\n", "label 'label': expected at least two distinct labels"),
+        ("id,x,label\n1,0,1\n1,1,0\n", "column 'id': expected distinct ids, got 1 duplicates"),
         ("id,x,label\n1,inf,1\n2,1,0\n", "infinite"),
         ("id,x,label\n1,0,1\n2,1\n", "row"),
         ("id,x,x,label\n1,0,0,1\n2,1,1,0\n", "x"),
@@ -162,6 +170,68 @@ def test_wrong_files_get_a_message_and_exit_code_3(tmp_path: Path, text: str, me
     ran = fedvalue("value", path, "--label", "label", "--id", "id", "--party", "a=x")
     assert ran.code == 3, ran.err
     assert message in ran.err
+
+
+def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("who,x,paid\n1,0,1\n1,1,1\n")
+    ran = fedvalue("value", path, "--label", "paid", "--party", "a=x")
+    assert "label 'paid'" in ran.err
+    ran = fedvalue("value", path, "--label", "paid", "--id", "who", "--party", "a=x")
+    assert "column 'who'" in ran.err
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    """Brackets are no markup; a name with a comma or outer spaces stands in double quotes."""
+    path = tmp_path / "names.csv"
+    path.write_text('" x","k, l",y\n0,1,0\n1,1,1\n0,0,0\n')
+    parties = ["--party", '[/b]=" x"', "--party", ':smile:[red]="k, l"']
+    ran = fedvalue("value", path, "--label", "y", *parties, "--no-statistics")
+    assert ran.code == 0, ran.err
+    assert "[/b]" in ran.out
+    assert ":smile:[red]" in ran.out
+
+
+def test_figures_are_whole_in_a_narrow_terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    ran = fedvalue("value", loans, *GOOD)
+    assert ran.code == 0, ran.err
+    assert "…" not in ran.out
+
+
+def test_ctrl_c_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    """In the middle of sampling: exit code 130, one line, no file."""
+    rng = np.random.default_rng(5)
+    path = tmp_path / "wide.csv"
+    rows = [",".join(map(str, row)) for row in rng.integers(0, 3, (500, 21))]
+    path.write_text("\n".join([",".join([*(f"f{k}" for k in range(20)), "y"]), *rows]) + "\n")
+    result = tmp_path / "result.json"
+    command = [sys.executable, "-m", "fedvalue", "value", path, "--label", "y", "--each", "--json", result]
+    long_work = ["--method", "sampled", "--permutations", "100000000"]
+    with subprocess.Popen([*command, *long_work], stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "fedvalue: stopped\n")
+    assert not result.exists()
+
+
+def test_a_reader_that_goes_away_is_no_error(loans: Path) -> None:
+    command = [sys.executable, "-m", "fedvalue", "value", loans, *GOOD, "--json", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_exit_code_5(loans: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fedvalue", "value", loans, *GOOD]
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (5, "fedvalue: No space left on device [E_STORAGE]\n")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -194,9 +264,6 @@ def test_help_starts_without_numpy() -> None:
     ran = fedvalue("--help")
     assert ran.code == 0
     assert "value" in ran.out
-    import subprocess
-    import sys
-
     probe = "import sys, fedvalue.cli.app; print('numpy' in sys.modules, 'numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from typing import Never
 
 import typer
 
@@ -58,12 +59,28 @@ def main() -> None:
     except FedValueError as error:
         sys.stderr.write(f"fedvalue: {error} [{error.code}]\n")
         sys.exit(exit_codes.of(error))
+    except KeyboardInterrupt:
+        _stopped()
     except SystemExit as end:
+        # Typer makes its own exit codes of these two, without a word.
         if end.code == exit_codes.INTERRUPTED:
-            # Typer makes this of Ctrl-C, without a word.
-            sys.stderr.write("fedvalue: stopped\n")
+            _stopped()
+        if isinstance(end.__context__, BrokenPipeError):
+            _no_reader()
         raise
     except BrokenPipeError:
-        # The reader of our output (head, less) went away; that is not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(exit_codes.OK)
+        _no_reader()
+    except OSError as error:
+        sys.stderr.write(f"fedvalue: {error.strerror or error} [E_STORAGE]\n")
+        sys.exit(exit_codes.ENGINE)
+
+
+def _stopped() -> Never:
+    sys.stderr.write("fedvalue: stopped\n")
+    sys.exit(exit_codes.INTERRUPTED)
+
+
+def _no_reader() -> Never:
+    """The reader of our output (head, less) went away; that is not an error of ours."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(exit_codes.OK)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from dataclasses import dataclass
 
 from fedvalue.errors import InputError
+
+_NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]+)')  # in double quotes, or up to a comma
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,11 @@ class Columns:
             from fedvalue.tables.files import column_names
 
             taken = {label, *own, ids, *(column for columns in parties.values() for column in columns)}
-            parties |= {column: [column] for column in column_names(source) if column not in taken}
+            rest = [column for column in column_names(source) if column not in taken]
+            for column in rest:
+                if column in parties:
+                    raise InputError(f"party {column!r} is given, and --each would make another of that name")
+            parties |= {column: [column] for column in rest}
         if not parties:
             raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")
         owners = {f"party {name!r}": columns for name, columns in parties.items()}
@@ -76,10 +82,12 @@ def parse_parties(arguments: list[str]) -> dict[str, list[str]]:
 
 
 def split_names(text: str) -> list[str]:
-    """Column names separated by commas; a name that holds a comma stands in double quotes."""
-    if not text.strip():
-        return []
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip()]
+    """Column names separated by commas.
+
+    A name with a comma, or with spaces around it, stands in double quotes.
+    """
+    found = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
+    return [name for name in found if name]
 
 
 def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:

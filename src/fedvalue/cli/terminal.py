@@ -5,6 +5,7 @@ Results go to stdout, progress and messages to stderr, so that `--json -` can be
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -39,7 +40,7 @@ def show_valuation(valuation: Valuation) -> None:
     exact = valuation.privacy is None
     with_learnable = valuation.learnable_total is not None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
-    table.add_column("party", overflow="fold")
+    table.add_column("party", overflow="fold", min_width=8)
     table.add_column("value", justify="right")
     if with_error:
         table.add_column("± 95%", justify="right")
@@ -64,8 +65,11 @@ def show_valuation(valuation: Valuation) -> None:
         if exact:
             row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
         table.add_row(*row)
-    console = Console(file=sys.stdout, highlight=False)
-    console.print(table)
+    # Names of parties and columns are shown as they are, brackets and colons included.
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    for column in table.columns[1:]:  # a line that is too long is better than a figure cut off
+        column.min_width = max(len(str(cell)) for cell in (column.header, *column.cells))
+    console.print(table, crop=False)
     console.print(_summary(valuation), soft_wrap=True)
 
 
@@ -153,6 +157,24 @@ def interruptible() -> Iterator[Stop]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def refuse_unwritable(*targets: str | Path | None) -> None:
+    """Refuse files that cannot be written, before the work that they are to hold; "-" and None are none.
+
+    Raises:
+        InputError: A folder that is not there or may not be written to, or a folder instead of a file.
+    """
+    for target in targets:
+        if target is None or target == "-":
+            continue
+        path = Path(target)
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: expected a file, got a folder")
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise InputError(f"cannot write {path}: no permission")
 
 
 def write_text(path: Path, text: str) -> None:

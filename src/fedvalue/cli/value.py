@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedvalue.cli.columns import Columns
-from fedvalue.cli.terminal import interruptible, progress_bar, say, show_valuation, write_text
+from fedvalue.cli.terminal import (
+    interruptible,
+    progress_bar,
+    refuse_unwritable,
+    say,
+    show_valuation,
+    write_text,
+)
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,6 +108,7 @@ def value(
     shop=spend,visits
     """
     options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
+    refuse_unwritable(json_file, html)
     columns = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
     with _executor(cluster) as executor, progress_bar("valuing") as progress, interruptible() as stop:
         result = _value(
@@ -157,11 +165,12 @@ def _value(
     from fedvalue.valuation.local import value as value_tables
 
     table = read_table(data, columns=columns.all, text_columns=[columns.ids] if columns.ids else [])
-    ids = table.column(columns.ids) if columns.ids else None
-    if ids is not None:
-        check_ids(ids)
+    ids = None
+    if columns.ids:
+        ids = table.column(columns.ids)
+        check_ids(ids, name=columns.ids)
     return value_tables(
-        label=table.column(columns.label),
+        label=table.select([columns.label]),
         task=table.select(list(columns.task)) if columns.task else None,
         parties={name: table.select(own) for name, own in columns.parties.items()},
         ids=ids,

@@ -36,6 +36,13 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
             "a cluster needs Dask, which is not installed: pip install 'fedvalue[cluster]'"
         ) from error
     try:
+        # A client that fails on its address would still wait, and print a traceback when it is deleted.
+        distributed.comm.resolve_address(address)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"cannot reach a Dask scheduler at {address}: expected an address such as tcp://host:8786"
+        ) from error
+    try:
         client = distributed.Client(address, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise EngineError(f"cannot reach a Dask scheduler at {address} within {timeout:g} s") from error
