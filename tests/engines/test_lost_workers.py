@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fedvalue.engines import ProcessEngine, map_in_order
 from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
+from fedvalue.valuation.files.streaming import count_files
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.dask_cluster import DaskCluster
@@ -68,6 +71,27 @@ class BrokenAtOnce(Executor):
 def test_a_pool_that_is_broken_from_the_start_is_reported() -> None:
     with pytest.raises(EngineError, match="gone"):
         list(map_in_order(BrokenAtOnce(), abs, [(1,)]))
+
+
+def test_files_are_counted_by_the_same_rules(tmp_path: Path) -> None:
+    for k in range(2):
+        pq.write_table(pa.table({"x": [0, 1], "y": [k, 1]}), tmp_path / f"{k}.parquet")
+    with pytest.raises(EngineError, match="gone"):
+        count_files(tmp_path, label="y", parties={"a": ["x"]}, executor=BrokenAtOnce())
+
+
+class Cancelling(Executor):
+    """Cancels every task, as Dask does when the last worker that held its data is gone."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.cancel()
+        return future
+
+
+def test_tasks_that_were_cancelled_are_reported() -> None:
+    with pytest.raises(EngineError, match="workers were lost while they computed: CancelledError"):
+        list(map_in_order(Cancelling(), abs, [(1,)]))
 
 
 class Recording(Executor):

@@ -101,7 +101,8 @@ def map_in_order(
                 continue
             except Exception as error:
                 if _is_lost_worker(error):
-                    raise EngineError(f"workers were lost while they computed: {error}") from error
+                    reason = str(error) or type(error).__name__
+                    raise EngineError(f"workers were lost while they computed: {reason}") from error
                 raise
             waiting.popleft()
             finished += 1
@@ -153,5 +154,7 @@ def _client(executor: Executor) -> Any:
 
 def _is_lost_worker(error: Exception) -> bool:
     # By name: this module does not load distributed. KilledWorker: a task's workers died again and
-    # again; CommClosedError: the scheduler itself is gone.
-    return type(error).__name__ in {"KilledWorker", "CommClosedError", "FutureCancelledError"}
+    # again; CommClosedError: the scheduler itself is gone; the others: what a task needs was lost with
+    # the last worker that held it.
+    lost = {"KilledWorker", "CommClosedError", "FutureCancelledError", "CancelledError"}
+    return type(error).__name__ in lost

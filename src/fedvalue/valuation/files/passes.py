@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from fedvalue import engines
 from fedvalue.errors import InputError
 from fedvalue.tables.cells import CellCounter, Packing
 from fedvalue.tables.coding import ColumnCoding
@@ -115,20 +115,10 @@ class Passes:
             yield work(pieces[0], self.batch_rows, told.rows, *arguments)
             told.piece()
             return
-        with _executor(self.executor) as executor:
-            futures = [executor.submit(work, piece, self.batch_rows, None, *arguments) for piece in pieces]
-            try:
-                for future in futures:
-                    yield future.result()
-                    told.piece()
-            finally:
-                for future in futures:
-                    future.cancel()
-
-
-def _executor(given: Executor | None) -> AbstractContextManager[Executor]:
-    """Where pieces are worked on: reading, sorting and counting leave Python, so threads suffice."""
-    return ThreadPoolExecutor(os.cpu_count()) if given is None else nullcontext(given)
+        tasks = ((piece, self.batch_rows, None, *arguments) for piece in pieces)
+        # Reading, sorting and counting leave Python, so threads suffice where no executor is given.
+        with engines.using(self.executor) as executor:
+            yield from engines.map_in_order(executor, work, tasks, done=lambda _: told.piece())
 
 
 class _Told:
