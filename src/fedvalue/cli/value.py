@@ -153,12 +153,12 @@ def _value(
             raise InputError("--state keeps plain counts: it cannot be used with --protocol")
         if options:
             raise InputError(f"{', '.join(sorted(options))}: only with --protocol")
+        if columns.ids:
+            say("the source is streamed: its ids are not checked for duplicates")
         if state is not None:
             from fedvalue.valuation.files.incremental import value_with_state
 
             return value_with_state(state, data, **named, **settings)
-        if columns.ids:
-            say("the source is streamed: its ids are not checked for duplicates")
         return value_files(data, **named, **settings)
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids

@@ -232,8 +232,19 @@ def _conform(batch: Any, part: Part) -> Any:
             array = batch.column(wanted.name)
         else:
             array = pa.array([constants[wanted.name]] * batch.num_rows, pa.string())
-        arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
+        arrays.append(array if array.type == wanted.type else _cast(array, wanted, part))
     return pa.RecordBatch.from_arrays(arrays, schema=part.schema)
+
+
+def _cast(array: Any, wanted: Any, part: Part) -> Any:
+    """The values in another type. Whole numbers beyond 2^53 become the nearest floats."""
+    try:
+        return array.cast(wanted.type, safe=not pa.types.is_floating(wanted.type))
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{shown(part.path)}: column {wanted.name!r}: expected values that fit the type {wanted.type} of "
+            f"the files beside it, got others of type {array.type}"
+        ) from error
 
 
 def _check_columns(wanted: Sequence[str], available: Sequence[str], where: str) -> None:

@@ -157,6 +157,17 @@ def test_parquet_files_of_a_folder_agree_on_types(tmp_path):
         read_table(tmp_path)
 
 
+def test_large_whole_numbers_beside_floats_become_floats(tmp_path):
+    """As NumPy and pandas do; a value that has no place in the common type is refused by column."""
+    pq.write_table(pa.table({"x": [2**53 + 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [0.5]}), tmp_path / "b.parquet")
+    assert read_table(tmp_path).column("x").to_pylist() == [2.0**53, 0.5]
+    pq.write_table(pa.table({"x": pa.array([2**63], pa.uint64())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [-1]}), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match="column 'x': expected values that fit the type int64"):
+        read_table(tmp_path)
+
+
 def test_partitioned_folders_give_their_keys(tmp_path):
     """`key=value` folders are columns: numbers where all are, else text."""
     for year, country in itertools.product((2020, 2021), ("de", "fr")):

@@ -257,6 +257,28 @@ def test_a_full_disk_leaves_the_state_as_it_was(tmp_path, files, monkeypatch):
     assert not list(tmp_path.glob("*.tmp")) + list(tmp_path.glob(".*.tmp"))
 
 
+def test_an_interrupt_while_writing_leaves_no_file_behind(tmp_path, files, monkeypatch):
+    """Ctrl-C is no error of the disk, but nothing half-written may stay either."""
+
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(state.os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        value_with_state(tmp_path / "s", files[0], **OWNERS, statistics=False)
+    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob(".s.*.tmp"))
+
+
+def test_a_state_may_be_reached_by_a_link(tmp_path, files):
+    """The state behind the link grows; the link stays."""
+    value_with_state(tmp_path / "s", files[0], **OWNERS, statistics=False)
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    value_with_state(tmp_path / "link", files[1], **OWNERS, statistics=False)
+    assert (tmp_path / "link").is_symlink()
+    assert load_state(tmp_path / "s").table.n_samples == 400
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path, files):
     """With the system's reason."""
     with pytest.raises(InputError, match="cannot write the state there: No such file or directory"):

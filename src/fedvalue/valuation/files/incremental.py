@@ -215,7 +215,7 @@ def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...])
 @contextmanager
 def _locked(state_file: Source) -> Iterator[None]:
     """Only one process at a time; the system frees the lock when that process ends, however it ends."""
-    target = Path(state_file)
+    target = Path(state_file).resolve()  # one lock, whatever the name of the state
     path = target.with_name(f".{target.name}.lock")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -80,12 +80,12 @@ class State:
 
 
 def save_state(path: Source, state: State) -> None:
-    """Write a state file in one step.
+    """Write a state file in one step; a symbolic link to it stays one.
 
     Raises:
         InputError: The folder cannot be written to.
     """
-    target = Path(path)
+    target = Path(path).resolve()
     content = _encode(state)
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
@@ -97,9 +97,11 @@ def save_state(path: Source, state: State) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, target)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(name)
+        if not isinstance(error, OSError):  # an interrupt
+            raise
         raise InputError(f"{target}: cannot write the state there: {error.strerror}") from error
     folder = os.open(target.parent, os.O_RDONLY)
     try:
