@@ -38,6 +38,7 @@ def value_with_state(
     bins: int = 5,
     binning: str = "width",
     pca: int | None = None,
+    coalitions: bool = True,
     executor: Executor | None = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -57,6 +58,7 @@ def value_with_state(
         bins: Bins of a numeric column.
         binning: "width"; quantile bins are refused.
         pca: None; PCA is refused.
+        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
         executor: Where the work runs.
         progress: Told how far the work has come.
         **settings: As of `value_counts`.
@@ -75,7 +77,7 @@ def value_with_state(
         update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
         new = update.state
         counts = new.table.joint_counts()
-        result = value_counts(counts, executor=executor, progress=progress, **settings)
+        result = value_counts(counts, coalitions=coalitions, executor=executor, progress=progress, **settings)
         before = 0 if old is None else old.table.n_samples
         details: dict[str, Any] = {
             "state": {

@@ -72,6 +72,7 @@ def value_files(
     bins: int = 5,
     binning: str = "width",
     pca: int | None = None,
+    coalitions: bool = True,
     executor: Executor | None = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -86,6 +87,7 @@ def value_files(
         bins: Bins of a numeric column.
         binning: "width"; quantile bins are refused.
         pca: None; PCA is refused.
+        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
         executor: Where the work runs.
         progress: Told how far the work has come.
         **settings: As of `value_counts`.
@@ -99,7 +101,9 @@ def value_files(
     refuse_whole_columns(binning, pca)
     layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
     table = tabulate(sources, Passes(layout, executor=executor, progress=progress))
-    result = value_counts(table.joint_counts(), executor=executor, progress=progress, **settings)
+    result = value_counts(
+        table.joint_counts(), coalitions=coalitions, executor=executor, progress=progress, **settings
+    )
     details = {**result.details, **({"notes": list(table.notes)} if table.notes else {})}
     return replace(result, bins=bins, details=details)
 
