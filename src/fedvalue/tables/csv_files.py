@@ -26,6 +26,9 @@ _WIDER = (
 _MISFIT = re.compile(r"In CSV column #(\d+): CSV conversion error")
 _BLOCK = 4 << 20  # bytes; a few of these are all that a stream holds in memory
 _HEADER_LIMIT = 1 << 20  # characters of header read at most
+_LOOK = 1 << 16  # bytes in which a number tells its decimal point
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_DECIMAL = re.compile(r"(?:^|[;\t|])[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?(?=[;\t|\r\n])", re.MULTILINE)
 
 
 def csv_header(path: str) -> tuple[tuple[str, ...], str]:
@@ -47,7 +50,8 @@ def csv_header(path: str) -> tuple[tuple[str, ...], str]:
         raise InputError(f"{path}: expected a CSV file as UTF-8 text, got {_reason(error)}") from error
     if not head.strip():
         raise InputError(f"{path}: expected a CSV file with a header line, got an empty one")
-    delimiter = next((mark for mark in ",;\t|" if mark in head), ",")
+    bare = _QUOTED.sub("", head)
+    delimiter = next((mark for mark in ",;\t|" if mark in bare), ",")
     names = tuple(next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)))
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -119,6 +123,18 @@ def csv_batches(path: str, columns: Collection[str], types: Mapping[str, Any]) -
         raise InputError(f"{path}: expected a CSV file, got {_reason(error)}", code=code) from None
 
 
+def _decimal_point(path: str, delimiter: str) -> str:
+    """A comma where the first rows have numbers with one and none with a point, as spreadsheets write them.
+
+    Only where something else separates columns; text with commas is no number.
+    """
+    if delimiter == ",":
+        return "."
+    with pa.input_stream(path, compression="detect") as raw:
+        head = raw.read(_LOOK).decode("utf-8", "replace")
+    return "," if set(_DECIMAL.findall(head)) == {","} else "."
+
+
 def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:
     _, delimiter = csv_header(path)
     try:
@@ -130,6 +146,7 @@ def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:
             convert_options=pcsv.ConvertOptions(
                 include_columns=list(columns),
                 column_types=dict(types),
+                decimal_point=_decimal_point(path, delimiter),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),

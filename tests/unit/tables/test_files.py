@@ -140,6 +140,15 @@ def test_csv_dialects(tmp_path):
     assert read_table(path).to_pydict() == {"two\nlines": [1], "b": [2]}
 
 
+def test_decimal_commas_of_spreadsheets_are_understood(tmp_path):
+    """Where semicolons or tabs separate columns, and no number has a point; text stays text."""
+    path = tmp_path / "t.csv"
+    path.write_text('"a, or b";c;d\n1,5;x,y;-0,25\n2;z;1e3\n')
+    assert read_table(path).to_pydict() == {"a, or b": [1.5, 2.0], "c": ["x,y", "z"], "d": [-0.25, 1000.0]}
+    path.write_text("a;b\n1,5;2.5\n1,25;3.5\n")
+    assert read_table(path).to_pydict() == {"a": ["1,5", "1,25"], "b": [2.5, 3.5]}
+
+
 def test_csv_files_of_a_folder_agree_on_types(tmp_path):
     """Whole numbers beside fractions are fractions, numbers beside text are text."""
     (tmp_path / "1.csv").write_text("a,b,c\n1,1,\n")
