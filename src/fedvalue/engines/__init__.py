@@ -8,6 +8,7 @@ are other executors; results do not depend on the choice.
 
 from __future__ import annotations
 
+from fedvalue.engines.interrupts import plain_interrupts
 from fedvalue.engines.local import ProcessEngine, n_cores, thread_engine
 from fedvalue.engines.ordered import map_in_order, n_workers, share, using
 from fedvalue.engines.stop import Stop
@@ -18,6 +19,7 @@ __all__ = [
     "map_in_order",
     "n_cores",
     "n_workers",
+    "plain_interrupts",
     "share",
     "thread_engine",
     "using",

@@ -129,7 +129,7 @@ def value_counts(
         seed=None if chosen == "exact" else seed,
         method_reason=reason,
     )
-    return _with_statistics(valuation, counts, seed, coalitions) if statistics else valuation
+    return _with_statistics(valuation, counts, seed, coalitions, progress) if statistics else valuation
 
 
 def check_settings(
@@ -230,10 +230,18 @@ def _about(seconds: float) -> str:
     return f"about {seconds:.0f} s"
 
 
-def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool) -> Valuation:
+def _with_statistics(
+    valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool, progress: Progress | None
+) -> Valuation:
     from fedvalue.valuation.statistics import guard, influence, interaction, learnable
 
+    def tell(done: float, note: str) -> None:
+        if progress is not None:
+            progress(done, 3.0, note)
+
+    tell(0.0, "standard errors")
     se_data = influence.data_errors(counts, seed=seed)
+    tell(1.0, "learnable values")
     learned = learnable.learnable_values(counts, seed=seed)
     parties = tuple(
         replace(
@@ -244,6 +252,7 @@ def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coali
         )
         for d, party in enumerate(valuation.parties)
     )
+    tell(2.0, "interactions")
     pairs = interaction.interactions(counts, seed=seed)
     remark = {"learnable_search": learned.remark} if learned.remark else {}
     return replace(

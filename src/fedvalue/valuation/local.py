@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 
+@plain_interrupts()
 def value(
     *,
     label: Any,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.tables.cells import CellCounter
 from fedvalue.tables.coding import ColumnCoding
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 
+@plain_interrupts()
 def value_with_state(
     state_file: Source,
     sources: Source | Sequence[Source],

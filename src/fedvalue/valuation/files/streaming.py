@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.tables.database import is_database
 from fedvalue.tables.discretise import check_binning
@@ -63,6 +64,7 @@ def count_files(
     return tabulate(sources, Passes(layout, batch_rows, executor, progress)).joint_counts()
 
 
+@plain_interrupts()
 def value_files(
     sources: Source | Sequence[Source],
     *,
