@@ -116,6 +116,7 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
             "given to party 'a' and to party 'b'",
         ),
         (["--label", "label", "--task", "bill", "--party", "b=bill"], 3, "the task party and to party 'b'"),
+        (["--label", "label", "--party", "a=bill,bill"], 3, "column 'bill' is given to party 'a' twice"),
         (["--label", "label", "--party", "a=label"], 3, "the label and to party 'a'"),
         (["--label", "label", "--party", "a=bill", "--party", "a=calls"], 3, "given twice"),
         (["--label", "label", "--party", "bill"], 3, "NAME=COL"),
@@ -190,6 +191,18 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     assert "[/b]" in ran.out
     assert ":smile:[red]" in ran.out
+
+
+def test_a_warning_about_many_parties_is_one_line(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    path = tmp_path / "noise.csv"
+    header = ",".join([*(f"f{k}" for k in range(12)), "y"])
+    rows = [",".join(map(str, row)) for row in rng.integers(0, 2, (60, 13))]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    ran = fedvalue("value", path, "--label", "y", "--each")
+    assert ran.code == 0, ran.err
+    assert ran.out.count("Most of this value is memorised") == 1
+    assert "more: Most of this value is memorised" in ran.out
 
 
 def test_figures_are_whole_in_a_narrow_terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,8 @@ def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
     seen: dict[str, str] = {} if id_column is None else {id_column: "the id"}
     for owner, columns in owners.items():
         for column in columns:
+            if seen.get(column) == owner:
+                raise InputError(f"column {column!r} is given to {owner} twice")
             if column in seen:
                 raise InputError(
                     f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner"

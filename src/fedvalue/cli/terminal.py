@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
+# A warning about hundreds of parties names the first; the JSON has all of them.
+_NAMES_SHOWN = 10
+
 
 def say(message: str) -> None:
     """A message to the person, on stderr."""
@@ -96,11 +99,24 @@ def _summary(valuation: Valuation) -> str:
 
         lines.append(wording.noise(valuation.privacy))
     if valuation.learnable_total is not None:
-        lines.append(f"learnable from so many samples: {valuation.learnable_total:.4f} nats")
-    lines += [f"{party.name}: {guard.describe(flag)}" for party in valuation.parties for flag in party.flags]
+        searched = valuation.details.get("learnable_search")
+        lines.append(
+            f"learnable from so many samples: {valuation.learnable_total:.4f} nats"
+            + (f" ({searched})" if searched else "")
+        )
+    flagged: dict[str, list[str]] = {}
+    for party in valuation.parties:
+        for flag in party.flags:
+            flagged.setdefault(flag, []).append(party.name)
+    lines += [f"{_listed(names)}: {guard.describe(flag)}" for flag, names in flagged.items()]
     lines += _since_last_time(valuation.details)
     lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
     return "\n".join(lines)
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
 
 
 def _since_last_time(details: Mapping[str, Any]) -> list[str]:

@@ -160,10 +160,17 @@ class Valuation:
         return head
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The result as JSON text, also written to `path` when one is given."""
+        """The result as JSON text, also written to `path` when one is given.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            try:
+                Path(path).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise InputError(f"cannot write {path}: {error.strerror}") from error
         return text
 
     @classmethod

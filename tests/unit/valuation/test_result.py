@@ -40,6 +40,11 @@ def test_json_round_trip_keeps_everything(tmp_path: Path) -> None:
     assert Valuation.from_json(tmp_path / "r.json") == full
 
 
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot write .*: No such file or directory"):
+        valuation().to_json(tmp_path / "nowhere" / "r.json")
+
+
 def test_interval_is_1_96_standard_errors_to_each_side() -> None:
     low, high = party(se_data=0.03, se_sampling=0.04).interval or (0, 0)
     assert (low, high) == pytest.approx((0.25 - 1.96 * 0.05, 0.25 + 1.96 * 0.05), abs=1e-5)
