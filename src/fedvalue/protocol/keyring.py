@@ -105,6 +105,10 @@ class Keyring:
         """What keeps the digest of an uploaded chunk from telling about its rows."""
         return self._alone("chunk-salt", server, index.to_bytes(4, "big"))
 
+    def token_salt(self, query: bytes, index: int) -> bytes:
+        """The same of a part of a token set."""
+        return self._alone("token-salt", query, index.to_bytes(4, "big"))
+
     def share_task(self, server: str) -> bytes:
         """Key under which a server seals what is for the task party alone."""
         return self._alone("share-task", server, length=32)

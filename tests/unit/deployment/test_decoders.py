@@ -35,7 +35,7 @@ SHELL = (
     align.AlignRoster((KEY, KEY)),
     align.AlignSecrets({"telco": bytes(48)}),
     align.AlignSecret(bytes(48)),
-    align.AlignTokens(0, 1, bytes(32), bytes(64)),
+    align.AlignTokens(0, 1, bytes(32), bytes(16), bytes(64)),
     align.AlignMask(0, 1, bytes(8)),
 )
 SIZES = [2_000, pytest.param(N_FUZZ, marks=pytest.mark.slow)]

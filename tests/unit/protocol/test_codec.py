@@ -98,7 +98,7 @@ def test_fuzzed_results_are_results_or_refused() -> None:
     encode = msgspec.msgpack.encode
     samples = [
         encode(ValuesResult(5, {"total": 0.5, "method": "exact"}, bytes(40), (bytes(30), bytes(30)))),
-        encode(CountsResult(5, bytes(16), bytes(16))),
+        encode(CountsResult(5, bytes(16), bytes(16), bytes(16))),
     ]
     codes = refusals(decode_result, samples, 21, b"\x84")
     assert set(codes) == {"E_MALFORMED"}
@@ -166,7 +166,7 @@ def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
 
 def test_largest_legal_messages_fit() -> None:
     full = bytes(4 * 2**20)
-    largest = m.TokenChunk(0, 1, bytes(32), bytes(16), ("a", "b"), full, full)
+    largest = m.TokenChunk(0, 1, bytes(32), bytes(16), bytes(16), ("a", "b"), full, full)
     assert codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", largest))).message == largest
 
 
