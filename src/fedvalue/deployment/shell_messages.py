@@ -54,7 +54,7 @@ class ReadyRoster(ShellMessage, frozen=True):
 class Notice(ShellMessage, frozen=True):
     """The run is over at this server, and why: a code, words, and the participants that were missing."""
 
-    code: Annotated[str, Meta(min_length=1, max_length=40, pattern="^E_[A-Z_]+$")]
+    code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
     reason: Annotated[str, Meta(max_length=2000)]
     kind: Annotated[str, Meta(max_length=40)]
     missing: Annotated[tuple[Name, ...], Meta(max_length=1024)] = ()

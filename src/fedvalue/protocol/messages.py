@@ -118,6 +118,12 @@ class SaltedMessage(BulkMessage, frozen=True):
 
     salt: Key16
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("index", self.index), ("total", self.total)]
+
 
 class EphemeralKey(Message, frozen=True):
     """A party's X25519 key of this run, signed with its long-term Ed25519 key over (run, party)."""
@@ -197,12 +203,6 @@ class Chunk(SaltedMessage, frozen=True):
     def parts(self) -> tuple[bytes | memoryview, ...]:
         """Salt and rows."""
         return (self.salt, self.data)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("index", self.index), ("total", self.total)]
 
 
 class QueryKey(SecretMessage, frozen=True):
@@ -316,7 +316,7 @@ class AgreeRoster(Message, frozen=True):
 class Abort(Message, frozen=True):
     """The sender's run has failed with this code; nothing will be released."""
 
-    code: Annotated[str, Meta(min_length=1, max_length=40, pattern="^E_[A-Z_]+$")]
+    code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
 
 
 AnyMessage: TypeAlias = (

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from fedvalue.deployment import shell_messages as shell
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -182,3 +183,12 @@ def test_rows_that_follow_their_envelope_are_where_an_encoder_puts_them(size: in
     assert tail.obj is rows
     frame = wire.Post(wire.VERSION, bytes(32), 7, memoryview(expected))
     assert wire.encode_post(bytes(32), 7, *head, tail) == wire.encode(frame)
+
+
+@pytest.mark.parametrize("code", ["E_RANGE\n", "\nE_RANGE", "E_", "E_RANGE x", 'E_"'])
+def test_a_code_is_letters_to_its_end(code: str) -> None:
+    """It becomes a label of the servers' metrics, which a line break would make unreadable for ever."""
+    with pytest.raises(RemoteProtocolError):
+        codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", m.Abort(code))))
+    with pytest.raises(RemoteProtocolError):
+        shell.decode(shell.encode(shell.Notice(code, "over", "TransportError")))
