@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment import align_messages as align
-from fedvalue.deployment.endorsement import Endorsement
+from fedvalue.deployment.endorsement import SealedEndorsement
 from fedvalue.deployment.shell_base import Name, ShellMessage, Signature, Size
 from fedvalue.errors import RemoteProtocolError, VerificationError
 
@@ -64,7 +64,7 @@ AnyShell: TypeAlias = (
     Ready
     | ReadyRoster
     | Notice
-    | Endorsement
+    | SealedEndorsement
     | align.AlignKey
     | align.AlignRoster
     | align.AlignSecrets
@@ -72,7 +72,7 @@ AnyShell: TypeAlias = (
     | align.AlignTokens
     | align.AlignMask
 )
-FROM_PARTIES = (Ready, Endorsement, align.AlignKey, align.AlignSecrets, align.AlignTokens)
+FROM_PARTIES = (Ready, SealedEndorsement, align.AlignKey, align.AlignSecrets, align.AlignTokens)
 """What a party may send to a server; the rest is for servers only."""
 
 _decoder: msgspec.msgpack.Decoder[AnyShell] = msgspec.msgpack.Decoder(AnyShell)

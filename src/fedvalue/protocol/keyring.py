@@ -117,6 +117,10 @@ class Keyring:
         """Key under which a server seals a data party's share; `peer` is the other of task and data party."""
         return self._pair(peer, "share", server, length=32)
 
+    def endorsement(self, peer: str) -> bytes:
+        """Key under which a data party tells the task party its place; `peer` is the other of the two."""
+        return self._pair(peer, "endorsement", length=32)
+
     # single and paper
 
     def query_ids(self, n_queries: int) -> list[bytes]:

@@ -16,7 +16,7 @@ import pytest
 from fedvalue.crypto.audit import ChainWriter, Receipt, read_log
 from fedvalue.deployment import align_messages as align
 from fedvalue.deployment import shell_messages as shell
-from fedvalue.deployment.endorsement import Endorsement
+from fedvalue.deployment.endorsement import SealedEndorsement
 from fedvalue.deployment.identity_files import read_card
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol.manifest import SignedManifest
@@ -30,7 +30,7 @@ SHELL = (
     READY,
     shell.ReadyRoster((READY, READY)),
     shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)),
-    Endorsement("telco", 1, {"compute": bytes(32), "validate": bytes(32)}, bytes(64)),
+    SealedEndorsement("telco", bytes(200)),
     KEY,
     align.AlignRoster((KEY, KEY)),
     align.AlignSecrets({"telco": bytes(48)}),
