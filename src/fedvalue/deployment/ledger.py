@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = Fraction(3)
 """A judgement: three runs with epsilon 1, that is at most exp(3), about 20 times, in all."""
 
+_FORMAT = 1
+"""Changes with the schema below alone: no ledger may be left behind because other files have changed."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 0), key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS populations (digest BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
@@ -55,7 +58,7 @@ class Ledger:
     """The ledger in a party's state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = Database(folder / "ledger.sqlite", _SCHEMA)
+        self._db = Database(folder / "ledger.sqlite", _SCHEMA, _FORMAT)
         with self._db.transaction() as db:
             db.execute("INSERT OR IGNORE INTO secret VALUES (0, ?)", (secrets.token_bytes(16),))
 
