@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
 .DEFAULT_GOAL := help
 
@@ -58,11 +60,16 @@ bench: $(READY)  ## Ratios against the published procedure and other tools, meas
 study: $(READY)  ## The full statistical study behind docs/statistics.md
 	$(BIN)/python -m tests.statistics.study
 
+.PHONY: docs
+docs: $(READY)  ## Build these pages as a site in out/site
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir out/site
+
 .PHONY: lock
-lock: $(READY)  ## Write requirements/dev.txt anew from pyproject.toml
+lock: $(READY)  ## Write requirements/*.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(COMPILE) --group docs --constraints requirements/dev.txt -o requirements/docs.txt
 
 .PHONY: clean
 clean:  ## Remove what the other targets made

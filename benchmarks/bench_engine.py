@@ -29,9 +29,9 @@ import pandas as pd
 from fedvalue.engines import thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.algorithm1 import published_procedure
-from fedvalue.valuation.prediction import predict_walk
-from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
+from fedvalue.valuation.walk.prediction import predict_walk
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Row, at_least, peak_memory_mib, seconds

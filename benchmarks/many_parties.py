@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedvalue.crypto.certificates import ROLES
+from fedvalue.deployment.agreement.identity_files import read_identity
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.identity_files import read_identity
-from fedvalue.deployment.participate import take_part
+from fedvalue.deployment.parties.participate import take_part
 
 
 def main() -> None:

@@ -59,9 +59,9 @@ def test_demo_does_not_overwrite_a_folder(tmp_path):
 def test_the_example_tables_are_those_of_the_committed_script(tmp_path):
     from importlib import resources
 
-    from fedvalue.deployment.example.generate import write
+    from fedvalue.deployment.demonstration.example.generate import write
 
     write(tmp_path)
     for name in ("bank", "telco", "shop", "insurer", "utility"):
-        committed = resources.files("fedvalue.deployment.example") / f"{name}.csv"
+        committed = resources.files("fedvalue.deployment.demonstration.example") / f"{name}.csv"
         assert committed.read_bytes() == (tmp_path / f"{name}.csv").read_bytes()

@@ -10,7 +10,7 @@ import pytest
 from fedvalue.engines import map_in_order, n_workers, share
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests import naive
 from tests.support.joint_tables import random_table

@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.parties.participate import Finished
 from tests.support.town import TASK, Town, expected, values_of
 
 pytestmark = pytest.mark.network

@@ -179,7 +179,7 @@ def test_a_row_unique_feature_is_refused_by_the_gate(tmp_path):
 
 def test_a_lying_party_cannot_pass_the_gate_by_its_own_program(tmp_path):
     """Item 34: whatever a party's program says, the servers and all others check the gate too."""
-    from fedvalue.deployment import shell_messages as shell
+    from fedvalue.deployment.shell import messages as shell
 
     town = Town(tmp_path, n=100).start()
     try:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto import hashing
-from fedvalue.deployment import courier, run_host, spooled_samples
-from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.parties import spooled_samples
+from fedvalue.deployment.parties.participate import Finished
+from fedvalue.deployment.servers import courier, run_host
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
 from fedvalue.protocol import messages as m
@@ -268,7 +269,7 @@ def test_a_full_disk_is_waited_out(tmp_path, monkeypatch):
         client.submit(town.consortium.signed.to_json().encode())
         disk.full = True
         try:
-            from fedvalue.deployment import shell_messages as shell
+            from fedvalue.deployment.shell import messages as shell
 
             ready = shell.make_ready(
                 town.member("telco").identity, town.run_id, rows=100, sizes=(3,), commitment=bytes(32)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedvalue.crypto.identity import Identity
-from fedvalue.deployment.children import Child, Children, wait_until
-from fedvalue.deployment.server_roles import server_role
+from fedvalue.deployment.demonstration.children import Child, Children, wait_until
+from fedvalue.deployment.servers.roles import server_role
 from tests.support.processes import Process
 from tests.support.programs import buggy_party_program, party_program, server_program
 from tests.support.town import TASK, Town

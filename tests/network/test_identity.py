@@ -17,9 +17,9 @@ import pytest
 
 from fedvalue.crypto.certificates import pem_of, tls_name
 from fedvalue.crypto.identity import Card, Identity, create_identity
-from fedvalue.deployment import run_host
-from fedvalue.deployment import shell_messages as shell
-from fedvalue.deployment.identity_files import write_card
+from fedvalue.deployment.agreement.identity_files import write_card
+from fedvalue.deployment.servers import run_host
+from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -318,7 +318,7 @@ def test_a_swapped_ephemeral_key_is_noticed_before_any_upload(tmp_path, monkeypa
     """Item 25: a computation server that puts itself in the middle of the key agreement."""
     from cryptography.hazmat.primitives.asymmetric import x25519
 
-    from fedvalue.deployment.server_roles import server_role
+    from fedvalue.deployment.servers.roles import server_role
 
     def swapping(role, manifest, settings, credentials, chunks):
         honest = server_role(role, manifest, settings, credentials, chunks)
@@ -363,7 +363,7 @@ def test_identity_files_that_others_may_read_are_refused(town, tmp_path):
     """Item 37: 0600 or refused."""
     import shutil
 
-    from fedvalue.deployment.identity_files import read_identity
+    from fedvalue.deployment.agreement.identity_files import read_identity
 
     folder = tmp_path / "identity"
     shutil.copytree(town.member("telco").folder / "identity", folder)

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from fedvalue.crypto.certificates import pem_of, tls_name
-from fedvalue.deployment import shell_messages as shell
+from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -119,7 +119,7 @@ def test_a_party_with_another_number_of_rows_is_refused_before_any_upload(tmp_pa
 
 def test_a_party_cannot_send_more_than_the_manifest_allows(tmp_path, monkeypatch):
     """Protocol.md 4.3: byte budgets. Well-formed messages, accepted and not yet handled, just too many."""
-    from fedvalue.deployment.run_host import RunHost
+    from fedvalue.deployment.servers.run_host import RunHost
 
     monkeypatch.setattr(RunHost, "wake", lambda self: None)
     town = Town(tmp_path, n=100, max_bytes=1 << 20).start("compute")

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.local_consortium import agree
-from fedvalue.deployment.participate import take_part
+from fedvalue.deployment.demonstration.local_consortium import agree
+from fedvalue.deployment.parties.participate import take_part
 from tests.support.town import DATA, TASK, Town, columns, expected, values_of, write_tables
 
 pytestmark = pytest.mark.network
@@ -66,7 +66,7 @@ def test_twenty_runs_at_once_with_the_same_participants(tmp_path):
 
 
 def test_a_server_takes_no_more_runs_than_its_limit(tmp_path):
-    from fedvalue.deployment.server import Limits
+    from fedvalue.deployment.servers.relay_server import Limits
     from fedvalue.errors import TransportError
 
     town = Town(tmp_path, n=100)

@@ -13,11 +13,11 @@ import pytest
 
 from fedvalue.crypto.audit import read_log
 from fedvalue.deployment import certificate
-from fedvalue.deployment import ledger as ledgers
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.ledger import Ledger
-from fedvalue.deployment.local_consortium import agree
-from fedvalue.deployment.participate import Finished, take_part
+from fedvalue.deployment.demonstration.local_consortium import agree
+from fedvalue.deployment.parties import ledger as ledgers
+from fedvalue.deployment.parties.ledger import Ledger
+from fedvalue.deployment.parties.participate import Finished, take_part
 from fedvalue.errors import FedValueError, VerificationError
 from fedvalue.protocol import messages as m
 from tests.cli.runner import fedvalue

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from fedvalue.crypto.identity import Identity, create_identity
-from fedvalue.deployment.identity_files import save_identity, write_card
-from fedvalue.deployment.local_consortium import agree
-from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.agreement.identity_files import save_identity, write_card
+from fedvalue.deployment.demonstration.local_consortium import agree
+from fedvalue.deployment.parties.participate import Finished
 from fedvalue.errors import FedValueError
 from fedvalue.transport.network_client import ServerClient
 from fedvalue.transport.retry import Backoff

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.parties.participate import Finished
 from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network
@@ -110,7 +110,7 @@ def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_pa
     import threading
 
     from fedvalue.deployment.config import read_party_config
-    from fedvalue.deployment.participate import take_part
+    from fedvalue.deployment.parties.participate import take_part
     from fedvalue.errors import ConfigError
 
     town = Town(tmp_path, n=100, parties=("telco",)).start()

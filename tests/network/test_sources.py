@@ -8,7 +8,7 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from fedvalue.deployment.participate import Finished
+from fedvalue.deployment.parties.participate import Finished
 from tests.support.postgres import postgres  # noqa: F401  # a fixture
 from tests.support.town import TASK, Town, values_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fedvalue.deployment import streamed_input
-from fedvalue.deployment.participate import Finished
-from fedvalue.deployment.scratch import ScratchError
-from fedvalue.deployment.spooled_samples import SpooledHashed
+from fedvalue.deployment.parties import streamed_input
+from fedvalue.deployment.parties.participate import Finished
+from fedvalue.deployment.parties.scratch import ScratchError
+from fedvalue.deployment.parties.spooled_samples import SpooledHashed
 from fedvalue.errors import EngineError
 from tests.network.test_recovery import Cast, check_good_end
 from tests.support.town import TASK, Town, values_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.learnable import coalition_games, learnable_values
+from fedvalue.valuation.statistics.learnable import coalition_games, learnable_values
 
 
 @st.composite

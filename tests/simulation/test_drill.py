@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.protocol.queries import estimate
+from fedvalue.protocol.tokens.queries import estimate
 from fedvalue.valuation.drill.advise import advise
 from fedvalue.valuation.drill.predict import miss_adding, miss_dropping
 from fedvalue.valuation.drill.runner import Row, Trial, run_drill

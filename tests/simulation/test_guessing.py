@@ -18,8 +18,8 @@ from fedvalue.crypto.sorting import sort_tokens
 from fedvalue.crypto.tokens import token_blocks, tokens
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror_result import CountsResult, decode_result, encode_result
-from fedvalue.protocol.naming import label_name
+from fedvalue.protocol.mirror.naming import label_name
+from fedvalue.protocol.mirror.result import CountsResult, decode_result, encode_result
 from tests.simulation.world import Codes, World, run
 
 

@@ -12,7 +12,7 @@ from fedvalue.errors import FedValueError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror_result import (
+from fedvalue.protocol.mirror.result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     ValuesResult,

@@ -12,8 +12,8 @@ from fedvalue.crypto.tokens import tokens as token_values
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
-from fedvalue.protocol.layout import CODE_BITS
-from fedvalue.protocol.naming import Naming
+from fedvalue.protocol.mirror.layout import CODE_BITS
+from fedvalue.protocol.mirror.naming import Naming
 from fedvalue.protocol.party import Party
 from fedvalue.valuation.federated import Cast
 from tests.simulation.world import Codes, Postman, World, run

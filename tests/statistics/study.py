@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedvalue.valuation.blocks import items_of
-from fedvalue.valuation.influence import exact_influence
-from fedvalue.valuation.learnable import coalition_games, shapley
+from fedvalue.valuation.statistics.blocks import items_of
+from fedvalue.valuation.statistics.influence import exact_influence
+from fedvalue.valuation.statistics.learnable import coalition_games, shapley
 from tests.statistics.worlds import World, worlds
 
 USELESS = (2, 10, 50, 200)

@@ -45,7 +45,7 @@ def test_back_off_study_uses_the_game_of_the_package():
     """The variant that was chosen is the one that is shipped: same values, from another code."""
     import numpy as np
 
-    from fedvalue.valuation.learnable import ALPHA, CAP, NOISE, coalition_games
+    from fedvalue.valuation.statistics.learnable import ALPHA, CAP, NOISE, coalition_games
 
     for world in worlds():
         cells = back_off.samples(world, 300, 1)
@@ -57,8 +57,8 @@ def test_back_off_study_uses_the_game_of_the_package():
 
 def test_truth_of_a_world_is_the_large_sample_value():
     """A table of 2 million samples comes close to the population, to four standard errors."""
-    from fedvalue.valuation.blocks import items_of
-    from fedvalue.valuation.influence import exact_influence
+    from fedvalue.valuation.statistics.blocks import items_of
+    from fedvalue.valuation.statistics.influence import exact_influence
 
     for world in worlds():
         found = exact_influence(items_of(world.draw(2_000_000, 0)))

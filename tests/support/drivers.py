@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.deployment.party_driver import PartyDriver
-from fedvalue.deployment.party_input import PartyInput, _made
-from fedvalue.deployment.role_driver import RoleDriver
-from fedvalue.deployment.run_settings import credentials_of
-from fedvalue.deployment.server_roles import server_role
-from fedvalue.protocol.chunk_store import MemoryChunkStore
+from fedvalue.deployment.agreement.run_settings import credentials_of
+from fedvalue.deployment.parties.driver import PartyDriver
+from fedvalue.deployment.parties.input import PartyInput, _made
+from fedvalue.deployment.servers.role_driver import RoleDriver
+from fedvalue.deployment.servers.roles import server_role
 from fedvalue.protocol.manifest import SignedManifest
+from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
 from tests.support.consortium import identity
 
 

@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import fedvalue.deployment.certificate
-import fedvalue.deployment.demo_cheat
-import fedvalue.deployment.party
-import fedvalue.deployment.party_input
-import fedvalue.deployment.serve
-import fedvalue.deployment.server
+import fedvalue.deployment.demonstration.cheat
+import fedvalue.deployment.parties.input
+import fedvalue.deployment.parties.party
+import fedvalue.deployment.servers.relay_server
+import fedvalue.deployment.servers.serve
 import fedvalue.transport.network_server
 import fedvalue.valuation.answers
 from fedvalue.cli import exit_codes
-from fedvalue.deployment import party_store, server_store
 from fedvalue.deployment.config import read_party_config, read_server_config
 from fedvalue.deployment.database import Database
-from fedvalue.deployment.participate import take_part
-from fedvalue.deployment.serve import serve
+from fedvalue.deployment.parties import store as party_store
+from fedvalue.deployment.parties.participate import take_part
+from fedvalue.deployment.servers import store as server_store
+from fedvalue.deployment.servers.serve import serve
 from fedvalue.errors import FedValueError
 
 
@@ -38,7 +39,11 @@ def server_program(config: str, role: str, crash: tuple[str, int] | None = None)
 
 def cheat_program(config: str) -> None:
     """The demonstration's cheating computation server."""
-    serve(read_server_config(Path(config)), "compute", make_role=fedvalue.deployment.demo_cheat.cheating_role)
+    serve(
+        read_server_config(Path(config)),
+        "compute",
+        make_role=fedvalue.deployment.demonstration.cheat.cheating_role,
+    )
 
 
 def evil_program(config: str, role: str, behaviour: str) -> None:
@@ -62,7 +67,7 @@ def buggy_party_program(config: str, verb: str, notes: str) -> None:
     """The command with a bug deep in the role, after the keys were agreed; keys are noted in `notes`."""
     from fedvalue.cli.app import main
     from fedvalue.crypto import keys
-    from fedvalue.protocol.mirror_party import MirrorWork
+    from fedvalue.protocol.mirror.party import MirrorWork
 
     derive = keys.hkdf
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from fedvalue.deployment.config import read_party_config, read_server_config
-from fedvalue.deployment.local_consortium import LocalConsortium, Member, Source, build
-from fedvalue.deployment.logs import Log
-from fedvalue.deployment.participate import Finished, take_part
-from fedvalue.deployment.pins import Pins
-from fedvalue.deployment.server import RelayServer
-from fedvalue.deployment.server_roles import server_role
+from fedvalue.deployment.demonstration.local_consortium import LocalConsortium, Member, Source, build
+from fedvalue.deployment.parties.participate import Finished, take_part
+from fedvalue.deployment.servers.logs import Log
+from fedvalue.deployment.servers.pins import Pins
+from fedvalue.deployment.servers.relay_server import RelayServer
+from fedvalue.deployment.servers.roles import server_role
 from fedvalue.errors import FedValueError
 from fedvalue.transport.network_client import ServerClient
 from fedvalue.transport.network_server import NetworkServer

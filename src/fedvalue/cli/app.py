@@ -58,9 +58,11 @@ def main() -> None:
     except FedValueError as error:
         sys.stderr.write(f"fedvalue: {error} [{error.code}]\n")
         sys.exit(exit_codes.of(error))
-    except KeyboardInterrupt:
-        sys.stderr.write("fedvalue: stopped\n")
-        sys.exit(exit_codes.INTERRUPTED)
+    except SystemExit as end:
+        if end.code == exit_codes.INTERRUPTED:
+            # Typer makes this of Ctrl-C, without a word.
+            sys.stderr.write("fedvalue: stopped\n")
+        raise
     except BrokenPipeError:
         # The reader of our output (head, less) went away; that is not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -34,7 +34,7 @@ def verify(
 ) -> None:
     """Check that a log is unbroken, signed by its writer, and agrees with the receipts of others."""
     from fedvalue.crypto.audit import Receipt, check_receipts, read_log
-    from fedvalue.deployment.identity_files import read_card
+    from fedvalue.deployment.agreement.identity_files import read_card
 
     key = read_card(card_).sign_key
     entries = read_log(_lines(log), key)
@@ -66,8 +66,8 @@ def certificate(
 ) -> None:
     """Check a valuation certificate: all signatures, both servers' results, the values."""
     from fedvalue.cli.run import print_table
+    from fedvalue.deployment.agreement.identity_files import read_cards
     from fedvalue.deployment.certificate import check_certificate, read_certificate
-    from fedvalue.deployment.identity_files import read_cards
     from fedvalue.protocol.manifest_rules import check_pins
 
     data = read_certificate(file)
@@ -97,7 +97,7 @@ def _print_fingerprints(manifest: Manifest) -> None:
 
 def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:
     """Print whose card it is and its fingerprint, to compare over another channel."""
-    from fedvalue.deployment.identity_files import read_card
+    from fedvalue.deployment.agreement.identity_files import read_card
 
     found = read_card(file)
     typer.echo(f"identity     {found.uri}")
@@ -111,7 +111,7 @@ def export(
 ) -> None:
     """Write a server's audit log of one run to a file."""
     from fedvalue.deployment.database import write_whole
-    from fedvalue.deployment.server_store import read_audit
+    from fedvalue.deployment.servers.store import read_audit
     from fedvalue.errors import InputError
 
     try:
@@ -125,7 +125,7 @@ def export(
 
 def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party.")]) -> None:
     """Print what runs with noise have spent: run, epsilon, time, and which population."""
-    from fedvalue.deployment.ledger import Ledger
+    from fedvalue.deployment.parties.ledger import Ledger
     from fedvalue.errors import ConfigError
 
     if not (state / "ledger.sqlite").exists():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.demo import Shown
+    from fedvalue.deployment.demonstration.demo import Shown
 
 
 class Fault(StrEnum):
@@ -44,7 +44,7 @@ def demo(
     """
     import tempfile
 
-    from fedvalue.deployment.demo import demonstrate
+    from fedvalue.deployment.demonstration.demo import demonstrate
     from fedvalue.errors import ConfigError
 
     if keep is not None and keep.exists() and any(keep.iterdir()):

@@ -25,7 +25,7 @@ def init(
     Give FOLDER/card.json to the other participants, and compare the fingerprint over another channel.
     """
     from fedvalue.crypto.identity import create_identity
-    from fedvalue.deployment.identity_files import CARD, save_identity
+    from fedvalue.deployment.agreement.identity_files import CARD, save_identity
     from fedvalue.deployment.process import harden
 
     harden()

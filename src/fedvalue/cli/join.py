@@ -31,7 +31,7 @@ def join(
     Interrupted, the same command continues where it was.
     """
     from fedvalue.deployment.config import read_party_config
-    from fedvalue.deployment.participate import take_part
+    from fedvalue.deployment.parties.participate import take_part
 
     def report(stage: str, words: str) -> None:
         typer.echo(f"{stage}: {words}" if words else stage, err=True)

@@ -54,8 +54,8 @@ def new(
     days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
 ) -> None:
     """Draft the agreement from the participants' cards. Nobody has signed it yet."""
-    from fedvalue.deployment.drafting import draft
-    from fedvalue.deployment.manifest_files import write_manifest
+    from fedvalue.deployment.agreement.drafting import draft
+    from fedvalue.deployment.agreement.manifest_files import write_manifest
     from fedvalue.protocol.manifest import Deadlines
     from fedvalue.protocol.privacy import spell_epsilon
 
@@ -92,8 +92,8 @@ def sign(
     identity: Annotated[Path, typer.Option(help="Folder of your identity.")],
 ) -> None:
     """Add your signature to the file."""
-    from fedvalue.deployment.identity_files import read_identity
-    from fedvalue.deployment.manifest_files import read_manifest, write_manifest
+    from fedvalue.deployment.agreement.identity_files import read_identity
+    from fedvalue.deployment.agreement.manifest_files import read_manifest, write_manifest
     from fedvalue.deployment.process import harden
 
     harden()
@@ -108,7 +108,7 @@ def merge(
     others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")],
 ) -> None:
     """Collect the signatures of several signed copies in FILE."""
-    from fedvalue.deployment import manifest_files as files
+    from fedvalue.deployment.agreement import manifest_files as files
 
     signed = files.read_manifest(file)
     for other in others:
@@ -125,8 +125,8 @@ def verify(
     import datetime as dt
 
     from fedvalue import __version__
-    from fedvalue.deployment.identity_files import read_cards
-    from fedvalue.deployment.manifest_files import read_manifest
+    from fedvalue.deployment.agreement.identity_files import read_cards
+    from fedvalue.deployment.agreement.manifest_files import read_manifest
     from fedvalue.protocol.manifest_rules import check_pins
 
     signed = read_manifest(file)
@@ -139,8 +139,8 @@ def verify(
 
 def show(file: File) -> None:
     """Explain the agreement in words."""
-    from fedvalue.deployment.explain import explain
-    from fedvalue.deployment.manifest_files import read_manifest
+    from fedvalue.deployment.agreement.explain import explain
+    from fedvalue.deployment.agreement.manifest_files import read_manifest
 
     typer.echo(explain(read_manifest(file)))
 
@@ -154,7 +154,7 @@ def without(
     import datetime as dt
     import secrets
 
-    from fedvalue.deployment.manifest_files import read_manifest, write_manifest
+    from fedvalue.deployment.agreement.manifest_files import read_manifest, write_manifest
     from fedvalue.protocol.manifest import SignedManifest
 
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)

@@ -27,6 +27,6 @@ def serve(
 ) -> None:
     """Run a server until SIGTERM. Logs are JSON lines on stderr."""
     from fedvalue.deployment.config import read_server_config
-    from fedvalue.deployment.serve import serve as run_server
+    from fedvalue.deployment.servers.serve import serve as run_server
 
     run_server(read_server_config(config), role.value)

@@ -5,6 +5,7 @@ Results go to stdout, progress and messages to stderr, so that `--json -` can be
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from fedvalue.engines import Stop
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
@@ -30,6 +34,8 @@ def show_valuation(valuation: Valuation) -> None:
     from rich.table import Table
 
     with_error = any(party.interval is not None for party in valuation.parties)
+    # Without statistics the error of n samples is not known; that of sampling is, and goes by its name.
+    with_sampling = not with_error and any(party.se_sampling for party in valuation.parties)
     exact = valuation.privacy is None
     with_learnable = valuation.learnable_total is not None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
@@ -37,6 +43,8 @@ def show_valuation(valuation: Valuation) -> None:
     table.add_column("value", justify="right")
     if with_error:
         table.add_column("± 95%", justify="right")
+    if with_sampling:
+        table.add_column("se sampling", justify="right")
     if exact:
         table.add_column("share", justify="right")
     if with_learnable:
@@ -47,6 +55,8 @@ def show_valuation(valuation: Valuation) -> None:
         row = [party.name, f"{party.value:.4f}"]
         if with_error:
             row.append("" if party.half_width is None else f"{party.half_width:.4f}")
+        if with_sampling:
+            row.append(f"{party.se_sampling:.4f}")
         if party.share is not None:
             row.append(f"{100 * party.share:.1f}%")
         if with_learnable:
@@ -60,7 +70,7 @@ def show_valuation(valuation: Valuation) -> None:
 
 
 def _summary(valuation: Valuation) -> str:
-    from fedvalue.valuation import guard
+    from fedvalue.valuation.statistics import guard
 
     how = valuation.method
     if valuation.n_permutations is not None:
@@ -123,6 +133,26 @@ def progress_bar(what: str) -> Iterator[Progress]:
             bar.update(task, completed=done, total=total, note=note)
 
         yield tell
+
+
+@contextmanager
+def interruptible() -> Iterator[Stop]:
+    """Where work can end with the best answer so far, the first Ctrl-C asks for that; the next leaves."""
+    from fedvalue.engines import Stop
+
+    stop = Stop()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if stop.asked or not stop.possible:
+            signal.default_int_handler(number, frame)
+        stop.asked = True
+        say("stopping: the values so far follow, with their error; Ctrl-C again leaves at once")
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_text(path: Path, text: str) -> None:

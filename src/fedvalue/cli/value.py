@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedvalue.cli.columns import Columns
-from fedvalue.cli.terminal import progress_bar, say, show_valuation, write_text
+from fedvalue.cli.terminal import interruptible, progress_bar, say, show_valuation, write_text
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ def value(
     """
     options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
     columns = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
-    with _executor(cluster) as executor, progress_bar("valuing") as progress:
+    with _executor(cluster) as executor, progress_bar("valuing") as progress, interruptible() as stop:
         result = _value(
             data, columns, state=state, protocol=protocol,
             options={key: item for key, item in options.items() if item is not None},
             bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
             precision=precision, time_limit=time_limit, seed=seed, statistics=statistics,
-            executor=executor, progress=progress,
+            executor=executor, progress=progress, stop=stop,
         )  # fmt: skip
     deliver(result, json_file, html)
 
@@ -137,7 +137,7 @@ def _value(
     **settings: Any,
 ) -> Valuation:
     """Value in memory, streamed, or on top of a state, as the source and the options ask for."""
-    from fedvalue.valuation.streaming import stream_by_default, value_files
+    from fedvalue.valuation.files.streaming import stream_by_default, value_files
 
     named: dict[str, Any] = {"label": columns.label, "task": columns.task, "parties": columns.parties}
     if state is not None or (protocol is None and stream_by_default(data)):
@@ -146,7 +146,7 @@ def _value(
         if options:
             raise InputError(f"{', '.join(sorted(options))}: only with --protocol")
         if state is not None:
-            from fedvalue.valuation.incremental import value_with_state
+            from fedvalue.valuation.files.incremental import value_with_state
 
             return value_with_state(state, data, **named, **settings)
         if columns.ids:

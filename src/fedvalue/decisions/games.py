@@ -140,7 +140,7 @@ def game_of_counts(counts: JointCounts, by: str = "learnable") -> Game:
     Up to 20 parties every coalition is valued; beyond, a coalition is valued when it is asked for.
     """
     from fedvalue.information.entropy import conditional_entropy
-    from fedvalue.valuation import learnable
+    from fedvalue.valuation.statistics import learnable
 
     check_by(by)
     if counts.n_parties <= learnable.MAX_PARTIES_DENSE:

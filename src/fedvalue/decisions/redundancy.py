@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.guard import MEMORISED, NEAR_UNIQUE
+from fedvalue.valuation.statistics.guard import MEMORISED, NEAR_UNIQUE
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fedvalue.deployment.run_settings import check_cells, privacy_of
+from fedvalue.deployment.agreement.run_settings import check_cells, privacy_of
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts

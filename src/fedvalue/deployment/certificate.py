@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 from fedvalue import __version__
 from fedvalue.crypto import keys
 from fedvalue.crypto.identity import verify
+from fedvalue.deployment.agreement.run_settings import check_roster
 from fedvalue.deployment.answers import task_valuation
-from fedvalue.deployment.endorsement import Endorsement, check_endorsements, needed
-from fedvalue.deployment.run_settings import check_roster
-from fedvalue.deployment.shell_messages import Ready
+from fedvalue.deployment.shell.endorsement import Endorsement, check_endorsements, needed
+from fedvalue.deployment.shell.messages import Ready
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.layout import Layout
 from fedvalue.protocol.manifest import Manifest, SignedManifest
-from fedvalue.protocol.mirror_result import (
+from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.mirror.result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     CountsResult,

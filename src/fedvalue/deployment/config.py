@@ -13,10 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fedvalue.deployment.ledger import DEFAULT_BUDGET
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 
+DEFAULT_BUDGET = Fraction(3)
+"""A judgement: three runs with epsilon 1, that is at most exp(3), about 20 times, in all."""
 MEMORY_MIB = 1024
 """What a party's rows may take in memory unless its configuration says otherwise."""
 

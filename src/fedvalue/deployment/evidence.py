@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.endorsement import Endorsement
-    from fedvalue.deployment.shell_messages import Ready
+    from fedvalue.deployment.shell.endorsement import Endorsement
+    from fedvalue.deployment.shell.messages import Ready
     from fedvalue.protocol.manifest import Manifest
 
 

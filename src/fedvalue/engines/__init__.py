@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from fedvalue.engines.local import ProcessEngine, n_cores, thread_engine
 from fedvalue.engines.ordered import map_in_order, n_workers, share, using
+from fedvalue.engines.stop import Stop
 
 __all__ = [
     "ProcessEngine",
+    "Stop",
     "map_in_order",
     "n_cores",
     "n_workers",

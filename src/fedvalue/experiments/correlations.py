@@ -50,7 +50,7 @@ def repeat(
         labels, numbers of codes, learnable values and normalised SHAP-m of the five models, all in the
         same order.
     """
-    from fedvalue.valuation.learnable import learnable_values
+    from fedvalue.valuation.statistics.learnable import learnable_values
 
     whole = discretised(name)
     data = whole.rows(draw_rows(len(whole.label), seed))

@@ -46,3 +46,8 @@ def peer_failure(sender: str, code: str) -> FedValueError:
     """The error of a run that a peer has ended."""
     kind = VerificationError if code in CHECKS else RemoteProtocolError
     return kind(f"{sender!r} has ended the run", code=code)
+
+
+def safe_code(error: FedValueError) -> str:
+    """The error's code, in the form that messages allow."""
+    return error.code if error.code.startswith("E_") else "E_PROTOCOL"

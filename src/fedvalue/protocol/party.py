@@ -12,15 +12,15 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol import queries
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
-from fedvalue.protocol.mirror_party import MirrorWork
+from fedvalue.protocol.mirror.party import MirrorWork
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.samples import HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import ProtocolName, Settings
-from fedvalue.protocol.token_party import TokenWork
+from fedvalue.protocol.tokens import queries
+from fedvalue.protocol.tokens.party import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
 from fedvalue.protocol.work import Addressed, Column, Work
 

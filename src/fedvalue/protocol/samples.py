@@ -2,7 +2,7 @@
 
 `mirror` asks three things of them: a digest, a keyed hash of every id, and the rows in the order of
 a secret key, part after part. Nothing of it needs all rows at once, so a shell may keep them on disk
-(`fedvalue.deployment.spooled_samples`); the uploads are the same bytes. `single` and `paper` cut
+(`fedvalue.deployment.parties.spooled_samples`); the uploads are the same bytes. `single` and `paper` cut
 sets out of all rows and take samples in memory.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.naming import label_name
+from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.party import Party
 from fedvalue.protocol.samples import Samples
 from fedvalue.protocol.settings import Settings

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedvalue.decisions.redundancy import INTERACTIONS, redundancy
 from fedvalue.reports import curve, wording
-from fedvalue.valuation import guard
+from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation

@@ -19,6 +19,7 @@ from fedvalue.information.entropy import conditional_entropy
 from fedvalue.valuation.result import PartyValue, Valuation
 
 if TYPE_CHECKING:
+    from fedvalue.engines import Stop
     from fedvalue.typing import Codes, Floats, Progress
 
 METHODS = ("auto", "exact", "sampled")
@@ -46,6 +47,7 @@ def value_counts(
     reproducible: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Valuation:
     """Shapley-CMI of every data party, with its statistics, in nats.
 
@@ -62,12 +64,14 @@ def value_counts(
             size of this machine, so that another machine with the same counts gives the same answer.
         executor: Where the work runs; threads of this machine when None.
         progress: Told how far the work has come.
+        stop: Lets a person end a walk or the sampling early, with the best answer so far.
 
     Raises:
         InputError: A setting is out of range.
         EngineError: Workers were lost.
     """
     check_settings(method=method, n_permutations=n_permutations, seed=seed, precision=precision)
+    assert stop is None or not reproducible, "nobody may stop what another machine repeats"
     if time_limit is not None and (reproducible or time_limit <= 0):
         raise InputError(
             f"time_limit must be positive, and cannot bound a reproducible valuation; got {time_limit}"
@@ -78,22 +82,26 @@ def value_counts(
         from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 
         exact = exact_values(
-            counts, executor=executor, progress=progress, predicted_work=predicted_work,
+            counts, executor=executor, progress=progress, stop=stop, predicted_work=predicted_work,
             options=WalkOptions(time_limit=time_limit, seed=seed),
         )  # fmt: skip
         values, errors, total, label_entropy = exact.values, exact.se, exact.total, exact.label_entropy
         if not exact.complete:
             chosen = "sampled"
-            reason = f"the exact walk was stopped after {time_limit:g} s and the rest of it was sampled"
+            by_hand = stop is not None and stop.asked
+            when = "by hand" if by_hand else f"after {time_limit:g} s"
+            reason = f"the exact walk was stopped {when} and the rest of it was sampled"
     else:
-        from fedvalue.valuation.sampling import sampled_values
+        from fedvalue.valuation.permutations.sampling import sampled_values
 
         if method == "auto" and precision is None:
             precision = AUTO_PRECISION
         sampled = sampled_values(
             counts, n_permutations=n_permutations, seed=seed, precision=precision,
-            executor=executor, progress=progress,
+            executor=executor, progress=progress, stop=stop,
         )  # fmt: skip
+        if stop is not None and stop.asked:
+            reason += "; stopped by hand"
         values, errors, permutations = sampled.values, sampled.se, sampled.n_permutations
         total, label_entropy = sampled.total, sampled.label_entropy
     alone, last = alone_and_last(counts)
@@ -154,7 +162,8 @@ def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
     nobody, everybody = h(prefix[0]), h(prefix[p])
     alone = np.array([nobody - h(prefix[0], column) for column in columns])
     last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
-    return alone, last
+    # Neither can be negative; a difference of entropies can, by rounding.
+    return np.maximum(alone, 0.0), np.maximum(last, 0.0)
 
 
 def _choose(
@@ -165,7 +174,7 @@ def _choose(
         return (*_choose_by_size(counts, method), None)
     if method == "sampled":
         return method, "as asked for", None
-    from fedvalue.valuation.prediction import predict_walk
+    from fedvalue.valuation.walk.prediction import predict_walk
 
     prediction = predict_walk(counts)
     if method == "exact":
@@ -196,7 +205,7 @@ def _about(seconds: float) -> str:
 
 
 def _with_statistics(valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool) -> Valuation:
-    from fedvalue.valuation import guard, influence, interaction, learnable
+    from fedvalue.valuation.statistics import guard, influence, interaction, learnable
 
     se_data = influence.data_errors(counts, seed=seed)
     learned = learnable.learnable_values(counts, seed=seed)

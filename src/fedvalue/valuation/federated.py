@@ -16,10 +16,9 @@ from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import InputError
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.layout import Layout
+from fedvalue.protocol.mirror.layout import Layout
 from fedvalue.protocol.outcome import Outcome, Valuer
 from fedvalue.protocol.party import DataParty
-from fedvalue.protocol.queries import check_budget
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.samples import MemorySamples
 from fedvalue.protocol.settings import (
@@ -32,6 +31,7 @@ from fedvalue.protocol.settings import (
     Settings,
 )
 from fedvalue.protocol.task_party import TaskParty
+from fedvalue.protocol.tokens.queries import check_budget
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.protocol.work import Column
 from fedvalue.transport.in_process import InProcessTransport, Tap

@@ -13,6 +13,7 @@ from fedvalue.tables.party_table import PartyTable, label_table, party_table, ta
 from fedvalue.valuation.engine import check_settings, value_counts
 
 if TYPE_CHECKING:
+    from fedvalue.engines import Stop
     from fedvalue.tables.discretise import Binning
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
@@ -37,6 +38,7 @@ def value(
     ids: Any = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    stop: Stop | None = None,
     **protocol_options: Any,
 ) -> Valuation:
     """What each data party's data is worth for predicting `label`, given what the task party has.
@@ -60,6 +62,8 @@ def value(
         ids: One id per sample, for the protocols; row numbers when None.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
         progress: Told how far long work has come.
+        stop: Set its `asked` from another thread or a signal handler to end long work early, with the best
+            answer so far and its error.
         **protocol_options: Of the protocol: q, n_r, harden, policy and others
             (see `fedvalue.valuation.federated.federated_value`).
 
@@ -88,7 +92,11 @@ def value(
     }  # fmt: skip
     if protocol is None:
         result = value_counts(
-            joint_counts(y, own, tables), coalitions=coalitions, time_limit=time_limit, **settings
+            joint_counts(y, own, tables),
+            coalitions=coalitions,
+            time_limit=time_limit,
+            stop=stop,
+            **settings,
         )
     else:
         if time_limit is not None:

@@ -15,9 +15,9 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.masks import add_masks, masks_of
 from fedvalue.crypto.permute import row_order
 from fedvalue.crypto.tokens import token_blocks, tokens
-from fedvalue.protocol.authenticators import codewords, masked_keys
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.messages import bulk_digest
+from fedvalue.protocol.mirror.authenticators import codewords, masked_keys
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "vectors" / "crypto.json").read_text(encoding="utf-8")

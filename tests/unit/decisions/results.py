@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.valuation.learnable import shapley
 from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.valuation.statistics.learnable import shapley
 
 
 def result_of_game(

@@ -13,7 +13,7 @@ from fedvalue.decisions.games import additive_game, game_of, game_of_counts
 from fedvalue.decisions.selection import GREEDY_BOUND, read_prices
 from fedvalue.errors import InputError
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.learnable import coalition_games
+from fedvalue.valuation.statistics.learnable import coalition_games
 from tests.statistics.tables import random_table
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 

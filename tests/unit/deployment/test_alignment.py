@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.deployment import align_messages as a
-from fedvalue.deployment.alignment import PartyAlignment, ServerAlignment
+from fedvalue.deployment.shell import align_messages as a
+from fedvalue.deployment.shell.alignment import PartyAlignment, ServerAlignment
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol.messages import bulk_digest
 from tests.support.consortium import identity, manifest

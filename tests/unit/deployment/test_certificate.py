@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedvalue.deployment import shell_messages as shell
 from fedvalue.deployment.answers import task_valuation
 from fedvalue.deployment.certificate import _PURPOSE, _digest, check_certificate, make_certificate
-from fedvalue.deployment.endorsement import SealedEndorsement, make_endorsement
+from fedvalue.deployment.shell import messages as shell
+from fedvalue.deployment.shell.endorsement import SealedEndorsement, make_endorsement
 from fedvalue.errors import VerificationError
 from tests.support.consortium import identity, signed
 from tests.support.drivers import party_input, run_drivers

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedvalue.deployment import server_store
-from fedvalue.deployment.party_driver import PartyDriver
-from fedvalue.deployment.server import RelayServer
-from fedvalue.deployment.server_store import ServerStore
-from fedvalue.deployment.spool import SpooledChunks
+from fedvalue.deployment.parties.driver import PartyDriver
+from fedvalue.deployment.servers import store as server_store
+from fedvalue.deployment.servers.relay_server import RelayServer
+from fedvalue.deployment.servers.spool import SpooledChunks
+from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import pytest
 
 from fedvalue.crypto.audit import ChainWriter, Receipt, read_log
-from fedvalue.deployment import align_messages as align
-from fedvalue.deployment import shell_messages as shell
-from fedvalue.deployment.endorsement import SealedEndorsement
-from fedvalue.deployment.identity_files import read_card
+from fedvalue.deployment.agreement.identity_files import read_card
+from fedvalue.deployment.shell import align_messages as align
+from fedvalue.deployment.shell import messages as shell
+from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol.manifest import SignedManifest
 from fedvalue.transport import network_wire as wire

@@ -11,9 +11,9 @@ import pytest
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.deployment import database
-from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.ledger import DEFAULT_BUDGET, Ledger
-from fedvalue.deployment.spooled_samples import Space, Spool
+from fedvalue.deployment.config import DEFAULT_BUDGET, read_party_config
+from fedvalue.deployment.parties.ledger import Ledger
+from fedvalue.deployment.parties.spooled_samples import Space, Spool
 from fedvalue.errors import ConfigError, VerificationError
 
 ONE, THREE = Fraction(1), Fraction(3)

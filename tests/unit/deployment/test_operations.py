@@ -13,9 +13,9 @@ import urllib.request
 import pytest
 
 from fedvalue.deployment.database import Database, write_whole
-from fedvalue.deployment.logs import FIELDS, Log
-from fedvalue.deployment.metrics import Metrics, MetricsServer
-from fedvalue.deployment.server_store import SPOOL_FROM, ServerStore, Stored
+from fedvalue.deployment.servers.logs import FIELDS, Log
+from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
+from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
 from fedvalue.errors import ConfigError, EngineError
 
 
@@ -142,7 +142,7 @@ def test_a_temporary_file_is_new_and_follows_no_link(tmp_path):
 def test_a_private_key_of_another_user_is_refused(tmp_path, monkeypatch):
     import os
 
-    from fedvalue.deployment.identity_files import read_private
+    from fedvalue.deployment.agreement.identity_files import read_private
 
     path = tmp_path / "sign.key"
     write_whole(path, b"secret")
@@ -181,7 +181,7 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
 
 
 def test_a_server_does_not_start_beside_a_card_that_it_cannot_read(tmp_path):
-    from fedvalue.deployment.pins import Pins
+    from fedvalue.deployment.servers.pins import Pins
     from tests.support.consortium import identity
 
     (tmp_path / "telco.json").write_text("{")

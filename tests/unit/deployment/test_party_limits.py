@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.audit import ChainWriter, Receipt
-from fedvalue.deployment import shell_messages as shell
-from fedvalue.deployment.heads import Heads
-from fedvalue.deployment.outgoing import Outgoing
-from fedvalue.deployment.party import Party
-from fedvalue.deployment.party_driver import Parcel, PartyDriver
-from fedvalue.deployment.party_store import PartyStore
+from fedvalue.deployment.parties.driver import Parcel, PartyDriver
+from fedvalue.deployment.parties.heads import Heads
+from fedvalue.deployment.parties.outgoing import Outgoing
+from fedvalue.deployment.parties.party import Party
+from fedvalue.deployment.parties.store import PartyStore
+from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -142,7 +142,7 @@ def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path
     agreed, store = signed(), PartyStore(tmp_path)
     party = Party(identity("telco"), agreed, GIVEN, store, finish=lambda driver: b"")
     monkeypatch.setattr(party, "_client", lambda server: _Silent())
-    monkeypatch.setattr("fedvalue.deployment.party._NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr("fedvalue.deployment.parties.party._NOTICE_SECONDS", 0.0)
     notice = shell.encode(shell.Notice(code, "\x1b[2Jall is well", "EngineError"))
     party._events.put(("compute", 0, notice))
     try:

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from fedvalue.deployment import server_store
-from fedvalue.deployment.recent_bodies import RecentBodies
-from fedvalue.deployment.server_store import SPOOL_FROM, ServerStore
+from fedvalue.deployment.servers import store as server_store
+from fedvalue.deployment.servers.recent_bodies import RecentBodies
+from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore
 
 RUN, OTHER = bytes(32), b"\1" * 32
 

@@ -9,9 +9,9 @@ import pytest
 
 from fedvalue.crypto import aes
 from fedvalue.crypto.permute import row_order
-from fedvalue.deployment import row_files
-from fedvalue.deployment.row_files import Deal, RowFile
-from fedvalue.deployment.scratch import Scratch, ScratchError
+from fedvalue.deployment.parties import row_files
+from fedvalue.deployment.parties.row_files import Deal, RowFile
+from fedvalue.deployment.parties.scratch import Scratch, ScratchError
 
 KEY = bytes(range(16))
 

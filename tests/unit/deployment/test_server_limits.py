@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedvalue.deployment import shell_messages as shell
-from fedvalue.deployment.admission import SLACK_BYTES
-from fedvalue.deployment.server import RelayServer
-from fedvalue.deployment.server_store import ServerStore
+from fedvalue.deployment.servers.admission import SLACK_BYTES
+from fedvalue.deployment.servers.relay_server import RelayServer
+from fedvalue.deployment.servers.store import ServerStore
+from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m

@@ -17,10 +17,11 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from fedvalue.deployment import party_input, spooled_samples
 from fedvalue.deployment.config import TableConfig
-from fedvalue.deployment.party_input import PartyInput, read_input
-from fedvalue.deployment.spooled_samples import SpooledSamples
+from fedvalue.deployment.parties import input as party_input
+from fedvalue.deployment.parties import spooled_samples
+from fedvalue.deployment.parties.input import PartyInput, read_input
+from fedvalue.deployment.parties.spooled_samples import SpooledSamples
 from fedvalue.errors import InputError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -85,8 +86,8 @@ def config(source: Path | str, party: str, **more: Any) -> TableConfig:
 def small(monkeypatch: Any) -> None:
     """No table fits into a MiB; batches and buckets have a few hundred rows."""
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
-    monkeypatch.setattr("fedvalue.deployment.streamed_input.BATCH_ROWS", 256)
-    monkeypatch.setattr("fedvalue.deployment.row_files.SORT_BYTES", 1 << 12)
+    monkeypatch.setattr("fedvalue.deployment.parties.streamed_input.BATCH_ROWS", 256)
+    monkeypatch.setattr("fedvalue.deployment.parties.row_files.SORT_BYTES", 1 << 12)
 
 
 def both(table: TableConfig, party: str, scratch: Path, monkeypatch: Any, **terms: Any) -> list[PartyInput]:
@@ -270,8 +271,8 @@ def test_chunks_are_read_when_they_are_encoded(tmp_path):
 PEAK = """
 import re, sys
 from pathlib import Path
-from fedvalue.deployment.spooled_samples import Space
-from fedvalue.deployment.streamed_input import read_streamed
+from fedvalue.deployment.parties.spooled_samples import Space
+from fedvalue.deployment.parties.streamed_input import read_streamed
 from tests.support.consortium import manifest
 from tests.unit.deployment.test_streamed_input import config
 

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.protocol.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
-from fedvalue.protocol.layout import CODE_BITS, LANE_LIMIT, Layout
+from fedvalue.protocol.mirror.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
+from fedvalue.protocol.mirror.layout import CODE_BITS, LANE_LIMIT, Layout
 
 LAYOUTS = [
     (1, 2, 3),

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
-from fedvalue.protocol import codec, queries
+from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.cells import DENSE_LIMIT, CellCounter, collapse
-from fedvalue.protocol.layout import LANE_LIMIT, Layout
-from fedvalue.protocol.mirror_result import CountsResult
+from fedvalue.protocol.mirror.cells import DENSE_LIMIT, CellCounter, collapse
+from fedvalue.protocol.mirror.layout import LANE_LIMIT, Layout
+from fedvalue.protocol.mirror.result import CountsResult
 from fedvalue.protocol.outcome import same_numbers
 from fedvalue.protocol.settings import Adversarial, NoiseKind
+from fedvalue.protocol.tokens import queries
 from tests.simulation.world import World, run
 
 

@@ -11,8 +11,8 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.tokens import TokenKeys
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror_party import RESULT_BYTES
-from fedvalue.protocol.mirror_result import (
+from fedvalue.protocol.mirror.party import RESULT_BYTES
+from fedvalue.protocol.mirror.result import (
     SHARE_CONTEXT,
     decode_fields,
     encode_result,

@@ -10,7 +10,7 @@ from fedvalue.errors import InputError
 from fedvalue.reports import curve, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.guard import MEANINGS
+from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
 

@@ -10,9 +10,9 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.blocks import items_of
-from fedvalue.valuation.bootstrap import bootstrap, permutation_test, shapley_cmi
-from fedvalue.valuation.influence import exact_influence
+from fedvalue.valuation.statistics.blocks import items_of
+from fedvalue.valuation.statistics.bootstrap import bootstrap, permutation_test, shapley_cmi
+from fedvalue.valuation.statistics.influence import exact_influence
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.changes import N_DRAWS, changes, drift_of
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.files.changes import N_DRAWS, changes, drift_of
 from fedvalue.valuation.result import PartyValue, Valuation
 
 OWN = (1 + 1 / N_DRAWS) ** 0.5  # the drift's own error comes on top

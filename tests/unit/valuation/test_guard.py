@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.guard import MEANINGS, describe, flags
 from fedvalue.valuation.result import PartyValue
+from fedvalue.valuation.statistics.guard import MEANINGS, describe, flags
 from tests.statistics.tables import informative_and_not
 
 

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.valuation import incremental, state
-from fedvalue.valuation.incremental import value_with_state
-from fedvalue.valuation.state import SCHEMA, load_state, save_state
-from fedvalue.valuation.streaming import count_files, value_files
+from fedvalue.valuation.files import incremental, state
+from fedvalue.valuation.files.incremental import value_with_state
+from fedvalue.valuation.files.state import SCHEMA, load_state, save_state
+from fedvalue.valuation.files.streaming import count_files, value_files
 
 OWNERS = {"label": "y", "task": ["t"], "parties": {"a": ["x", "c"], "b": ["z"]}}
 
@@ -276,8 +276,9 @@ def test_a_state_in_use_is_refused(tmp_path, files):
 
 KILLED = """
 import os, sys
-from fedvalue.valuation import incremental, state
-from fedvalue.valuation.incremental import value_with_state
+from fedvalue.valuation.files import incremental
+from fedvalue.valuation.files import state
+from fedvalue.valuation.files.incremental import value_with_state
 place, folder = sys.argv[1:]
 def stop(*arguments, **named):
     print("here", flush=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.blocks import items_of, refine, shapley_weights
-from fedvalue.valuation.influence import data_errors, exact_influence, sampled_influence
+from fedvalue.valuation.statistics.blocks import items_of, refine, shapley_weights
+from fedvalue.valuation.statistics.influence import data_errors, exact_influence, sampled_influence
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table, relabelled
 

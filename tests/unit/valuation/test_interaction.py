@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.interaction import _latin, interactions
+from fedvalue.valuation.statistics.interaction import _latin, interactions
 from tests.statistics import definitions
 from tests.statistics.tables import random_table, relabelled
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.learnable import (
+from fedvalue.valuation.statistics.learnable import (
     ALPHA,
     CAP,
     NOISE,

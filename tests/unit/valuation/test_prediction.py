@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.prediction import expected_work, predict_walk
 from fedvalue.valuation.walk.exact import exact_values
+from fedvalue.valuation.walk.prediction import expected_work, predict_walk
 from fedvalue.valuation.walk.table import block_table
 from tests.support.joint_tables import random_table
 

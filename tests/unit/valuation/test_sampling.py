@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from fedvalue.engines import Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.sampling import CHUNK_PAIRS, PermutationSums, sampled_values
+from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, sampled_values
 from fedvalue.valuation.walk.exact import exact_values
 from tests.support.joint_tables import Table, random_table, tables
 
@@ -133,28 +133,17 @@ def test_impossible_settings_are_refused(options: dict[str, float], message: str
         sampled_values(counts, **options)  # type: ignore[arg-type]
 
 
-samples = st.lists(
-    st.lists(st.floats(-10, 10, allow_nan=False), min_size=2, max_size=2), min_size=0, max_size=6
-)
+def test_asked_to_stop_it_keeps_the_orders_walked_so_far() -> None:
+    """What is there after the first chunk is the same as if only that chunk had been asked for."""
+    counts = random_table(np.random.default_rng(4), n_parties=6, n_items=60, n_codes=3, n_labels=2).counts()
+    stop = Stop()
 
+    def tell(done: float, total: float, note: str = "") -> None:
+        stop.asked = stop.possible
 
-@given(samples, samples, samples)
-def test_partial_sums_merge_in_any_grouping(
-    a: list[list[float]], b: list[list[float]], c: list[list[float]]
-) -> None:
-    """(a + b) + c = a + (b + c) = the sums of all samples at once."""
-
-    def sums(rows: list[list[float]]) -> PermutationSums:
-        array = np.array(rows).reshape(-1, 2)
-        mean = array.mean(axis=0) if len(array) else np.zeros(2)
-        return PermutationSums(len(array), mean, ((array - mean) ** 2).sum(axis=0))
-
-    left, right, whole = (sums(a) + sums(b)) + sums(c), sums(a) + (sums(b) + sums(c)), sums(a + b + c)
-    for one in (left, right):
-        assert one.n_pairs == whole.n_pairs
-        np.testing.assert_allclose(one.mean, whole.mean, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(one.m2, whole.m2, rtol=1e-9, atol=1e-10)
-
-
-def test_standard_error_of_fewer_than_two_pairs_is_infinite() -> None:
-    assert PermutationSums(1, np.zeros(2), np.zeros(2)).se.tolist() == [math.inf, math.inf]
+    found = sampled_values(counts, n_permutations=100 * CHUNK_PAIRS, progress=tell, stop=stop)
+    alone = sampled_values(counts, n_permutations=2 * CHUNK_PAIRS)
+    assert found.n_permutations == 2 * CHUNK_PAIRS
+    assert found.values.tolist() == alone.values.tolist()
+    assert found.se.tolist() == alone.se.tolist()
+    assert not stop.possible

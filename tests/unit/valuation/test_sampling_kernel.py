@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fedvalue.valuation import sampling_kernel, sampling_prefixes
-from fedvalue.valuation.sampling_refine_kernel import refine
-from fedvalue.valuation.sampling_table import SamplingTable, sampling_table
+from fedvalue.valuation.permutations import kernel as sampling_kernel
+from fedvalue.valuation.permutations import prefixes as sampling_prefixes
+from fedvalue.valuation.permutations.refine_kernel import refine
+from fedvalue.valuation.permutations.table import SamplingTable, sampling_table
 from fedvalue.valuation.walk.table import block_table
 from tests.support.joint_tables import random_table
 

@@ -17,8 +17,8 @@ import fedvalue
 from fedvalue.errors import InputError
 from fedvalue.tables.files import read_table
 from fedvalue.tables.party_table import label_table, party_table, task_table
+from fedvalue.valuation.files.streaming import STREAM_BYTES, count_files, stream_by_default, value_files
 from fedvalue.valuation.local import joint_counts
-from fedvalue.valuation.streaming import STREAM_BYTES, count_files, stream_by_default, value_files
 
 PARTIES = {"telco": ["bill", "calls"], "shop": ["city"], "bank": ["since"]}
 OWNERS = {"label": "y", "task": ["age"], "parties": PARTIES}

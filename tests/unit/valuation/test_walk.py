@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from fedvalue.engines import Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.sampling import sampled_values
+from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk import exact as walk
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.joint_tables import Table, binned, random_table, tables
@@ -211,6 +212,23 @@ def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest(
     # No error exceeds a hundredth of the total.
     assert stopped.se.max() < 0.01 * exact.total
     assert stopped.total == exact.total
+
+
+def test_a_walk_that_somebody_stops_gives_the_same_as_one_that_time_stops() -> None:
+    """The exact part stays, the rest is sampled: within 4.5 standard errors, as above."""
+    table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
+    exact = exact_values(table.counts())
+    stop = Stop()
+
+    def tell(done: float, total: float, note: str = "") -> None:
+        stop.asked = stop.possible and done > 0.3 * exact.work
+
+    options = WalkOptions(region_blocks=400, rest_draws=4000)
+    stopped = exact_values(table.counts(), options=options, stop=stop, progress=tell)
+    assert not stopped.complete
+    assert 0 < stopped.n_nodes < exact.n_nodes
+    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+    assert not stop.possible
 
 
 def test_the_longer_a_walk_runs_the_smaller_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

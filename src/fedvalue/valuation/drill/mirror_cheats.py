@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror_counting import MirrorCounting
+from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
+from fedvalue.protocol.mirror.counting import MirrorCounting
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.validation_server import ValidationServer

@@ -13,8 +13,8 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.settings import Settings
-from fedvalue.protocol.token_checking import Checked, TokenChecking
-from fedvalue.protocol.token_counting import AnswerLog, Query, TokenCounting
+from fedvalue.protocol.tokens.checking import Checked, TokenChecking
+from fedvalue.protocol.tokens.counting import AnswerLog, Query, TokenCounting
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.protocol.work import Addressed
 from fedvalue.valuation.drill.plot import Intersection, Plot

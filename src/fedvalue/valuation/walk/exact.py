@@ -31,8 +31,8 @@ with R_B now the walked parties that split B, and what a party d of R_B or U \ P
 with share_a. A region's gains are added up in a fixed order. Which regions there are depends on the table
 alone, so the values are bit-equal on any number of workers.
 
-Stopping. A walk that is stopped by its time limit samples the regions that it has not walked and gives
-their sum a standard error (`rest.py`).
+Stopping. A walk that is stopped, by its time limit or by a person, samples the regions that it has not walked
+and gives their sum a standard error (`rest.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from fedvalue.valuation.walk.rest import sample_rest
 from fedvalue.valuation.walk.table import BITSET_SHARE, block_table, split_entropy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Executor
 
     from fedvalue.information.contingency import JointCounts
@@ -143,7 +143,7 @@ class _Reporter:
             return
         walk = self._walk
         if self._predicted is None and monotonic() - self._start > ESTIMATE_AFTER:
-            from fedvalue.valuation.prediction import expected_work
+            from fedvalue.valuation.walk.prediction import expected_work
 
             self._predicted = expected_work(walk.table)
         # What is left is not known before it is done: a walk beyond its estimate is told as nearly done.
@@ -156,6 +156,7 @@ def exact_values(
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    stop: engines.Stop | None = None,
     options: WalkOptions = DEFAULT_OPTIONS,
     predicted_work: float | None = None,
 ) -> ExactValues:
@@ -167,6 +168,7 @@ def exact_values(
         progress: Told the work done and the work expected (items times columns). The expectation is
             `predicted_work` where given, else an estimate made when the walk takes longer than a second
             (see `prediction.py`), and never less than what is known to wait.
+        stop: Lets a person end the walk early; the rest is then sampled.
         options: How to walk, and a time limit.
         predicted_work: From `predict_walk(counts).work`.
 
@@ -177,10 +179,11 @@ def exact_values(
     table = block_table(counts, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share)
     whole, rest = split_entropy(table)
     walk = _Walk(table)
-    deadline = None if options.time_limit is None else monotonic() + options.time_limit
+    stop = stop or engines.Stop()
+    deadline = inf if options.time_limit is None else monotonic() + options.time_limit
     report = _Reporter(walk, progress, predicted_work)
-    with engines.using(executor) as pool:
-        _run(walk, pool, options, deadline, report)
+    with engines.using(executor) as pool, stop.offered():
+        _run(walk, pool, options, lambda: stop.asked or monotonic() > deadline, report)
     n = table.n_samples
     gains, errors = walk.total_gains(), np.zeros(table.n_columns)
     if walk.left:
@@ -212,10 +215,10 @@ def _run(
     walk: _Walk,
     pool: Executor,
     options: WalkOptions,
-    deadline: float | None,
+    is_over: Callable[[], bool],
     report: _Reporter,
 ) -> None:
-    """Walk the regions, and those into which they are split, until none is left or the time is over.
+    """Walk the regions, and those into which they are split, until none is left or it is over.
 
     Depth first: what waits are then few large regions, which take little memory, and of which a walk that
     has to stop samples less badly than of many small ones.
@@ -226,7 +229,7 @@ def _run(
     report()
     if not stack:
         return
-    if deadline is not None and monotonic() > deadline:
+    if is_over():
         walk.left = [Region()]
         return
     shared = engines.share(pool, walk.table)
@@ -242,7 +245,7 @@ def _run(
             region = under_way.popleft()
             smaller = _take_in(walk, region, result)
             report()
-            if deadline is not None and monotonic() > deadline:
+            if is_over():
                 walk.left = [*stack, *under_way, *([region] if smaller else [])]
                 return
             stack += smaller

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation import sampling_kernel
-from fedvalue.valuation.sampling_prefixes import scratch_arrays
-from fedvalue.valuation.sampling_table import sampling_table
+from fedvalue.valuation.permutations import kernel as sampling_kernel
+from fedvalue.valuation.permutations.prefixes import scratch_arrays
+from fedvalue.valuation.permutations.table import sampling_table
 from fedvalue.valuation.walk.regions import region_table
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""`fedvalue demo`: a consortium on one machine, and an example to value."""

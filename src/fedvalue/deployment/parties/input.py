@@ -1,0 +1,213 @@
+"""A party's table, as the protocol wants it: canonical ids, codes, and a commitment to both.
+
+Everything is checked here, before any byte leaves: missing columns, duplicate or empty ids,
+labels that are missing, and the manifest's gates.
+
+A table that would not fit into the memory it is given (`table.memory_mib`) is read in batches and
+kept on disk, where its work allows that: `mirror` over equal tables without epsilon, bins of equal
+width, no PCA. The uploads are the same. All other work is done in memory, whatever it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedvalue.errors import ConfigError, InputError
+from fedvalue.protocol.samples import MemorySamples
+from fedvalue.protocol.work import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from fedvalue.crypto.ids import PackedIds
+    from fedvalue.deployment.config import TableConfig
+    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.protocol.samples import Samples
+    from fedvalue.typing import Codes
+
+
+ROW_BYTES = 120
+"""Memory per row of a table that is worked on in memory: its id, hash, codes and place, and the chunks
+of both servers until they have left. With three features 174 bytes in all were measured."""
+
+COLUMN_BYTES = 30
+"""And per feature: the column, and its copies while it is coded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartyInput:
+    """What a party brings into a run.
+
+    Args:
+        samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
+        notes: What a person should know about the coding.
+        select: The same table reduced to some rows, coded anew from these alone.
+    """
+
+    samples: Samples = field(repr=False)
+    notes: tuple[str, ...]
+    select: Callable[[NDArray[np.int64]], PartyInput] = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Number of samples."""
+        return self.samples.n_samples
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the code ranges: (X_t, Y) or (X_d,)."""
+        return self.samples.sizes
+
+    @property
+    def digest(self) -> bytes:
+        """The same table gives the same digest."""
+        return self.samples.digest
+
+    @property
+    def ids(self) -> PackedIds:
+        """All ids, where they are in memory."""
+        assert isinstance(self.samples, MemorySamples)
+        return self.samples.ids
+
+
+def read_input(
+    table: TableConfig, manifest: Manifest, party: str, role: str, scratch: Path | None = None
+) -> PartyInput:
+    """Read and code a party's table.
+
+    Args:
+        table: Where it is and what it means.
+        manifest: What was agreed.
+        party: Whose it is.
+        role: task or data.
+        scratch: Folder for the rows of a table that does not fit into memory; None reads any table
+            into memory.
+
+    Raises:
+        InputError: The table cannot be read or used, or needs more memory than this machine has.
+        ConfigError: The configuration asks for the impossible.
+    """
+    from fedvalue.crypto.ids import canonical_ids
+    from fedvalue.tables.files import read_table
+    from fedvalue.tables.party_table import refuse_repeated_ids
+
+    features = _features(table, party, role)
+    needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * len(features))
+    if scratch is not None and needed > table.memory_mib << 20:
+        why_not = _needs_memory(table, manifest)
+        if why_not is None:
+            from fedvalue.deployment.parties.spooled_samples import Space
+            from fedvalue.deployment.parties.streamed_input import read_streamed
+
+            space = Space(scratch, table.memory_mib << 20)
+            return PartyInput(*read_streamed(table, manifest, features, space), select=_no_selection)
+        _check_machine(needed, why_not)
+    wanted = [table.id, *([table.label] if table.label else []), *features]
+    found = read_table(table.source, wanted, text_columns=(table.id,))
+    ids = canonical_ids(found.column(table.id), fold_case=table.fold_case)
+    refuse_repeated_ids(table.id, _n_repeated(ids), len(ids))
+    return _coded(table, manifest, party, role, found, ids)
+
+
+def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
+    """What keeps this table from being worked on in batches; None if nothing does."""
+    reasons = {
+        f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
+        f"align = {manifest.align!r}": manifest.align != "equal",
+        "the ledger of epsilon": manifest.epsilon is not None,
+        "quantile bins": table.binning != "width",
+        "principal components": table.pca is not None,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+def _check_machine(needed: int, reason: str) -> None:
+    """Refuse what would only end in the kernel's killing this process.
+
+    Raises:
+        InputError: The machine does not have that much memory at all.
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InputError(
+            f"{reason}: needs the whole table in memory, about {needed >> 20:,} MiB, and this machine has "
+            f"{there >> 20:,} MiB"
+        )
+
+
+def _no_selection(rows: NDArray[np.int64]) -> PartyInput:
+    raise AssertionError("a table on disk is never reduced to some rows")
+
+
+def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
+    """The feature columns, after a look at the table's header."""
+    from fedvalue.tables.files import column_names
+
+    if (table.label is not None) != (role == "task"):
+        raise ConfigError("table.label is needed by the task party, and by nobody else")
+    names = column_names(table.source)
+    special = {table.id} | ({table.label} if table.label else set())
+    features = table.features if table.features is not None else tuple(n for n in names if n not in special)
+    if special & set(features):
+        raise ConfigError("table.features must not name the id or the label")
+    if role != "task" and not features:
+        raise InputError(f"party {party!r}: the table has no feature column")
+    return features
+
+
+def _coded(
+    table: TableConfig, manifest: Manifest, party: str, role: str, found: Any, ids: PackedIds
+) -> PartyInput:
+    def select(rows: NDArray[np.int64]) -> PartyInput:
+        return _coded(table, manifest, party, role, found.take(rows), _picked(ids, rows))
+
+    from fedvalue.tables.party_table import label_table, party_table, task_table
+
+    features = [name for name in found.column_names if name not in (table.id, table.label)]
+    options: dict[str, Any] = {"bins": manifest.bins, "binning": table.binning, "pca": table.pca}
+    chosen = found.select(features) if features else None
+    if role == "task":
+        own = task_table(chosen, len(ids), name=party, **options)
+        label = label_table(found.column(table.label), bins=manifest.bins, name=str(table.label))
+        notes, sizes = (*own.notes, *label.notes), (own.n_codes, label.n_codes)
+        return _made(ids, own.codes, label.codes, sizes, notes, select)
+    own = party_table(party, chosen, **options)
+    return _made(ids, own.codes, None, (own.n_codes,), own.notes, select)
+
+
+def _picked(ids: PackedIds, rows: NDArray[np.int64]) -> PackedIds:
+    from fedvalue.crypto.ids import PackedIds
+
+    lengths = np.diff(ids.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    place = np.repeat(ids.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return PackedIds(ids.data[place], offsets)
+
+
+def _made(
+    ids: PackedIds,
+    codes: Codes,
+    label: Codes | None,
+    sizes: tuple[int, ...],
+    notes: tuple[str, ...],
+    select: Callable[[NDArray[np.int64]], PartyInput],
+) -> PartyInput:
+    columns = [codes] if label is None else [codes, label]
+    samples = MemorySamples(ids, [Column(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)])
+    return PartyInput(samples, notes, select)
+
+
+def _n_repeated(ids: PackedIds) -> int:
+    """How many ids have been there before. By their hashes, under any key: faster than by their text."""
+    from fedvalue.crypto.hashing import hash_ids
+    from fedvalue.crypto.sorting import n_repeated
+
+    return n_repeated(hash_ids(secrets.token_bytes(16), ids))

@@ -1,0 +1,47 @@
+"""A party's table that is too large for its memory: read in batches, kept on disk.
+
+The same ids, codes, notes and digest as of a table in memory (`fedvalue.deployment.parties.input`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.deployment.parties.spooled_samples import Space, Spool, SpooledSamples
+from fedvalue.tables.parts import BATCH_ROWS
+from fedvalue.tables.party_stream import PartyStream
+from fedvalue.tables.party_table import refuse_repeated_ids
+
+if TYPE_CHECKING:
+    from fedvalue.deployment.config import TableConfig
+    from fedvalue.protocol.manifest import Manifest
+
+
+def read_streamed(
+    table: TableConfig, manifest: Manifest, features: tuple[str, ...], space: Space
+) -> tuple[SpooledSamples, tuple[str, ...]]:
+    """The samples of a table with bins of equal width, and what a person should know about their coding.
+
+    Raises:
+        InputError: The table cannot be read or used.
+        ScratchError: The folder has no room for the rows.
+    """
+    most_codes = None if manifest.research else max(1, manifest.n_samples // manifest.min_rows_per_code)
+    stream = PartyStream.open(
+        table.source,
+        id=table.id,
+        features=features,
+        label=table.label,
+        bins=manifest.bins,
+        most_codes=most_codes,
+        batch_rows=BATCH_ROWS,
+    )
+    spool = Spool(space, stream.n_samples)
+    for batch in stream.batches():
+        spool.add(canonical_ids(batch.ids, fold_case=table.fold_case), batch.numbers)
+    refuse_repeated_ids(table.id, spool.n_repeated(), stream.n_samples)
+    samples = spool.samples(
+        [column.ranks() for column in stream.columns], [column.counts() for column in stream.columns]
+    )
+    return samples, stream.notes

@@ -1,0 +1,110 @@
+"""Which messages a server takes from whom, decided before anything is stored."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from fedvalue.crypto.certificates import SERVER_ROLES
+from fedvalue.deployment.shell import align_messages as align
+from fedvalue.deployment.shell import messages as shell
+from fedvalue.deployment.shell.endorsement import SealedEndorsement
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.manifest import Manifest
+
+FROM_PARTIES = (
+    m.EphemeralKey, m.WrappedKeys, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk, m.QueryKey,
+    m.TokenChunk, m.Agree, m.Abort,
+)  # fmt: skip
+"""What a party may send to a server; everything else is for servers only."""
+
+FROM_SERVERS = (m.IntersectionChunk, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.Abort)
+
+SLACK_BYTES = 1 << 20
+"""For everything but uploads: keys and sealed keys of 1,024 parties have a third of it."""
+SLACK_MESSAGES = 64
+
+
+def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: int) -> None:
+    """Whether a sender stays within what the manifest lets it store here, in all its messages.
+
+    Args:
+        manifest: What was agreed.
+        sender: Whose messages.
+        messages: How many, with the one that has just come.
+        n_bytes: Their size.
+
+    Raises:
+        RemoteProtocolError: E_SIZE.
+    """
+    # An envelope adds less than a sixteenth to a chunk of the smallest size.
+    upload = manifest.max_bytes + manifest.max_bytes // 16
+    if manifest.align == "intersect":
+        upload += (align.TOKEN_BYTES + 1) * manifest.n_samples
+    if manifest.participant(sender).role in SERVER_ROLES:
+        upload *= 1 + len(manifest.data)  # what the computation server forwards is of all parties
+    if manifest.protocol == "mirror":
+        # All chunks but the last are at least half full.
+        most = 2 * (upload // manifest.chunk_bytes) + SLACK_MESSAGES
+    else:
+        most = upload // 64 + SLACK_MESSAGES  # one key and one set of at least 16 bytes per query
+    if n_bytes > upload + SLACK_BYTES or messages > most:
+        raise RemoteProtocolError(
+            f"{sender!r} has sent more than the {manifest.max_bytes} bytes that the manifest allows",
+            code="E_SIZE",
+        )
+
+
+def admit(manifest: Manifest, server: str, sender: str, body: bytes | memoryview) -> bytes:
+    """The fingerprint of a well-formed, intact message that `sender` may send to `server`.
+
+    Raises:
+        RemoteProtocolError: E_MALFORMED, E_VERSION, E_RUN, E_SENDER, E_SIZE or E_DIGEST. Nothing has
+            happened; the sender may send the right message instead.
+    """
+    if shell.is_shell(body):
+        return _admit_shell(manifest, sender, body)
+    envelope = codec.decode(body)
+    if envelope.run_id != manifest.run_id or envelope.recipient != server:
+        raise RemoteProtocolError("a message for another run or another server", code="E_RUN")
+    if envelope.sender != sender:
+        raise RemoteProtocolError(f"{sender!r} may not send as {envelope.sender!r}", code="E_SENDER")
+    allowed = FROM_SERVERS if manifest.participant(sender).role in SERVER_ROLES else FROM_PARTIES
+    kind = type(envelope.message).__name__
+    if not isinstance(envelope.message, allowed):
+        raise RemoteProtocolError(f"{sender!r} may not send {kind}", code="E_SENDER")
+    _check_declared(manifest, sender, envelope.message)
+    if isinstance(envelope.message, m.BulkMessage):
+        if not envelope.message.intact:
+            raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
+        # Its digest covers content and place; hashing all of it once more would add nothing.
+        return envelope.message.fingerprint
+    return blake2b(body, digest_size=32).digest()
+
+
+def _admit_shell(manifest: Manifest, sender: str, body: bytes | memoryview) -> bytes:
+    message = shell.decode(body)
+    party = manifest.participant(sender).role not in SERVER_ROLES
+    if not party or not isinstance(message, shell.FROM_PARTIES):
+        raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
+    if isinstance(message, shell.Ready | SealedEndorsement | align.AlignKey) and message.party != sender:
+        raise RemoteProtocolError(f"{sender!r} may not send as {message.party!r}", code="E_SENDER")
+    if isinstance(message, align.AlignTokens) and not message.intact:
+        raise RemoteProtocolError(f"damaged tokens from {sender!r}", code="E_DIGEST")
+    return blake2b(body, digest_size=32).digest()
+
+
+def _check_declared(manifest: Manifest, sender: str, message: m.AnyMessage) -> None:
+    """An upload that cannot fit the manifest is refused at its declaration."""
+    if not isinstance(message, m.Declaration):
+        return
+    if message.rows > manifest.n_samples or 8 * message.rows * message.lanes > manifest.max_bytes:
+        raise RemoteProtocolError(
+            f"{sender!r} declares {message.rows} rows in {message.lanes} lanes; the manifest allows "
+            f"{manifest.n_samples} rows and {manifest.max_bytes} bytes",
+            code="E_SIZE",
+        )

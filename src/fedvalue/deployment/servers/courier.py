@@ -1,0 +1,97 @@
+"""Carries what the computation server has for the validation server, and brings back its notices.
+
+The computation server is a client of the validation server; nothing needs to connect to a party.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from fedvalue.errors import FedValueError, TransportError
+from fedvalue.transport.network_client import ServerClient
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.identity import Identity
+    from fedvalue.deployment.servers.logs import Log
+    from fedvalue.deployment.servers.run_host import RunHost
+    from fedvalue.deployment.servers.store import ServerStore
+
+_LOOK_SECONDS = 2.0
+"""How often the validation server is asked for notices; they only ever end a run."""
+
+
+class Courier:
+    """One thread per active run of the computation server. It ends with the run."""
+
+    def __init__(
+        self, identity: Identity, host: RunHost, manifest: bytes, store: ServerStore, log: Log
+    ) -> None:
+        self._host = host
+        self._identity = identity
+        self._manifest = manifest
+        self._store = store
+        self._log = log
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End soon; what is undelivered stays in the outbox."""
+        self._stop.set()
+        self._host.release_waiters()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        target = self._host.manifest.validate
+        client = ServerClient(self._identity, target, self._host.manifest, patience=0.0)
+        # What was taken before a restart may have given way to a notice there.
+        delivered, taken, known = 0, self._store.accepted(self._host.run_id, target.name), False
+        try:
+            while not self._stop.is_set():
+                ended = self._host.ended
+                try:
+                    if not known:
+                        standing = client.submit(self._manifest)
+                        delivered, known = standing.next, True
+                    delivered = self._deliver(client, delivered)
+                    taken = self._fetch(client, taken)
+                except TransportError:
+                    self._stop.wait(1.0)  # not reachable now; the run's deadlines decide how long we try
+                except FedValueError as error:
+                    self._log.event("courier", level="warning", code=error.code, reason=str(error))
+                    return
+                else:
+                    if ended:
+                        return
+                    self._host.wait_for_mail(target.name, delivered, _LOOK_SECONDS)
+        finally:
+            client.close()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Of an ended run with noise nothing stays that tells exact values."""
+        manifest = self._host.manifest
+        if manifest.epsilon is None or not self._host.ended:
+            return
+        try:
+            self._store.forget_mail_to(self._host.run_id, manifest.validate.name)
+        except FedValueError as error:
+            self._log.event("purge", level="error", code=error.code)
+
+    def _deliver(self, client: ServerClient, number: int) -> int:
+        recipient = self._host.manifest.validate.name
+        while not self._stop.is_set():
+            bodies = self._store.mail(self._host.run_id, recipient, number, 1)
+            if not bodies:
+                break
+            client.post(self._host.run_id, number, bodies[0])
+            number += 1
+        return number
+
+    def _fetch(self, client: ServerClient, number: int) -> int:
+        mail = client.poll(self._host.run_id, number, 0.0)
+        for body in mail.bodies:
+            self._host.accept(self._host.manifest.validate.name, number, body)
+            number += 1
+        return number

@@ -1,0 +1,362 @@
+"""What a server remembers: runs for ever, messages and mail until a run is purged.
+
+The inbox is the truth: every accepted message, in the order of acceptance. What the role answered
+is kept verbatim beside it, so that a result is sent again and never computed twice for two
+readers. Large messages lie as files in the spool, small ones in the database.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedvalue.deployment.database import Database, storage_errors, write_whole
+from fedvalue.deployment.direct_write import DirectWriter
+from fedvalue.deployment.servers.recent_bodies import RecentBodies
+from fedvalue.errors import InputError
+from fedvalue.transport.network_wire import MAX_MAIL
+
+WRITE_BYTES = (2 << 20) + (64 << 10)
+"""A chunk and its envelope are written at once."""
+
+RECENT_BYTES = 16 << 20
+"""Large messages of all runs that are also in memory, until the other parties' have come too."""
+
+SPOOL_FROM = 64 << 10
+"""Messages of this size and more become files: a chunk is 2 MiB, everything else is small."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run_id BLOB PRIMARY KEY, manifest BLOB NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL DEFAULT '',
+    reason TEXT NOT NULL DEFAULT '', processed INTEGER NOT NULL DEFAULT 0, stage TEXT NOT NULL,
+    stage_since REAL NOT NULL, ended REAL, purged INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS seeds (run_id BLOB PRIMARY KEY, seed BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inbox (
+    run_id BLOB NOT NULL, k INTEGER NOT NULL, sender TEXT NOT NULL, number INTEGER NOT NULL,
+    fingerprint BLOB NOT NULL, body BLOB, size INTEGER NOT NULL,
+    PRIMARY KEY (run_id, k), UNIQUE (run_id, sender, number)
+);
+CREATE INDEX IF NOT EXISTS inbox_fingerprint ON inbox (run_id, sender, fingerprint);
+CREATE TABLE IF NOT EXISTS outbox (
+    run_id BLOB NOT NULL, recipient TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (run_id, recipient, number)
+);
+CREATE TABLE IF NOT EXISTS audit (
+    run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as it stands on disk."""
+
+    run_id: bytes
+    manifest: bytes
+    state: str
+    code: str
+    reason: str
+    processed: int
+    stage: str
+    stage_since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One accepted message: number `k` of the run, number `number` of its sender.
+
+    `fresh` says that the body never left memory since it was admitted.
+    """
+
+    k: int
+    sender: str
+    number: int
+    body: bytes | memoryview = field(repr=False)
+    fresh: bool
+
+
+class ServerStore:
+    """The state of one server, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._spool = folder / "spool"
+        self._writer = DirectWriter(WRITE_BYTES)
+        self._recent = RecentBodies(RECENT_BYTES)
+        self._db = Database(folder / "server.sqlite", _SCHEMA)
+
+    def add_run(self, run_id: bytes, manifest: bytes, *, now: float, audit: Sequence[str]) -> None:
+        """A new run. The row stays for ever, so that a run id is never used twice."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO runs (run_id, manifest, state, stage, stage_since)"
+                " VALUES (?, ?, 'open', 'open', ?)",
+                (run_id, manifest, now),
+            )
+            self._log(db, run_id, audit)
+
+    def runs(self, *states: str) -> list[RunRow]:
+        """The runs in these states; all when none is named."""
+        marks = ",".join("?" * len(states))
+        where = f"WHERE state IN ({marks})" if states else ""
+        return [RunRow(*row) for row in self._db.rows(f"{_RUN} {where}", *states)]
+
+    def run(self, run_id: bytes) -> RunRow | None:
+        """One run."""
+        row = self._db.one(f"{_RUN} WHERE run_id = ?", run_id)
+        return None if row is None else RunRow(*row)
+
+    def seed(self, run_id: bytes) -> bytes:
+        """The secret seed of a run: drawn once, the same after a restart, erased when the run is purged."""
+        with self._db.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO seeds VALUES (?, ?)", (run_id, secrets.token_bytes(32)))
+        row = self._db.one("SELECT seed FROM seeds WHERE run_id = ?", run_id)
+        assert row is not None
+        return bytes(row[0])
+
+    def fingerprint(self, run_id: bytes, sender: str, number: int) -> bytes | None:
+        """Of a message that was accepted before; None for a new one."""
+        row = self._db.one(
+            "SELECT fingerprint FROM inbox WHERE run_id = ? AND sender = ? AND number = ?",
+            run_id, sender, number,
+        )  # fmt: skip
+        return None if row is None else bytes(row[0])
+
+    def accepted(self, run_id: bytes, sender: str) -> int:
+        """How many messages of `sender` are stored."""
+        row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ? AND sender = ?", run_id, sender)
+        return int(row[0]) if row else 0
+
+    def volume(self, run_id: bytes, sender: str) -> tuple[int, int]:
+        """Number and size of all messages that were accepted from `sender`."""
+        row = self._db.one(
+            "SELECT count(*), coalesce(sum(size), 0) FROM inbox WHERE run_id = ? AND sender = ?",
+            run_id,
+            sender,
+        )
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def has(self, run_id: bytes, sender: str, fingerprint: bytes) -> bool:
+        """Whether the very same message was accepted from `sender`, under whatever number."""
+        found = self._db.one(
+            "SELECT 1 FROM inbox WHERE run_id = ? AND sender = ? AND fingerprint = ?",
+            run_id, sender, fingerprint,
+        )  # fmt: skip
+        return found is not None
+
+    def spool(self, run_id: bytes, sender: str, number: int, body: bytes | memoryview) -> bool:
+        """Write a large message to its file, before it is accepted. Small ones need none."""
+        if len(body) < SPOOL_FROM:
+            return False
+        write_whole(self._path(run_id, sender, number), body, write=self._writer.write)
+        self._recent.put((run_id, sender, number), body)
+        return True
+
+    def accept(
+        self,
+        run_id: bytes,
+        k: int,
+        sender: str,
+        number: int,
+        fingerprint: bytes,
+        body: bytes | None,
+        size: int,
+        audit: Sequence[str],
+    ) -> None:
+        """A message is ours from here on; `body` is None when it lies in the spool."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run_id, k, sender, number, fingerprint, body, size),
+            )
+            self._log(db, run_id, audit)
+
+    def message(self, run_id: bytes, k: int) -> Stored | None:
+        """Accepted message number k of a run."""
+        row = self._db.one("SELECT sender, number, body FROM inbox WHERE run_id = ? AND k = ?", run_id, k)
+        if row is None:
+            return None
+        sender, number, body = row
+        return self._stored(run_id, k, sender, number, body)
+
+    def message_of(self, run_id: bytes, sender: str, number: int) -> Stored:
+        """Accepted message `number` of `sender`."""
+        row = self._db.one(
+            "SELECT k, body FROM inbox WHERE run_id = ? AND sender = ? AND number = ?", run_id, sender, number
+        )
+        assert row is not None
+        return self._stored(run_id, row[0], sender, number, row[1])
+
+    def _stored(self, run_id: bytes, k: int, sender: str, number: int, body: bytes | None) -> Stored:
+        if body is not None:
+            return Stored(k, sender, number, bytes(body), fresh=False)
+        recent = self._recent.get((run_id, sender, number))
+        if recent is not None:
+            return Stored(k, sender, number, recent, fresh=True)
+        path = self._path(run_id, sender, number)
+        with storage_errors(path):
+            return Stored(k, sender, number, path.read_bytes(), fresh=False)
+
+    def unspool(self, run_id: bytes, sender: str, number: int) -> None:
+        """Delete the file of a message that is not accepted after all."""
+        self.forget_recent(run_id, sender, number)
+        path = self._path(run_id, sender, number)
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+
+    def forget_recent(self, run_id: bytes, sender: str, number: int) -> None:
+        """A message is not wanted again soon: it need not lie in memory."""
+        self._recent.drop((run_id, sender, number))
+
+    def inbox_size(self, run_id: bytes) -> int:
+        """Number of accepted messages of a run."""
+        row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ?", run_id)
+        return int(row[0]) if row else 0
+
+    def step(
+        self,
+        run_id: bytes,
+        *,
+        processed: int,
+        outputs: Sequence[tuple[str, bytes]],
+        state: str,
+        stage: str,
+        stage_since: float,
+        code: str = "",
+        reason: str = "",
+        audit: Sequence[str] = (),
+    ) -> None:
+        """The role has taken message number `processed` - 1: its answers and its new state, at once."""
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE runs SET processed = ?, state = ?, stage = ?, stage_since = ?, code = ?, reason = ?,"
+                " ended = CASE WHEN ? IN ('done', 'failed') THEN ? ELSE NULL END WHERE run_id = ?",
+                (processed, state, stage, stage_since, code, reason, state, stage_since, run_id),
+            )
+            for recipient, body in outputs:
+                db.execute(
+                    "INSERT INTO outbox SELECT ?, ?, count(*), ? FROM outbox"
+                    " WHERE run_id = ? AND recipient = ?",
+                    (run_id, recipient, body, run_id, recipient),
+                )
+            self._log(db, run_id, audit)
+
+    def mail(self, run_id: bytes, recipient: str, after: int, limit: int) -> list[bytes]:
+        """Mail from number `after` on, up to about `limit` bytes, at least one if there is one."""
+        sizes = self._db.rows(
+            "SELECT number, length(body) FROM outbox WHERE run_id = ? AND recipient = ? AND number >= ?"
+            " ORDER BY number LIMIT ?",
+            run_id, recipient, after, MAX_MAIL,
+        )  # fmt: skip
+        found: list[bytes] = []
+        total = 0
+        for number, size in sizes:
+            total += size
+            if found and total > limit:
+                break
+            row = self._db.one(
+                "SELECT body FROM outbox WHERE run_id = ? AND recipient = ? AND number = ?",
+                run_id, recipient, number,
+            )  # fmt: skip
+            if row is None:
+                break  # erased meanwhile
+            found.append(bytes(row[0]))
+        return found
+
+    def mail_size(self, run_id: bytes, recipient: str) -> int:
+        """Number of messages for `recipient` so far."""
+        row = self._db.one(
+            "SELECT count(*) FROM outbox WHERE run_id = ? AND recipient = ?", run_id, recipient
+        )
+        return int(row[0]) if row else 0
+
+    def audit(self, run_id: bytes) -> list[str]:
+        """The audit log of a run."""
+        return [
+            str(row[0])
+            for row in self._db.rows("SELECT line FROM audit WHERE run_id = ? ORDER BY seq", run_id)
+        ]
+
+    def purge(self, run_id: bytes) -> None:
+        """Delete what was uploaded, and the seed. The run, its answers and its audit log stay.
+
+        The files go first: a run is marked as purged only when nothing is left, and tried again otherwise.
+
+        Raises:
+            EngineError: E_STORAGE: something is left.
+        """
+        folder = self._spool / run_id.hex()
+        self._recent.drop_run(run_id)
+        with storage_errors(folder):
+            if folder.exists():
+                shutil.rmtree(folder)
+        with self._db.transaction() as db:
+            db.execute("UPDATE inbox SET body = x'' WHERE run_id = ?", (run_id,))
+            db.execute("DELETE FROM seeds WHERE run_id = ?", (run_id,))
+            db.execute("UPDATE runs SET purged = 1 WHERE run_id = ?", (run_id,))
+        self._db.cut_log()
+
+    def unpurged(self) -> list[bytes]:
+        """Ended runs whose uploads are still here, after a crash."""
+        rows = self._db.rows("SELECT run_id FROM runs WHERE state IN ('done', 'failed') AND purged = 0")
+        return [bytes(row[0]) for row in rows]
+
+    def forget_mail(self, before: float) -> int:
+        """Delete the mail of runs that ended before a moment; the number of runs."""
+        with self._db.transaction() as db:
+            done = "SELECT run_id FROM runs WHERE ended IS NOT NULL AND ended < ?"
+            cursor = db.execute(f"DELETE FROM outbox WHERE run_id IN ({done})", (before,))  # noqa: S608
+            return cursor.rowcount
+
+    def forget_mail_to(self, run_id: bytes, recipient: str) -> None:
+        """Delete the mail of one run to somebody who needs it no more."""
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM outbox WHERE run_id = ? AND recipient = ?", (run_id, recipient))
+        self._db.cut_log()
+
+    def replace_mail_to(self, run_id: bytes, recipient: str, body: bytes) -> None:
+        """Put one message into the place of all that one run has for somebody."""
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE outbox SET body = ? WHERE run_id = ? AND recipient = ?", (body, run_id, recipient)
+            )
+        self._db.cut_log()
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._db.close()
+
+    def _path(self, run_id: bytes, sender: str, number: int) -> Path:
+        # Sender names come from the verified manifest: lower-case letters, digits, hyphens.
+        return self._spool / run_id.hex() / sender / f"{number}.msg"
+
+    @staticmethod
+    def _log(db: object, run_id: bytes, lines: Sequence[str]) -> None:
+        for line in lines:
+            db.execute(  # type: ignore[attr-defined]
+                "INSERT INTO audit SELECT ?, count(*), ? FROM audit WHERE run_id = ?", (run_id, line, run_id)
+            )
+
+
+_RUN = "SELECT run_id, manifest, state, code, reason, processed, stage, stage_since FROM runs"
+
+
+def read_audit(folder: Path, run_id: bytes) -> list[str]:
+    """The audit log of a run, also while the server runs.
+
+    Raises:
+        InputError: No such server state or run.
+    """
+    if not (folder / "server.sqlite").is_file():
+        raise InputError(f"{folder} is not the state folder of a server")
+    store = ServerStore(folder)
+    try:
+        if store.run(run_id) is None:
+            raise InputError("no such run in this state folder", code="E_RUN")
+        return store.audit(run_id)
+    finally:
+        store.close()

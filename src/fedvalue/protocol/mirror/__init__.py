@@ -1,0 +1,1 @@
+"""The protocol `mirror`: masked codes to both servers, both count, the answers must agree."""

@@ -1,0 +1,87 @@
+"""Counting joint cells of masked sums, chunk by chunk, in memory that grows with cells, not rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fedvalue.protocol.mirror.layout import Layout
+
+DENSE_LIMIT = 1 << 20
+"""Up to this many possible cells one array of counters is kept: 8 MiB."""
+
+
+class CellCounter:
+    """Adds up how often each joint code occurs."""
+
+    def __init__(self, layout: Layout) -> None:
+        n_lanes = layout.n_lanes
+        n_cells = int(layout.limits()[0])
+        dense = n_lanes == 1 and n_cells <= DENSE_LIMIT
+        self._dense = np.zeros(n_cells, dtype=np.int64) if dense else None
+        self._words = np.empty((0, n_lanes), dtype=np.uint64)
+        self._counts = np.empty(0, dtype=np.int64)
+        self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
+
+    def add(self, sums: NDArray[np.uint64]) -> None:
+        """Count the rows of one chunk, shape (n_rows, n_lanes): the sums over all parties.
+
+        Every word must be within its lane's limit: `CodeCheck` comes first.
+        """
+        if self._dense is not None:
+            count_dense(sums[:, 0], self._dense)
+            return
+        self._pending.append(collapse(sums, np.ones(len(sums), dtype=np.int64)))
+        if sum(len(counts) for _, counts in self._pending) > max(len(self._counts), DENSE_LIMIT):
+            self._merge()
+
+    def cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Distinct joint codes in rising order, shape (n_cells, n_lanes), and their counts."""
+        if self._dense is not None:
+            codes = np.flatnonzero(self._dense)
+            return codes.astype(np.uint64).reshape(-1, 1), self._dense[codes]
+        self._merge()
+        return self._words, self._counts
+
+    def _merge(self) -> None:
+        parts = [(self._words, self._counts), *self._pending]
+        self._pending = []
+        self._words, self._counts = collapse(
+            np.concatenate([words for words, _ in parts]), np.concatenate([counts for _, counts in parts])
+        )
+
+
+def collapse(
+    words: NDArray[np.uint64], weights: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Distinct rows in rising order (first lane first), and the sum of their weights."""
+    if not len(words):
+        return words, weights
+    order = np.lexsort(tuple(words[:, lane] for lane in reversed(range(words.shape[1]))))
+    ranked = words[order]
+    starts = np.flatnonzero(np.r_[True, (ranked[1:] != ranked[:-1]).any(axis=1)])
+    return ranked[starts], np.add.reduceat(weights[order], starts)
+
+
+@njit(cache=True, nogil=True)
+def add_codes(
+    words: NDArray[np.uint64],
+    lane: int,
+    digits: NDArray[np.uint64],
+    codewords: NDArray[np.uint64],
+    codes: NDArray[np.int64],
+) -> None:
+    """For the code c of each row: add digits[c] to its lane, codewords[c] to the last word."""
+    last = words.shape[1] - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        words[i, lane] += digits[code]
+        words[i, last] += codewords[code]
+
+
+@njit(cache=True, nogil=True)
+def count_dense(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Add the rows to an array of counters; every word must be below its length."""
+    for i in range(len(words)):
+        counts[np.int64(words[i])] += 1

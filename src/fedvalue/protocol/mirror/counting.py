@@ -1,0 +1,220 @@
+"""A server's work under `mirror`: add all parties' masked rows chunk by chunk, and count the cells.
+
+Both servers do exactly this, on their own uploads in their own orders. A chunk is counted as soon
+as every party's chunk of that number is here and every row is authentic, and then discarded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import keys
+from fedvalue.errors import LocalProtocolError, RemoteProtocolError, VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
+from fedvalue.protocol.mirror.cells import CellCounter
+from fedvalue.protocol.mirror.chunk_store import ChunkStore
+from fedvalue.protocol.mirror.layout import Layout, chunk_rows
+from fedvalue.protocol.mirror.result import CountsResult, ValuesResult, encode_result, sealed_values
+from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.result_inbox import make_seal
+from fedvalue.protocol.settings import Policy, Settings
+from fedvalue.protocol.work import Addressed
+
+
+class MirrorCounting:
+    """The uploads of all parties to one server, and the result made of them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        server: str,
+        credentials: Credentials,
+        valuer: Valuer | None,
+        store: ChunkStore,
+    ) -> None:
+        if settings.policy is Policy.VALUATION and valuer is None:
+            raise LocalProtocolError("policy 'valuation' needs a valuer")
+        self._settings = settings
+        self._server = server
+        self._signing_key = credentials.signing_key
+        self._salt = keys.subkey(
+            credentials.seed, settings.run_id, "result-salt", settings.digest(), server, length=16
+        )
+        self._valuer = valuer
+        self._store = store
+        self._declared: dict[str, m.Declaration] = {}
+        self._digests: dict[str, dict[int, bytes]] = {}
+        self._waiting: dict[int, set[str]] = {}
+        self._n_counted = 0
+        self._share_keys: m.ShareKeys | None = None
+        self._layout: Layout | None = None
+        self._counter: CellCounter | None = None
+        self._check: CodeCheck | None = None
+        self._noisy: Answer | None = None
+
+    def declare(self, party: str, declaration: m.Declaration) -> None:
+        """What a party is about to upload.
+
+        Raises:
+            RemoteProtocolError: Not what was agreed, or not what the others declared (E_DECLARED).
+        """
+        settings = self._settings
+        agreed = (settings.n_task_codes, settings.n_label_codes, *sorted(settings.n_codes))
+        radices = declaration.radices
+        if (*radices[:2], *sorted(radices[2:])) != agreed or declaration.rows != settings.n_samples:
+            raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
+        layout = Layout.of(radices)
+        n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
+        if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
+            raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
+        if len(declaration.code_keys) != KEY_BYTES * len(radices):
+            raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
+        if self._layout is None:
+            self._layout = layout
+            self._counter = CellCounter(layout)
+        elif self._layout != layout:
+            raise RemoteProtocolError(f"{party!r} declares another order of columns", code="E_DECLARED")
+        self._declared[party] = declaration
+        self._digests[party] = {}
+
+    def take_share_keys(self, share_keys: m.ShareKeys) -> None:
+        """The keys under which the shares will be sealed.
+
+        Raises:
+            RemoteProtocolError: Not one per data party, or not wanted under this policy (E_DECLARED).
+        """
+        wanted = self._settings.policy is Policy.VALUATION
+        if not wanted or len(share_keys.shares) != len(self._settings.parties):
+            raise RemoteProtocolError("expected one share key per data party", code="E_DECLARED")
+        self._share_keys = share_keys
+
+    def add(self, party: str, chunk: m.Chunk) -> bool:
+        """Store a chunk, and count it if it was the last of its number.
+
+        Returns:
+            Whether everything is counted.
+
+        Raises:
+            RemoteProtocolError: Undeclared, or not what was declared (E_DECLARED); of a wrong size (E_SIZE).
+            VerificationError: A row is not what its owners wrote (E_AUTH).
+        """
+        declared = self._declared.get(party)
+        if declared is None or chunk.total != declared.n_chunks or chunk.index >= declared.n_chunks:
+            raise RemoteProtocolError(f"{party!r} sent a chunk that it did not declare", code="E_DECLARED")
+        if len(chunk.data) != self._chunk_bytes(chunk.index):
+            raise RemoteProtocolError(
+                f"{party!r}: chunk of {len(chunk.data)} bytes, expected {self._chunk_bytes(chunk.index)}",
+                code="E_SIZE",
+            )
+        digests = self._digests[party]
+        digests[chunk.index] = chunk.digest
+        if len(digests) == declared.n_chunks:
+            whole = keys.digest(*(digests[k] for k in range(declared.n_chunks)))
+            if whole != declared.digest:
+                raise RemoteProtocolError(
+                    f"{party!r} uploaded another table than declared", code="E_DECLARED"
+                )
+        self._store.put(party, chunk.index, chunk.data)
+        waiting = self._waiting.setdefault(chunk.index, set(self._settings.everybody))
+        waiting.discard(party)
+        if not waiting:
+            self._count(chunk.index)
+        return self._n_counted == declared.n_chunks
+
+    def missing(self, party: str) -> list[int]:
+        """Numbers of the declared chunks that have not come; empty before a declaration."""
+        declared = self._declared.get(party)
+        if declared is None:
+            return []
+        return [k for k in range(declared.n_chunks) if k not in self._digests[party]]
+
+    def _chunk_bytes(self, index: int) -> int:
+        assert self._layout is not None
+        per_chunk = chunk_rows(self._settings, self._layout)
+        rows = min(per_chunk, self._settings.n_samples - index * per_chunk)
+        return rows * 8 * self._layout.n_words
+
+    def _count(self, index: int) -> None:
+        assert self._layout is not None
+        assert self._counter is not None
+        first, *rest = self._settings.everybody
+        sums = self._words(first, index).copy()
+        for party in rest:
+            sums += self._words(party, index)
+        rows = sums.reshape(-1, self._layout.n_words)
+        # All are looked at before one is counted.
+        if not self._code_check().authentic(rows):
+            raise VerificationError(
+                "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
+                code="E_AUTH",
+            )
+        self._counter.add(self._layout.lanes(rows))
+        for party in self._settings.everybody:
+            self._store.discard(party, index)
+        del self._waiting[index]
+        self._n_counted += 1
+
+    def _code_check(self) -> CodeCheck:
+        """Made when the first chunk is complete: every party has declared its keys before its chunks."""
+        assert self._layout is not None
+        if self._check is None:
+            uploads = [self._declared[party].code_keys for party in self._settings.everybody]
+            self._check = CodeCheck(self._layout, summed_keys(uploads))
+        return self._check
+
+    def _words(self, party: str, index: int) -> NDArray[np.uint64]:
+        return np.frombuffer(self._store.get(party, index), dtype="<u8")
+
+    def answer(self) -> Answer:
+        """What the valuer makes of the counts."""
+        return self._valued(*self._cells())
+
+    def release(self, noisy: Answer) -> list[Addressed]:
+        """The signed results, with this answer in place of the exact one."""
+        self._noisy = noisy
+        return self.results()
+
+    def results(self) -> list[Addressed]:
+        """The signed result for every party: values for all, or counts for the task party.
+
+        Raises:
+            RemoteProtocolError: The task party has sent no share keys (E_DECLARED).
+        """
+        data = encode_result(self._result())
+        size = self._settings.chunk_bytes
+        total = -(-len(data) // size)
+        parts = [data[k * size : (k + 1) * size] for k in range(total)]
+        chunks = [
+            m.ResultChunk(k, total, m.bulk_digest(k, total, part), part) for k, part in enumerate(parts)
+        ]
+        whole = keys.digest(*(chunk.digest for chunk in chunks))
+        seal = make_seal(self._signing_key, self._settings.run_id, self._server, whole)
+        out: list[Addressed] = []
+        for party in self._settings.everybody:
+            if self._settings.policy is Policy.VALUATION or party == self._settings.task:
+                out += [(party, chunk) for chunk in chunks]
+            out.append((party, seal))
+        return out
+
+    def _result(self) -> ValuesResult | CountsResult:
+        assert self._layout is not None
+        words, counts = self._cells()
+        n_samples = int(counts.sum())
+        if self._settings.policy is Policy.COUNTS:
+            return CountsResult(n_samples, words.tobytes(), counts.tobytes(), self._salt)
+        if self._share_keys is None:
+            raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
+        answer = self._noisy if self._noisy is not None else self._valued(words, counts)
+        return sealed_values(answer, self._share_keys, n_samples)
+
+    def _valued(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> Answer:
+        assert self._layout is not None
+        assert self._valuer is not None
+        return self._valuer(self._layout.joint_counts(words, counts))
+
+    def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        assert self._counter is not None
+        return self._counter.cells()

@@ -1,0 +1,216 @@
+"""The computation server's work under `single` and `paper`: Step 2, the intersection of token sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import keys
+from fedvalue.crypto.aes import Blocks
+from fedvalue.crypto.sorting import intersect, rising
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.result_inbox import make_seal
+from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.tokens import queries
+from fedvalue.protocol.work import Addressed
+
+PENDING_BYTES = 256 * 1024 * 1024
+"""What one sender may have under way in queries for which something from others is missing."""
+
+
+@dataclass(slots=True)
+class TokenSet:
+    """One party's tokens for one query, as far as they have come."""
+
+    total: int
+    tokens: list[Blocks] = field(default_factory=list)
+    sums: list[NDArray[np.uint64]] = field(default_factory=list)
+    complete: bool = False
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens so far."""
+        return sum(map(len, self.tokens))
+
+    def joined(self) -> tuple[Blocks, NDArray[np.uint64]]:
+        """All tokens and authenticators."""
+        if len(self.tokens) == 1:
+            return self.tokens[0], self.sums[0]
+        return np.concatenate(self.tokens), np.concatenate(self.sums)
+
+
+@dataclass(slots=True)
+class Query:
+    """The sets of one query, as far as they have come."""
+
+    coalition: tuple[str, ...]
+    sets: dict[str, TokenSet] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every member's set is complete."""
+        return len(self.sets) == len(self.coalition) and all(s.complete for s in self.sets.values())
+
+
+class TokenCounting:
+    """Intersections of all queries of a run."""
+
+    def __init__(self, settings: Settings, credentials: Credentials) -> None:
+        cost = queries.check_budget(settings)
+        self._settings = settings
+        self._salts = keys.subkey(credentials.seed, settings.run_id, "intersection-salts", settings.digest())
+        self._h2 = queries.has_authenticators(settings)
+        self._h3 = queries.states_sizes(settings)
+        self._left = {table.coalition: table.n_cells for table in queries.tables(settings)}
+        self._n_left = cost.n_queries
+        self._open: dict[bytes, Query] = {}
+        self._pending: dict[str, int] = dict.fromkeys(settings.everybody, 0)
+        self._log = AnswerLog(settings, settings.compute, credentials.signing_key)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every query has been answered."""
+        return self._n_left == 0
+
+    def add(self, party: str, chunk: m.TokenChunk) -> list[Addressed]:
+        """Part of a party's set. When the last set of a query is complete: Steps 2.1 and 2.2.
+
+        Raises:
+            RemoteProtocolError: Another coalition than the others named (E_DECLARED), more queries
+                than the run has (E_QUERY), sizes that do not fit or too much under way (E_SIZE),
+                tokens out of order (E_DECLARED).
+        """
+        query = self._query(party, chunk)
+        found = query.sets.setdefault(party, TokenSet(chunk.total))
+        if found.complete or chunk.total != found.total or chunk.index != len(found.tokens):
+            raise RemoteProtocolError(f"{party!r} sent a token chunk out of order", code="E_DECLARED")
+        tokens, sums = self._arrays(party, chunk)
+        if not rising(tokens) or (found.tokens and not _follows(found.tokens[-1], tokens)):
+            raise RemoteProtocolError(f"{party!r} sent tokens out of order", code="E_DECLARED")
+        found.tokens.append(tokens)
+        found.sums.append(sums)
+        found.complete = len(found.tokens) == found.total
+        self._pending[party] += len(chunk.tokens) + len(chunk.authenticators)
+        if self._pending[party] > pending_limit(self._settings):
+            raise RemoteProtocolError(f"{party!r} has too many tokens under way", code="E_SIZE")
+        return self._answer(chunk.query, query) if query.ready else []
+
+    def _query(self, party: str, chunk: m.TokenChunk) -> Query:
+        query = self._open.get(chunk.query)
+        if query is None:
+            if self._log.knows(chunk.query) or self._left.get(chunk.coalition, 0) == 0:
+                raise RemoteProtocolError(f"{party!r} sent a query that this run has not", code="E_QUERY")
+            self._left[chunk.coalition] -= 1
+            query = self._open[chunk.query] = Query(chunk.coalition)
+        if query.coalition != chunk.coalition or party not in query.coalition:
+            raise RemoteProtocolError(f"{party!r} names another coalition than others", code="E_DECLARED")
+        return query
+
+    def _arrays(self, party: str, chunk: m.TokenChunk) -> tuple[Blocks, NDArray[np.uint64]]:
+        n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
+        expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
+        too_many_chunks = chunk.total > 1 and n == 0
+        if rest or len(chunk.authenticators) != expected or chunk.total < 1 or too_many_chunks:
+            raise RemoteProtocolError(f"{party!r}: tokens and authenticators do not fit", code="E_SIZE")
+        tokens = np.frombuffer(chunk.tokens, dtype="<u8").reshape(n, 2)
+        return tokens, np.frombuffer(chunk.authenticators, dtype="<u8")
+
+    def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
+        tokens, sums = self._intersection(query)
+        sizes = tuple(query.sets[member].n_tokens for member in query.coalition) if self._h3 else ()
+        for party, found in query.sets.items():
+            self._pending[party] -= sum(t.nbytes for t in found.tokens) + sum(s.nbytes for s in found.sums)
+        del self._open[query_id]
+        self._n_left -= 1
+        out = self._to_validation(query_id, tokens, sums)
+        out += self._log.answer(query_id, query.coalition, len(tokens), sizes)
+        return out + (self._log.seals() if self.complete else [])
+
+    def _intersection(self, query: Query) -> tuple[Blocks, NDArray[np.uint64]]:
+        """Tokens sent by every member, and the sums of their authenticators."""
+        by_size = sorted((found.joined() for found in query.sets.values()), key=lambda pair: len(pair[0]))
+        tokens, sums = by_size[0]
+        for other, other_sums in by_size[1:]:
+            tokens, sums = intersect(tokens, sums, other, other_sums)
+        return tokens, sums
+
+    def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[Addressed]:
+        if self._settings.protocol is not ProtocolName.PAPER:
+            return []
+        return intersection_chunks(self._settings, self._salts, query_id, tokens, sums)
+
+
+def pending_limit(settings: Settings) -> int:
+    """Bytes that one sender may have under way: two of the largest sets always fit."""
+    one_set = 24 * queries.copies(settings) * (settings.n_samples + settings.n_r.amount)
+    return max(PENDING_BYTES, 2 * one_set)
+
+
+def intersection_chunks(
+    settings: Settings, salts: bytes, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]
+) -> list[Addressed]:
+    """Step 2.1: the intersection for the validation server.
+
+    Every party could compute the tokens of a cell that it guesses: the digests cover salts from the secret
+    `salts` of the computation server.
+    """
+    size = settings.chunk_bytes // queries.TOKEN_BYTES
+    total = max(1, -(-len(tokens) // size))
+    out: list[Addressed] = []
+    for index in range(total):
+        part = slice(index * size, (index + 1) * size)
+        data, payload = tokens[part].tobytes(), sums[part].tobytes()
+        place = index.to_bytes(4, "big")
+        salt = keys.subkey(salts, settings.run_id, "intersection-salt", query_id, place, length=16)
+        digest = m.bulk_digest(index, total, salt, query_id, data, payload)
+        chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
+        out.append((settings.validate, chunk))
+    return out
+
+
+class AnswerLog:
+    """A server's answers so far, to be signed at the end, for each party those it has seen."""
+
+    def __init__(self, settings: Settings, server: str, signing_key: bytes) -> None:
+        self._settings = settings
+        self._server = server
+        self._signing_key = signing_key
+        self._answers: dict[bytes, tuple[tuple[str, ...], int, tuple[int, ...]]] = {}
+
+    def knows(self, query_id: bytes) -> bool:
+        """Whether the query has been answered."""
+        return query_id in self._answers
+
+    def answer(
+        self, query_id: bytes, coalition: tuple[str, ...], count: int, sizes: tuple[int, ...] = ()
+    ) -> list[Addressed]:
+        """Tell the members of the coalition."""
+        self._answers[query_id] = (coalition, count, sizes)
+        return [(member, m.QueryCount(query_id, self._told(member, query_id), sizes)) for member in coalition]
+
+    def _told(self, party: str, query_id: bytes) -> int:
+        return self._answers[query_id][1]
+
+    def seals(self) -> list[Addressed]:
+        """The signature on all answers, per party."""
+        out: list[Addressed] = []
+        for party in self._settings.everybody:
+            seen = {
+                query: (self._told(party, query), sizes)
+                for query, (members, _, sizes) in self._answers.items()
+                if party in members
+            }
+            digest = keys.digest(*queries.result_digest_parts(seen))
+            seal = make_seal(self._signing_key, self._settings.run_id, self._server, digest)
+            out.append((party, seal))
+        return out
+
+
+def _follows(before: Blocks, after: Blocks) -> bool:
+    if not len(before) or not len(after):
+        return True
+    return bool(rising(np.concatenate([before[-1:], after[:1]])))

@@ -1,0 +1,1 @@
+"""Valuing files: columns that are streamed into counts, and states to which later rows are added."""

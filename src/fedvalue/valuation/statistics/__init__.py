@@ -1,0 +1,1 @@
+"""What stands beside the values: errors, learnable values, interactions, flags; each with its kernels."""
