@@ -215,9 +215,9 @@ def _answer(town: Town, name: str, server: str, body: bytes) -> grpc.RpcError:
 def _foreign_messages(town: Town) -> dict[str, tuple[str, str, bytes]]:
     """Who sends what to which server, though it is not theirs to send."""
     key = m.EphemeralKey("telco", bytes(32), bytes(64))
-    digest = m.bulk_digest(0, 1, b"", b"", bytes(16))
+    digest = m.bulk_digest(0, 1, bytes(16), bytes(16), b"", b"")
     chunk = m.IntersectionChunk(
-        query=bytes(16), index=0, total=1, digest=digest, tokens=b"", authenticators=b""
+        query=bytes(16), index=0, total=1, digest=digest, salt=bytes(16), tokens=b"", authenticators=b""
     )
     ready = shell.Ready("telco", 120, 120, (2,), bytes(32), bytes(64))
     notice = shell.Notice("E_DEADLINE", "over", "TransportError")

@@ -21,6 +21,7 @@ from fedvalue.errors import FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.manifest import Deadlines
+from fedvalue.transport import network_server
 from fedvalue.transport import network_wire as wire
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
@@ -419,3 +420,42 @@ def test_an_unknown_method_is_not_implemented(town):
     ):
         channel.unary_unary(f"/{wire.SERVICE}/Shutdown")(b"", timeout=5)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def held_calls(town: Town, party: str, n: int, done: threading.Event) -> list[grpc.Future]:
+    """Calls of one party, over one connection, whose message does not come before `done`."""
+
+    def nothing():
+        done.wait()
+        yield from ()
+
+    channel = town.client(party)._channel
+    return [channel.stream_unary(f"/{wire.SERVICE}/Post").future(nothing()) for _ in range(n)]
+
+
+@pytest.mark.parametrize("n", [200, 400])
+def test_calls_without_a_message_do_not_keep_others_out(town, n):
+    """Item 18: one connection opens more calls than the server has threads, and sends nothing in them."""
+    done = threading.Event()
+    calls = held_calls(town, "telco", n, done)
+    try:
+        time.sleep(1.0)
+        for _ in range(5):
+            assert town.client("shop", patience=5.0).status(town.run_id).state == "open"
+        waiting = sum(not call.done() for call in calls)
+        assert waiting == network_server.CALLS_ARRIVING
+    finally:
+        done.set()
+
+
+def test_a_call_whose_message_does_not_come_is_ended(town, monkeypatch):
+    monkeypatch.setattr(network_server, "ARRIVAL_SECONDS", 0.2)
+    done = threading.Event()
+    calls = held_calls(town, "telco", 3, done)
+    try:
+        time.sleep(1.0)
+        assert not any(call.done() for call in calls)
+        assert town.client("shop").health().name == "compute"
+        until(lambda: all(call.done() for call in calls), what="the end of the calls")
+    finally:
+        done.set()

@@ -42,6 +42,14 @@ def test_a_data_party_learns_its_own_value_and_the_total_only(finished):
     assert "label_entropy" not in share
 
 
+def test_results_are_for_their_owner_only(finished):
+    """Values that were sealed for one party are not for everybody who has an account on its machine."""
+    town, _ = finished
+    written = [town.member(name).folder / "result.json" for name in (TASK, *town.parties)]
+    written.append(town.member(TASK).folder / "certificate.json")
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o600}
+
+
 def test_the_same_command_again_gives_the_same_bytes(finished):
     """Item 26: never two results."""
     town, ends = finished

@@ -30,7 +30,8 @@ _PRAGMAS = (
 
 
 FORMAT = 1
-"""Number of the tables' form, of all databases together. Who changes a schema raises it."""
+"""Number of the tables' form. Who changes a schema raises it; the ledger of epsilon, which outlives state
+folders, has its own."""
 
 
 class Database:
@@ -39,13 +40,14 @@ class Database:
     Args:
         path: The file; made where there is none.
         schema: Its tables.
+        form: Number of their form.
 
     Raises:
         EngineError: E_STORAGE: it cannot be written.
         ConfigError: E_VERSION: another version of FedValue made it. It is left as it is.
     """
 
-    def __init__(self, path: Path, schema: str) -> None:
+    def __init__(self, path: Path, schema: str, form: int = FORMAT) -> None:
         self._lock = threading.RLock()
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -55,7 +57,7 @@ class Database:
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             try:
-                self._claim_format(path)
+                self._claim_format(path, form)
             except ConfigError:
                 self._connection.close()
                 raise
@@ -64,19 +66,20 @@ class Database:
             self._connection.executescript(schema)
         self._path = path
 
-    def _claim_format(self, path: Path) -> None:
+    def _claim_format(self, path: Path, form: int) -> None:
         (found,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if found == FORMAT:
+        if found == form:
             return
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables:
             raise ConfigError(
-                f"{path} has format {found}, this version of FedValue needs {FORMAT}: go on with the version "
-                "that made it, or let its runs end there and begin with a new state folder",
+                f"{path} has format {found}, this version of FedValue needs {form}: go on with the version "
+                "that made it, or let its runs end there and begin with a new state folder, into which a "
+                "party's ledger.sqlite must be copied: it says what was spent",
                 code="E_VERSION",
             )
         # Before the tables: who is killed in between leaves a file that the next start completes.
-        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self._connection.execute(f"PRAGMA user_version = {form}")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

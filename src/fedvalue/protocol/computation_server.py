@@ -47,10 +47,10 @@ class ComputationServer(Role):
             self._noise = CommittingRelease(settings, settings.privacy, self.name, credentials.seed)
         if settings.protocol is ProtocolName.MIRROR:
             self._mirror = MirrorCounting(
-                settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
+                settings, self.name, credentials, valuer, store or MemoryChunkStore()
             )
         else:
-            self._tokens = TokenCounting(settings, credentials.signing_key)
+            self._tokens = TokenCounting(settings, credentials)
 
     def missing(self, party: str) -> list[int]:
         """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""

@@ -105,6 +105,10 @@ class Keyring:
         """What keeps the digest of an uploaded chunk from telling about its rows."""
         return self._alone("chunk-salt", server, index.to_bytes(4, "big"))
 
+    def token_salt(self, query: bytes, index: int) -> bytes:
+        """The same of a part of a token set."""
+        return self._alone("token-salt", query, index.to_bytes(4, "big"))
+
     def share_task(self, server: str) -> bytes:
         """Key under which a server seals what is for the task party alone."""
         return self._alone("share-task", server, length=32)
@@ -112,6 +116,10 @@ class Keyring:
     def share(self, peer: str, server: str) -> bytes:
         """Key under which a server seals a data party's share; `peer` is the other of task and data party."""
         return self._pair(peer, "share", server, length=32)
+
+    def endorsement(self, peer: str) -> bytes:
+        """Key under which a data party tells the task party its place; `peer` is the other of the two."""
+        return self._pair(peer, "endorsement", length=32)
 
     # single and paper
 

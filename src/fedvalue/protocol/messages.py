@@ -108,6 +108,23 @@ def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
     return state.digest()
 
 
+class SaltedMessage(BulkMessage, frozen=True):
+    """Bulk data that goes to a server.
+
+    Digests of such messages stand in the servers' audit logs, whose signed heads every party gets, and
+    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: with it a
+    digest tells nobody whether a guess at the rows is right.
+    """
+
+    salt: Key16
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("index", self.index), ("total", self.total)]
+
+
 class EphemeralKey(Message, frozen=True):
     """A party's X25519 key of this run, signed with its long-term Ed25519 key over (run, party)."""
 
@@ -177,26 +194,15 @@ class ShareKeys(SecretMessage, frozen=True):
     shares: Annotated[tuple[Key32, ...], Meta(max_length=MAX_PARTIES)]
 
 
-class Chunk(BulkMessage, frozen=True):
-    """Rows of a masked upload: little-endian uint64, lane after lane per row.
-
-    Digests of chunks stand in audit logs, which parties read. The salt is its owner's secret: with it a
-    digest tells nobody whether a guess at the rows is right, not even the peer who knows all masks.
-    """
+class Chunk(SaltedMessage, frozen=True):
+    """Rows of a masked upload: little-endian uint64, lane after lane per row."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
-    salt: Key16
     data: Rows
 
     def parts(self) -> tuple[bytes | memoryview, ...]:
         """Salt and rows."""
         return (self.salt, self.data)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("index", self.index), ("total", self.total)]
 
 
 class QueryKey(SecretMessage, frozen=True):
@@ -209,7 +215,7 @@ class QueryKey(SecretMessage, frozen=True):
     authenticator: Key16
 
 
-class TokenChunk(BulkMessage, frozen=True):
+class TokenChunk(SaltedMessage, frozen=True):
     """Part of a party's encrypted id set for one query: 16-byte tokens in rising order.
 
     `authenticators` holds 8 bytes per token under H2 and is empty otherwise. `coalition` names the
@@ -223,11 +229,12 @@ class TokenChunk(BulkMessage, frozen=True):
     authenticators: Bulk
 
     def parts(self) -> tuple[bytes, ...]:
-        """Query, tokens, authenticators and coalition."""
-        return (self.query, self.tokens, self.authenticators, *(name.encode() for name in self.coalition))
+        """Salt, query, tokens, authenticators and coalition."""
+        names = (name.encode() for name in self.coalition)
+        return (self.salt, self.query, self.tokens, self.authenticators, *names)
 
 
-class IntersectionChunk(BulkMessage, frozen=True):
+class IntersectionChunk(SaltedMessage, frozen=True):
     """Step 2.1: part of the intersection of one query, with the sums of the authenticators."""
 
     place: ClassVar[tuple[str, ...]] = ("query", "index")
@@ -236,8 +243,8 @@ class IntersectionChunk(BulkMessage, frozen=True):
     authenticators: Bulk
 
     def parts(self) -> tuple[bytes, ...]:
-        """Query, tokens and authenticators."""
-        return (self.query, self.tokens, self.authenticators)
+        """Salt, query, tokens and authenticators."""
+        return (self.salt, self.query, self.tokens, self.authenticators)
 
 
 class QueryCount(Message, frozen=True):
@@ -309,7 +316,7 @@ class AgreeRoster(Message, frozen=True):
 class Abort(Message, frozen=True):
     """The sender's run has failed with this code; nothing will be released."""
 
-    code: Annotated[str, Meta(min_length=1, max_length=40, pattern="^E_[A-Z_]+$")]
+    code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
 
 
 AnyMessage: TypeAlias = (

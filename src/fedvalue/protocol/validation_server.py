@@ -45,7 +45,7 @@ class ValidationServer(Role):
             self._noise = AnsweringRelease(settings, settings.privacy, self.name, credentials.seed)
         if settings.protocol is ProtocolName.MIRROR:
             self._mirror = MirrorCounting(
-                settings, self.name, credentials.signing_key, valuer, store or MemoryChunkStore()
+                settings, self.name, credentials, valuer, store or MemoryChunkStore()
             )
         elif settings.protocol is ProtocolName.PAPER:
             self._tokens = TokenChecking(settings, credentials.signing_key)

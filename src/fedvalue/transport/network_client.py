@@ -164,5 +164,11 @@ class ServerClient:
         if status is codes.CANCELLED:
             return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
         if status is codes.RESOURCE_EXHAUSTED:
-            return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
+            return self._exhausted(details)
         return TransportError(f"server {self.name!r}: {status.name}", code="E_TRANSPORT")
+
+    def _exhausted(self, details: str) -> Exception:
+        """One of gRPC's own limits: of a message, or of calls at once, whoever makes them."""
+        if "larger than max" in details:
+            return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
+        return Retry(TransportError(f"server {self.name!r} is busy", code="E_BUSY"))

@@ -1,14 +1,15 @@
 """The answering side: a gRPC service that knows who calls before it looks at what was sent.
 
 On every call: TLS 1.3, a certificate of the right shape, its public key compared with the pins.
-Limits are enforced before anything is allocated: size by gRPC while it reads, calls per peer and
-run here. What a call means is decided by the `Backend` behind it; the same service carries every
-protocol.
+Limits are enforced before anything is allocated: size by gRPC while it reads, calls per peer before
+their bytes are waited for, calls per peer and run when they are here. What a call means is decided by
+the `Backend` behind it; the same service carries every protocol.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedvalue.crypto.certificates import spki_sha256
-from fedvalue.errors import EngineError, FedValueError, TransportError, VerificationError
+from fedvalue.errors import (
+    EngineError,
+    FedValueError,
+    RemoteProtocolError,
+    TransportError,
+    VerificationError,
+)
 from fedvalue.transport import network_wire as wire
 
 if TYPE_CHECKING:
@@ -28,6 +35,12 @@ CALLS_PER_PEER = 8
 
 CALLS_IN_ALL = 64
 """Concurrent calls of one peer in all its runs, counted before its bytes are looked at."""
+
+CALLS_ARRIVING = 16
+"""Of these, calls whose message has not come yet: each holds a thread that other peers may need."""
+
+ARRIVAL_SECONDS = 30.0
+"""How long a message may take to come. As long as a caller of ours waits for its answer."""
 
 THREADS = 160
 """Long polls hold a thread each; posts must find one too. Threads that wait cost little."""
@@ -133,24 +146,29 @@ class _Handlers:
         self._grpc = grpc
         self._backend = backend
         self._calls: Counter[tuple[bytes, bytes]] = Counter()
+        self._arriving: dict[int, tuple[float, Any]] = {}
         self._lock = threading.Lock()
+        # As a stream of one message, which is the same on the wire: for the message of a unary call gRPC
+        # would wait in one of our threads, before anybody has asked whose call it is.
         self._methods = {
-            f"/{wire.SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(self._handler(name))
+            f"/{wire.SERVICE}/{name}": grpc.stream_unary_rpc_method_handler(self._handler(name))
             for name in _REQUESTS
         }
 
     def service(self, details: Any) -> Any:
-        """Who handles a method; None makes gRPC answer UNIMPLEMENTED."""
+        """Who handles a method; None makes gRPC answer UNIMPLEMENTED. Asked before a thread is taken."""
+        self._cut_off_late()
         return self._methods.get(details.method)
 
-    def _handler(self, name: str) -> Callable[[bytes, Any], bytes]:
+    def _handler(self, name: str) -> Callable[[Iterator[bytes], Any], bytes]:
         act = getattr(self._backend, name.lower())
 
-        def handle(data: bytes, context: Any) -> bytes:
+        def handle(messages: Iterator[bytes], context: Any) -> bytes:
             peer = None
             try:
                 peer = peer_of(context.auth_context())
                 with self._slot((peer.spki, b""), CALLS_IN_ALL):
+                    data = self._arrived(peer, messages, context)
                     request = wire.decode(data, _REQUESTS[name])
                     with self._slot((peer.spki, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
                         return wire.encode(act(peer, request))
@@ -163,6 +181,35 @@ class _Handlers:
             raise AssertionError("abort raises")
 
         return handle
+
+    def _arrived(self, peer: Peer, messages: Iterator[bytes], context: Any) -> bytes:
+        """The message of a call, when it is here.
+
+        Raises:
+            TransportError: E_BUSY: too many calls of this peer wait for theirs.
+            RemoteProtocolError: E_MALFORMED: it did not come, or not in time.
+        """
+        with self._slot((peer.spki, b"arriving"), CALLS_ARRIVING):
+            with self._lock:
+                self._arriving[id(context)] = (time.monotonic() + ARRIVAL_SECONDS, context)
+            try:
+                data = next(messages, None)
+            except self._grpc.RpcError:
+                data = None  # the caller, or we, have given it up
+            finally:
+                with self._lock:
+                    del self._arriving[id(context)]
+        if data is None:
+            raise RemoteProtocolError("a call without a message", code="E_MALFORMED")
+        return data
+
+    def _cut_off_late(self) -> None:
+        """End the calls whose message takes too long. Nobody misses their threads before somebody calls."""
+        now = time.monotonic()
+        with self._lock:
+            late = [context for until, context in self._arriving.values() if until < now]
+        for context in late:
+            context.cancel()
 
     @contextmanager
     def _slot(self, key: tuple[bytes, bytes], most: int) -> Iterator[None]:

@@ -97,7 +97,7 @@ def test_a_server_refuses_tokens_that_do_not_fit():
     server = ServerAlignment(manifest(align="intersect", n_samples=100), "validate")
 
     def tokens(data: bytes, index: int = 0, total: int = 1) -> a.AlignTokens:
-        return a.AlignTokens(index, total, bulk_digest(index, total, data), data)
+        return a.AlignTokens(index, total, bulk_digest(index, total, bytes(16), data), bytes(16), data)
 
     rising = b"".join(k.to_bytes(16, "big") for k in range(1, 101))
     for wrong, code in (
@@ -117,9 +117,24 @@ def test_a_server_refuses_tokens_that_do_not_fit():
 
 def test_a_damaged_part_is_recognised():
     data = bytes(np.arange(16, dtype=np.uint8))
-    part = a.AlignTokens(0, 1, bulk_digest(0, 1, data), data)
+    part = a.AlignTokens(0, 1, bulk_digest(0, 1, bytes(16), data), bytes(16), data)
     assert part.intact
-    assert not a.AlignTokens(0, 1, part.digest, data[::-1]).intact
+    assert not a.AlignTokens(0, 1, part.digest, part.salt, data[::-1]).intact
+    assert not a.AlignTokens(0, 1, part.digest, b"another salt, 16", data).intact
+
+
+def test_what_servers_log_of_tokens_confirms_no_guess_at_ids():
+    """All parties have the key of the tokens: whoever guesses the others' ids could compute their digests."""
+    parties, sent = align()
+    (theirs,) = [one for one in sent["compute"] if len(one.data) == 16 * len(IDS["shop"])]
+    agreed = manifest(align="intersect", research=True)
+    knows = PartyAlignment(identity("bank"), agreed, canonical_ids(IDS["shop"]), bytes(32))
+    knows._secret = parties["bank"]._secret
+    guess = next(one for server, one in knows._uploads() if server == "compute")
+    assert guess.data == theirs.data
+    assert guess.digest != theirs.digest
+    for salt in ((), (b"",), (bytes(16),)):
+        assert bulk_digest(0, 1, *salt, guess.data) != theirs.digest
 
 
 @pytest.mark.parametrize("probe", ["p7", "nobody"])

@@ -6,12 +6,13 @@ import copy
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from fedvalue.deployment.answers import task_valuation
 from fedvalue.deployment.certificate import _PURPOSE, _digest, check_certificate, make_certificate
 from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import Endorsement, make_endorsement
+from fedvalue.deployment.shell.endorsement import SealedEndorsement, make_endorsement
 from fedvalue.errors import VerificationError
 from tests.support.consortium import identity, signed
 from tests.support.drivers import party_input, run_drivers
@@ -122,11 +123,48 @@ def test_an_endorsement_of_other_results_is_refused(finished):
         check_certificate(resigned(data))
 
 
+@pytest.mark.parametrize("policy", ["valuation", "counts"])
+def test_no_server_learns_whose_a_column_is(policy):
+    """What a data party signs about its place passes the computation server, which must not read it."""
+    passed: list[bytes] = []
+
+    def watch(sender: str, to: str, body: bytes) -> bytes:
+        if to in ("compute", "validate"):
+            passed.append(body)
+        return body
+
+    drivers, _, _ = run(watch, policy=policy)
+    bank = drivers["bank"]
+    assert len(bank.evidence.endorsements) == 2
+    for one in bank.evidence.endorsements.values():
+        assert bank.order[one.place] == one.party
+        assert not any(one.signature in body for body in passed)
+        signed_part = one.content(b"")[1:]  # name, place and digests, as they are encoded
+        assert not any(signed_part in body or msgspec.msgpack.encode(one)[1:] in body for body in passed)
+
+
+@pytest.mark.parametrize("change", ["seal", "name"])
+def test_a_relay_that_changes_an_endorsement_is_found_out(change):
+    def meddle(sender: str, to: str, body: bytes) -> bytes:
+        if not (sender == "compute" and shell.is_shell(body)):
+            return body
+        message = shell.decode(body)
+        if not isinstance(message, SealedEndorsement) or message.party != "telco":
+            return body
+        if change == "seal":
+            return shell.encode(SealedEndorsement("telco", message.sealed[:-1] + b"x"))
+        return shell.encode(SealedEndorsement("shop", message.sealed))
+
+    with pytest.raises(VerificationError) as caught:
+        run(meddle)
+    assert caught.value.code == "E_SEAL"
+
+
 def test_no_result_without_the_endorsements():
     """A computation server that keeps them back: the task party does not release values."""
 
     def withhold(sender: str, to: str, body: bytes) -> bytes | None:
-        held = shell.is_shell(body) and isinstance(shell.decode(body), Endorsement)
+        held = shell.is_shell(body) and isinstance(shell.decode(body), SealedEndorsement)
         return None if held and sender == "compute" else body
 
     drivers, _, agreed = run(withhold)

@@ -17,7 +17,7 @@ from fedvalue.crypto.audit import ChainWriter, Receipt, read_log
 from fedvalue.deployment.agreement.identity_files import read_card
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import Endorsement
+from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.protocol.manifest import SignedManifest
 from fedvalue.transport import network_wire as wire
@@ -30,12 +30,12 @@ SHELL = (
     READY,
     shell.ReadyRoster((READY, READY)),
     shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)),
-    Endorsement("telco", 1, {"compute": bytes(32), "validate": bytes(32)}, bytes(64)),
+    SealedEndorsement("telco", bytes(200)),
     KEY,
     align.AlignRoster((KEY, KEY)),
     align.AlignSecrets({"telco": bytes(48)}),
     align.AlignSecret(bytes(48)),
-    align.AlignTokens(0, 1, bytes(32), bytes(64)),
+    align.AlignTokens(0, 1, bytes(32), bytes(16), bytes(64)),
     align.AlignMask(0, 1, bytes(8)),
 )
 SIZES = [2_000, pytest.param(N_FUZZ, marks=pytest.mark.slow)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
+from fedvalue.deployment import database
 from fedvalue.deployment.config import DEFAULT_BUDGET, read_party_config
 from fedvalue.deployment.parties.ledger import Ledger
 from fedvalue.deployment.parties.spooled_samples import Space, Spool
@@ -59,6 +60,17 @@ def test_other_samples_under_a_charged_run_are_charged_too(ledger):
     assert others.spent() == (ONE, 1)
     with pytest.raises(VerificationError, match="spent epsilon 2 in 2 earlier runs"):
         ledger.account(people(5, 25)).check(run(0), ONE, THREE - ONE)
+
+
+def test_a_ledger_is_not_left_behind_because_other_files_have_another_form(tmp_path, monkeypatch):
+    """What was spent stays spent when a new version needs a new state folder for everything else."""
+    old = Ledger(tmp_path)
+    old.account(people(0, 50)).spend(run(1), Fraction(2), Fraction(3))
+    old.close()
+    monkeypatch.setattr(database, "FORMAT", 2)
+    again = Ledger(tmp_path)
+    assert again.account(people(0, 50)).spent() == (Fraction(2), 1)
+    again.close()
 
 
 def test_a_tenth_is_a_tenth(ledger):

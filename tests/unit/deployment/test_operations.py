@@ -15,7 +15,7 @@ import pytest
 from fedvalue.deployment.database import Database, write_whole
 from fedvalue.deployment.servers.logs import FIELDS, Log
 from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
-from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore
+from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
 from fedvalue.errors import ConfigError, EngineError
 
 
@@ -34,6 +34,17 @@ def test_a_log_line_is_json_with_known_fields_only():
         assert forbidden not in FIELDS
         with pytest.raises(ValueError, match="not allowed"):
             Log("compute", stream).event("x", **{forbidden: "y"})
+
+
+def test_a_peer_cannot_fill_the_log_with_its_own_words():
+    """An error quotes what is wrong with a manifest of a megabyte."""
+    stream = io.StringIO()
+    Log("compute", stream).event("refused", reason="x" * 900_000)
+    assert json.loads(stream.getvalue())["reason"] == "x" * 1000
+
+
+def test_no_stored_message_prints_its_body():
+    assert "keys" not in repr(Stored(1, "bank", 0, b"share keys", fresh=False))
 
 
 def test_a_log_that_cannot_be_written_stops_nobody():

@@ -107,6 +107,26 @@ def test_the_allowance_survives_a_restart(tmp_path):
         again.relay.stop()
 
 
+@pytest.mark.parametrize("own", ["compute", "validate"])
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_restart_erases_what_either_server_told_and_leaves_the_notice(own, state, tmp_path):
+    """Killed right after the end. Who does not know yet that the run has failed still reads it."""
+    agreed, folder = signed(n_samples=1000, epsilon="1"), tmp_path / "state"
+    other = {"compute": "validate", "validate": "compute"}[own]
+    abort = codec.encode(m.Envelope(agreed.run_id, own, other, m.Abort("E_DEADLINE")))
+    store = ServerStore(folder)
+    store.add_run(agreed.run_id, agreed.to_json().encode(), now=0.0, audit=())
+    outputs = [(other, b"a commitment"), (other, b"a contribution")]
+    outputs += [(other, abort)] if state == "failed" else []
+    store.step(agreed.run_id, processed=0, outputs=outputs, state=state, stage=state, stage_since=0.0)
+    store.close()
+    RelayServer(identity(own), SimpleNamespace(cards=dict), folder, clock=NOW.timestamp).stop()
+    store = ServerStore(folder)
+    left = store.mail(agreed.run_id, other, 0, 1 << 20)
+    assert left == ([abort] * 3 if state == "failed" else [])
+    store.close()
+
+
 @pytest.mark.parametrize("epsilon", ["1", None])
 def test_a_restart_erases_what_tells_the_noise_of_an_ended_run(epsilon, tmp_path):
     """Killed right after the end, before its courier could: nothing for the other server stays."""

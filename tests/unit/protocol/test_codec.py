@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -98,7 +99,7 @@ def test_fuzzed_results_are_results_or_refused() -> None:
     encode = msgspec.msgpack.encode
     samples = [
         encode(ValuesResult(5, {"total": 0.5, "method": "exact"}, bytes(40), (bytes(30), bytes(30)))),
-        encode(CountsResult(5, bytes(16), bytes(16))),
+        encode(CountsResult(5, bytes(16), bytes(16), bytes(16))),
     ]
     codes = refusals(decode_result, samples, 21, b"\x84")
     assert set(codes) == {"E_MALFORMED"}
@@ -166,7 +167,7 @@ def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
 
 def test_largest_legal_messages_fit() -> None:
     full = bytes(4 * 2**20)
-    largest = m.TokenChunk(0, 1, bytes(32), bytes(16), ("a", "b"), full, full)
+    largest = m.TokenChunk(0, 1, bytes(32), bytes(16), bytes(16), ("a", "b"), full, full)
     assert codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", largest))).message == largest
 
 
@@ -182,3 +183,12 @@ def test_rows_that_follow_their_envelope_are_where_an_encoder_puts_them(size: in
     assert tail.obj is rows
     frame = wire.Post(wire.VERSION, bytes(32), 7, memoryview(expected))
     assert wire.encode_post(bytes(32), 7, *head, tail) == wire.encode(frame)
+
+
+@pytest.mark.parametrize("code", ["E_RANGE\n", "\nE_RANGE", "E_", "E_RANGE x", 'E_"'])
+def test_a_code_is_letters_to_its_end(code: str) -> None:
+    """It becomes a label of the servers' metrics, which a line break would make unreadable for ever."""
+    with pytest.raises(RemoteProtocolError):
+        codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", m.Abort(code))))
+    with pytest.raises(RemoteProtocolError):
+        shell.decode(shell.encode(shell.Notice(code, "over", "TransportError")))

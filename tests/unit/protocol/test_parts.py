@@ -73,7 +73,8 @@ def test_collapse_of_nothing() -> None:
     ],
 )
 def test_counts_from_a_server_are_checked(words: list, counts: list, n_samples: int, code: str) -> None:
-    result = CountsResult(n_samples, np.array(words, "<u8").tobytes(), np.array(counts, "<i8").tobytes())
+    cells = np.array(words, "<u8").tobytes(), np.array(counts, "<i8").tobytes()
+    result = CountsResult(n_samples, *cells, bytes(16))
     layout = Layout.of((2, 2, 3))
     if not code:
         assert result.cells(layout)[1].tolist() == counts

@@ -8,12 +8,16 @@ import tracemalloc
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import grpc
 import msgspec
 import pytest
 
 from fedvalue.errors import RemoteProtocolError, TransportError
 from fedvalue.transport import network_server
 from fedvalue.transport import network_wire as wire
+from fedvalue.transport.network_client import ServerClient
+from fedvalue.transport.retry import Retry
+from tests.support import consortium
 
 MANY = 1 << 20
 
@@ -89,9 +93,9 @@ def test_calls_of_a_peer_are_counted_before_its_bytes_are_looked_at(monkeypatch)
         for _ in range(network_server.CALLS_IN_ALL):
             stack.enter_context(handlers._slot((peer.spki, b""), network_server.CALLS_IN_ALL))
         with pytest.raises(TransportError):
-            handle(b"nonsense", context)
+            handle(iter([b"nonsense"]), context)
     with pytest.raises(TransportError):
-        handle(b"nonsense", context)
+        handle(iter([b"nonsense"]), context)
     assert calls == ["E_BUSY", "E_MALFORMED"]
 
 
@@ -118,3 +122,24 @@ threads = [threading.Thread(target=first, args=(frames[k % 2],)) for k in range(
 """
     for _ in range(8):
         assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("details", "code"),
+    [
+        ("Concurrent RPC limit exceeded!", "E_BUSY"),
+        ("CLIENT: Received message larger than max (9000000 vs. 8388608)", "E_SIZE"),
+    ],
+)
+def test_a_server_whose_calls_are_taken_is_busy_and_has_not_refused_a_message(details, code):
+    """Other people's calls may take all of gRPC's places; that must not end anybody's run."""
+    identities = consortium.identities()
+    manifest = consortium.manifest()
+    client = ServerClient(identities["telco"], manifest.compute, manifest)
+    failure = SimpleNamespace(code=lambda: grpc.StatusCode.RESOURCE_EXHAUSTED, details=lambda: details)
+    try:
+        found = client._translated(failure)
+    finally:
+        client.close()
+    assert isinstance(found, Retry) == (code == "E_BUSY")
+    assert (found.cause if isinstance(found, Retry) else found).code == code

@@ -20,8 +20,8 @@ from fedvalue.deployment.shell.alignment import PartyAlignment
 from fedvalue.deployment.shell.base import ShellMessage
 from fedvalue.deployment.shell.endorsement import (
     EndorsedTask,
-    Endorsement,
     EndorsingParty,
+    SealedEndorsement,
     check_endorsement,
     make_endorsement,
     needed,
@@ -180,7 +180,7 @@ class PartyDriver:
     def _shell(self, server: str, message: ShellMessage) -> list[Parcel]:
         if isinstance(message, shell.Notice):
             raise _notice_error(server, message)
-        if isinstance(message, Endorsement):
+        if isinstance(message, SealedEndorsement):
             return self._take_endorsement(server, message)
         if self._alignment is not None:
             return self._align(self._alignment, server, message)
@@ -235,15 +235,16 @@ class PartyDriver:
                 signed = make_endorsement(
                     self._identity, self._manifest.run_id, place=place, digests=self.evidence.digests
                 )
-                return [*parcels[:k], Parcel(compute, shell.encode(signed)), *parcels[k:]]
+                return [*parcels[:k], Parcel(compute, shell.encode(role.sealed(signed))), *parcels[k:]]
         return parcels
 
-    def _take_endorsement(self, server: str, message: Endorsement) -> list[Parcel]:
-        legal = isinstance(self._role, EndorsedTask) and server == self._manifest.compute.name
-        if not legal or message.party in self.evidence.endorsements:
+    def _take_endorsement(self, server: str, message: SealedEndorsement) -> list[Parcel]:
+        role, legal = self._role, server == self._manifest.compute.name
+        if not legal or not isinstance(role, EndorsedTask) or message.party in self.evidence.endorsements:
             raise RemoteProtocolError(f"{server!r} sent a message that is not legal now", code="E_STATE")
-        check_endorsement(self._manifest, message)
-        self.evidence.endorsements[message.party] = message
+        endorsement = role.opened(message)
+        check_endorsement(self._manifest, endorsement)
+        self.evidence.endorsements[message.party] = endorsement
         return []
 
     def _parcels(self, envelopes: Sequence[m.Envelope]) -> list[Parcel]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from fedvalue.crypto.ids import PackedIds
 
+_FORMAT = 1
+"""Changes with the schema below alone: no ledger may be left behind because other files have changed."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 0), key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS populations (digest BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
@@ -52,7 +55,7 @@ class Ledger:
     """The ledger in a party's state folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._db = Database(folder / "ledger.sqlite", _SCHEMA)
+        self._db = Database(folder / "ledger.sqlite", _SCHEMA, _FORMAT)
         with self._db.transaction() as db:
             db.execute("INSERT OR IGNORE INTO secret VALUES (0, ?)", (secrets.token_bytes(16),))
 

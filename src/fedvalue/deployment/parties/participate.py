@@ -179,11 +179,12 @@ def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> 
 
 
 def _write(config: PartyConfig, found: dict[str, Any]) -> None:
-    write_whole(config.result, json_bytes(found["result"]), mode=0o644)
+    # For this party's eyes, like the sealed share it comes from; whom to show it is its own decision.
+    write_whole(config.result, json_bytes(found["result"]))
     if "certificate" not in found:
         return
     if config.certificate is not None:
-        write_whole(config.certificate, json_bytes(found["certificate"]), mode=0o644)
+        write_whole(config.certificate, json_bytes(found["certificate"]))
     if config.report is not None:
         from fedvalue.valuation.result import Valuation
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedvalue.crypto.certificates import SERVER_ROLES
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import Endorsement
+from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -91,7 +91,7 @@ def _admit_shell(manifest: Manifest, sender: str, body: bytes | memoryview) -> b
     party = manifest.participant(sender).role not in SERVER_ROLES
     if not party or not isinstance(message, shell.FROM_PARTIES):
         raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
-    if isinstance(message, shell.Ready | Endorsement | align.AlignKey) and message.party != sender:
+    if isinstance(message, shell.Ready | SealedEndorsement | align.AlignKey) and message.party != sender:
         raise RemoteProtocolError(f"{sender!r} may not send as {message.party!r}", code="E_SENDER")
     if isinstance(message, align.AlignTokens) and not message.intact:
         raise RemoteProtocolError(f"damaged tokens from {sender!r}", code="E_DIGEST")

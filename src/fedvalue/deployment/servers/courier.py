@@ -45,7 +45,8 @@ class Courier:
     def _run(self) -> None:
         target = self._host.manifest.validate
         client = ServerClient(self._identity, target, self._host.manifest, patience=0.0)
-        delivered, taken, known = 0, 0, False
+        # What was taken before a restart may have given way to a notice there.
+        delivered, taken, known = 0, self._store.accepted(self._host.run_id, target.name), False
         try:
             while not self._stop.is_set():
                 ended = self._host.ended
@@ -74,7 +75,7 @@ class Courier:
         if manifest.epsilon is None or not self._host.ended:
             return
         try:
-            self._store.forget_mail_to(self._host.run_id, (manifest.validate.name,))
+            self._store.forget_mail_to(self._host.run_id, manifest.validate.name)
         except FedValueError as error:
             self._log.event("purge", level="error", code=error.code)
 

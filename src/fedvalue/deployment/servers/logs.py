@@ -27,6 +27,9 @@ FIELDS = (
     "missing",
 )
 
+MAX_TEXT = 1000
+"""Letters of one field: an error may quote what a peer sent, and a peer may send a megabyte."""
+
 
 class Log:
     """Writes events to a stream, usually stderr, where systemd or a container engine collects them."""
@@ -42,7 +45,8 @@ class Log:
         if unknown:
             raise ValueError(f"log fields {sorted(unknown)} are not allowed")
         time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-        line = {"time": time, "level": level, "actor": self._actor, "event": event, **fields}
+        said = {key: one[:MAX_TEXT] if isinstance(one, str) else one for key, one in fields.items()}
+        line = {"time": time, "level": level, "actor": self._actor, "event": event, **said}
         with self._lock:
             try:
                 self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")

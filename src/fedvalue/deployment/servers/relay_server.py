@@ -25,7 +25,7 @@ from fedvalue.deployment.servers.courier import Courier
 from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.metrics import Metrics
 from fedvalue.deployment.servers.roles import server_role
-from fedvalue.deployment.servers.run_host import RunHost, Surroundings
+from fedvalue.deployment.servers.run_host import RunHost, Surroundings, forget_noise
 from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest
@@ -242,12 +242,10 @@ class RelayServer:
                 self._log.event("purge", level="error", run=run_id.hex()[:12], code=error.code)
 
     def _forget_noise(self) -> None:
-        """Erase the mail to the other server in ended runs with noise: it tells the noise."""
+        """Erase what tells the noise of runs that ended right before this server was killed."""
         for row in self._store.runs("done", "failed"):
             manifest = SignedManifest.from_json(row.manifest).manifest
-            other = manifest.validate.name
-            if manifest.epsilon is not None and self._store.mail_size(row.run_id, other):
-                self._store.forget_mail_to(row.run_id, (other,))
+            forget_noise(self._store, manifest, self._identity.card.role, row.run_id)
 
     def _tick(self) -> None:
         swept = 0.0

@@ -15,7 +15,7 @@ from fedvalue.deployment.agreement.run_settings import check_roster, settings_of
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.align_messages import AlignTokens
 from fedvalue.deployment.shell.alignment import ServerAlignment
-from fedvalue.deployment.shell.endorsement import Endorsement, check_endorsement, needed
+from fedvalue.deployment.shell.endorsement import SealedEndorsement, needed
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -138,7 +138,7 @@ class RoleDriver:
         aligning = self._alignment is not None and not self._alignment.done
         if aligning and self._alignment is not None and not isinstance(message, shell.Ready):
             return [(who, shell.encode(one)) for who, one in self._alignment.take(sender, message)]
-        if isinstance(message, Endorsement):
+        if isinstance(message, SealedEndorsement):
             return self._endorse(sender, message)
         if not isinstance(message, shell.Ready) or aligning or self._role is not None:
             raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
@@ -157,12 +157,11 @@ class RoleDriver:
         roster = shell.encode(shell.ReadyRoster(tuple(self._readies[name] for name in self._parties)))
         return [(name, roster) for name in self._parties] + _posted(self._role.start())
 
-    def _endorse(self, sender: str, message: Endorsement) -> list[Output]:
+    def _endorse(self, sender: str, message: SealedEndorsement) -> list[Output]:
         """A data party's word about its column goes to the task party, before the release."""
         legal = self._role is not None and self._own == "compute" and needed(self._manifest)
         if not legal or sender in self._endorsed:
             raise RemoteProtocolError(f"{sender!r} sent a message that is not legal now", code="E_STATE")
-        check_endorsement(self._manifest, message)
         self._endorsed.add(sender)
         return [(self._manifest.task.name, shell.encode(message))]
 

@@ -21,6 +21,8 @@ from fedvalue.deployment.servers.admission import admit, check_allowance
 from fedvalue.deployment.servers.role_driver import Output, RoleDriver
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError, RemoteProtocolError, TransportError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
 from fedvalue.protocol.codes import safe_code
 from fedvalue.transport import network_wire as wire
 
@@ -341,10 +343,7 @@ class RunHost:
         self._driver = self._new_driver()
         try:
             self._around.store.purge(self.run_id)
-            if self.manifest.epsilon is not None and self.state == "done":
-                # What the servers told each other about the noise: the other one is done with it too.
-                servers = (self.manifest.compute.name, self.manifest.validate.name)
-                self._around.store.forget_mail_to(self.run_id, servers)
+            forget_noise(self._around.store, self.manifest, self._around.identity.card.role, self.run_id)
         except FedValueError as error:
             self._log("purge", level="error", code=error.code)
 
@@ -380,3 +379,27 @@ class RunHost:
 
     def _log(self, event: str, *, level: str = "info", **fields: str | int) -> None:
         self._around.log.event(event, level=level, run=self.run_id.hex()[:12], **fields)
+
+
+def forget_noise(store: ServerStore, manifest: Manifest, own: str, run_id: bytes) -> None:
+    """Erase what this server told the other one about the noise of an ended run.
+
+    Where the run has failed, the other server may not know yet: the notice stays, in the place of everything
+    that was said before.
+
+    Raises:
+        EngineError: E_STORAGE: it is still there.
+    """
+    if manifest.epsilon is None:
+        return
+    other = (manifest.validate if own == "compute" else manifest.compute).name
+    # The courier may erase it at the same moment.
+    for last in store.mail(run_id, other, max(0, store.mail_size(run_id, other) - 1), 1):
+        try:
+            notice = isinstance(codec.decode(last).message, m.Abort)
+        except FedValueError:
+            notice = False
+        if notice:
+            store.replace_mail_to(run_id, other, last)
+        else:
+            store.forget_mail_to(run_id, other)

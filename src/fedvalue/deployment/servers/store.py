@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedvalue.deployment.database import Database, storage_errors, write_whole
@@ -75,7 +75,7 @@ class Stored:
     k: int
     sender: str
     number: int
-    body: bytes | memoryview
+    body: bytes | memoryview = field(repr=False)
     fresh: bool
 
 
@@ -262,7 +262,8 @@ class ServerStore:
                 "SELECT body FROM outbox WHERE run_id = ? AND recipient = ? AND number = ?",
                 run_id, recipient, number,
             )  # fmt: skip
-            assert row is not None
+            if row is None:
+                break  # erased meanwhile
             found.append(bytes(row[0]))
         return found
 
@@ -311,11 +312,17 @@ class ServerStore:
             cursor = db.execute(f"DELETE FROM outbox WHERE run_id IN ({done})", (before,))  # noqa: S608
             return cursor.rowcount
 
-    def forget_mail_to(self, run_id: bytes, recipients: Sequence[str]) -> None:
+    def forget_mail_to(self, run_id: bytes, recipient: str) -> None:
         """Delete the mail of one run to somebody who needs it no more."""
         with self._db.transaction() as db:
-            db.executemany(
-                "DELETE FROM outbox WHERE run_id = ? AND recipient = ?", [(run_id, who) for who in recipients]
+            db.execute("DELETE FROM outbox WHERE run_id = ? AND recipient = ?", (run_id, recipient))
+        self._db.cut_log()
+
+    def replace_mail_to(self, run_id: bytes, recipient: str, body: bytes) -> None:
+        """Put one message into the place of all that one run has for somebody."""
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE outbox SET body = ? WHERE run_id = ? AND recipient = ?", (body, run_id, recipient)
             )
         self._db.cut_log()
 

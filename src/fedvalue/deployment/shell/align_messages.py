@@ -40,17 +40,22 @@ class AlignSecret(ShellMessage, frozen=True):
 
 
 class AlignTokens(ShellMessage, frozen=True):
-    """Part of a party's encrypted ids for one server: 16-byte tokens in rising order."""
+    """Part of a party's encrypted ids for one server: 16-byte tokens in rising order.
+
+    All parties have the key of the tokens. The salt is the sender's secret, as in the protocol's
+    `SaltedMessage`: what servers log of this message confirms no guess at ids that others do not have.
+    """
 
     index: Annotated[int, Meta(ge=0, lt=2**20)]
     total: Annotated[int, Meta(ge=1, le=2**20)]
     digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    salt: Annotated[bytes, Meta(min_length=16, max_length=16)]
     data: Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
 
     @property
     def intact(self) -> bool:
         """Whether the content fits the digest."""
-        return self.digest == bulk_digest(self.index, self.total, self.data)
+        return self.digest == bulk_digest(self.index, self.total, self.salt, self.data)
 
 
 class AlignMask(ShellMessage, frozen=True):

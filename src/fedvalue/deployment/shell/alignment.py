@@ -46,6 +46,7 @@ class PartyAlignment:
         self._manifest = manifest
         self._ids = ids
         self._private = keys.subkey(seed, manifest.run_id, "align-private")
+        self._salts = keys.subkey(seed, manifest.run_id, "align-salts")
         # Drawn by the task party; the data parties get it sealed.
         self._secret = keys.subkey(seed, manifest.run_id, "align-secret")
         self._peers: dict[str, bytes] = {}
@@ -118,9 +119,14 @@ class PartyAlignment:
             total = max(1, -(-len(data) // a.CHUNK_BYTES))
             for index in range(total):
                 part = data[index * a.CHUNK_BYTES : (index + 1) * a.CHUNK_BYTES]
-                digest = bulk_digest(index, total, part)
-                found.append((server, a.AlignTokens(index, total, digest, part)))
+                salt = self._salt(server, index)
+                digest = bulk_digest(index, total, salt, part)
+                found.append((server, a.AlignTokens(index, total, digest, salt, part)))
         return found
+
+    def _salt(self, server: str, index: int) -> bytes:
+        place = index.to_bytes(4, "big")
+        return keys.subkey(self._salts, self._manifest.run_id, "align-salt", server, place, length=16)
 
     def _mask(self, server: str, message: a.AlignMask) -> None:
         parts = self._bits.setdefault(server, [])

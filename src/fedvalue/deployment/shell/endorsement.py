@@ -3,6 +3,7 @@
 The servers know columns, not names; which name belongs to which column follows from the run's key,
 which no third person may have. So that a certificate does not rest on the task party's word, each
 data party signs its place and the results in which it holds it, before it agrees to their release.
+It is sealed for the task party: the computation server, which relays it, must not learn whose a column is.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from fedvalue.crypto import keys
 from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment.shell.base import Key32, Name, ShellMessage, Signature
-from fedvalue.errors import VerificationError
+from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol.mirror.naming import Naming
 from fedvalue.protocol.party import DataParty, Party
 from fedvalue.protocol.task_party import TaskParty
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from fedvalue.protocol.manifest import Manifest
 
 _PURPOSE = "endorsement"
+_SEAL = keys.info("endorsement")
 
 
-class Endorsement(ShellMessage, frozen=True):
+class Endorsement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """My column is number `place` of the results with these digests.
 
     The digest is the one that the server signed over its whole result, so that it covers the sealed
@@ -44,6 +47,13 @@ class Endorsement(ShellMessage, frozen=True):
         return run_id + msgspec.msgpack.encode((self.party, self.place, sorted(self.digests.items())))
 
 
+class SealedEndorsement(ShellMessage, frozen=True):
+    """An endorsement on its way to the task party."""
+
+    party: Name
+    sealed: Annotated[bytes, Meta(max_length=1024)]
+
+
 class _KnowingOrder(Party):
     """A party that remembers the order of the columns, from the moment the run's key is confirmed."""
 
@@ -55,13 +65,42 @@ class _KnowingOrder(Party):
         self.order = Naming(self.settings, self._ring).order
         return out
 
+    def _endorsement_key(self, peer: str) -> bytes:
+        if self._ring is None:
+            raise RemoteProtocolError("an endorsement before or after its time", code="E_STATE")
+        return self._ring.endorsement(peer)
+
 
 class EndorsingParty(_KnowingOrder, DataParty):
     """A data party that can say which column is its own."""
 
+    def sealed(self, endorsement: Endorsement) -> SealedEndorsement:
+        """For the task party's eyes only."""
+        plain = msgspec.msgpack.encode(endorsement)
+        key = self._endorsement_key(self.settings.task)
+        return SealedEndorsement(endorsement.party, keys.seal(key, plain, _SEAL))
+
 
 class EndorsedTask(_KnowingOrder, TaskParty):
     """A task party that can compare what the data parties say."""
+
+    def opened(self, message: SealedEndorsement) -> Endorsement:
+        """What a data party has sealed.
+
+        Raises:
+            VerificationError: E_SENDER, or E_SEAL: it is not that party's.
+            RemoteProtocolError: E_MALFORMED.
+        """
+        if message.party not in self.settings.parties:
+            raise VerificationError(f"{message.party!r} is not a data party", code="E_SENDER")
+        plain = keys.unseal(self._endorsement_key(message.party), message.sealed, _SEAL)
+        try:
+            found = msgspec.msgpack.decode(plain, type=Endorsement)
+        except msgspec.MsgspecError:
+            raise RemoteProtocolError("an endorsement is malformed", code="E_MALFORMED") from None
+        if found.party != message.party:
+            raise VerificationError(f"{message.party!r} endorses as another party", code="E_SENDER")
+        return found
 
 
 def needed(manifest: Manifest) -> bool:

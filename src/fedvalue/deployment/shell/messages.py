@@ -13,7 +13,7 @@ from msgspec import Meta
 from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell.base import Name, ShellMessage, Signature, Size
-from fedvalue.deployment.shell.endorsement import Endorsement
+from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import RemoteProtocolError, VerificationError
 
 MAGIC = b"FS\x01"
@@ -54,7 +54,7 @@ class ReadyRoster(ShellMessage, frozen=True):
 class Notice(ShellMessage, frozen=True):
     """The run is over at this server, and why: a code, words, and the participants that were missing."""
 
-    code: Annotated[str, Meta(min_length=1, max_length=40, pattern="^E_[A-Z_]+$")]
+    code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
     reason: Annotated[str, Meta(max_length=2000)]
     kind: Annotated[str, Meta(max_length=40)]
     missing: Annotated[tuple[Name, ...], Meta(max_length=1024)] = ()
@@ -64,7 +64,7 @@ AnyShell: TypeAlias = (
     Ready
     | ReadyRoster
     | Notice
-    | Endorsement
+    | SealedEndorsement
     | align.AlignKey
     | align.AlignRoster
     | align.AlignSecrets
@@ -72,7 +72,7 @@ AnyShell: TypeAlias = (
     | align.AlignTokens
     | align.AlignMask
 )
-FROM_PARTIES = (Ready, Endorsement, align.AlignKey, align.AlignSecrets, align.AlignTokens)
+FROM_PARTIES = (Ready, SealedEndorsement, align.AlignKey, align.AlignSecrets, align.AlignTokens)
 """What a party may send to a server; the rest is for servers only."""
 
 _decoder: msgspec.msgpack.Decoder[AnyShell] = msgspec.msgpack.Decoder(AnyShell)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import keys
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
 from fedvalue.protocol.mirror.cells import CellCounter
 from fedvalue.protocol.mirror.chunk_store import ChunkStore
@@ -27,13 +28,21 @@ class MirrorCounting:
     """The uploads of all parties to one server, and the result made of them."""
 
     def __init__(
-        self, settings: Settings, server: str, signing_key: bytes, valuer: Valuer | None, store: ChunkStore
+        self,
+        settings: Settings,
+        server: str,
+        credentials: Credentials,
+        valuer: Valuer | None,
+        store: ChunkStore,
     ) -> None:
         if settings.policy is Policy.VALUATION and valuer is None:
             raise LocalProtocolError("policy 'valuation' needs a valuer")
         self._settings = settings
         self._server = server
-        self._signing_key = signing_key
+        self._signing_key = credentials.signing_key
+        self._salt = keys.subkey(
+            credentials.seed, settings.run_id, "result-salt", settings.digest(), server, length=16
+        )
         self._valuer = valuer
         self._store = store
         self._declared: dict[str, m.Declaration] = {}
@@ -195,7 +204,7 @@ class MirrorCounting:
         words, counts = self._cells()
         n_samples = int(counts.sum())
         if self._settings.policy is Policy.COUNTS:
-            return CountsResult(n_samples, words.tobytes(), counts.tobytes())
+            return CountsResult(n_samples, words.tobytes(), counts.tobytes(), self._salt)
         if self._share_keys is None:
             raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
         answer = self._noisy if self._noisy is not None else self._valued(words, counts)

@@ -31,11 +31,16 @@ class ValuesResult(msgspec.Struct, frozen=True, tag="values"):
 
 
 class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
-    """Policy `counts`: cells as little-endian uint64 words, and their counts."""
+    """Policy `counts`: cells as little-endian uint64 words, and their counts.
+
+    The server's signature on a digest of this goes to all parties, and data parties know what the cells are
+    called: without the server's secret `salt` they could try tables until one fits.
+    """
 
     n_samples: int
     words: bytes
     counts: bytes
+    salt: bytes
 
     def cells(self, layout: Layout) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Cells and counts as arrays.

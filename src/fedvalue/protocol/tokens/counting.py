@@ -12,6 +12,7 @@ from fedvalue.crypto.aes import Blocks
 from fedvalue.crypto.sorting import intersect, rising
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens import queries
@@ -58,17 +59,17 @@ class Query:
 class TokenCounting:
     """Intersections of all queries of a run."""
 
-    def __init__(self, settings: Settings, signing_key: bytes) -> None:
+    def __init__(self, settings: Settings, credentials: Credentials) -> None:
         cost = queries.check_budget(settings)
         self._settings = settings
-        self._signing_key = signing_key
+        self._salts = keys.subkey(credentials.seed, settings.run_id, "intersection-salts", settings.digest())
         self._h2 = queries.has_authenticators(settings)
         self._h3 = queries.states_sizes(settings)
         self._left = {table.coalition: table.n_cells for table in queries.tables(settings)}
         self._n_left = cost.n_queries
         self._open: dict[bytes, Query] = {}
         self._pending: dict[str, int] = dict.fromkeys(settings.everybody, 0)
-        self._log = AnswerLog(settings, settings.compute, signing_key)
+        self._log = AnswerLog(settings, settings.compute, credentials.signing_key)
 
     @property
     def complete(self) -> bool:
@@ -140,7 +141,7 @@ class TokenCounting:
     def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[Addressed]:
         if self._settings.protocol is not ProtocolName.PAPER:
             return []
-        return intersection_chunks(self._settings, query_id, tokens, sums)
+        return intersection_chunks(self._settings, self._salts, query_id, tokens, sums)
 
 
 def pending_limit(settings: Settings) -> int:
@@ -150,17 +151,23 @@ def pending_limit(settings: Settings) -> int:
 
 
 def intersection_chunks(
-    settings: Settings, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]
+    settings: Settings, salts: bytes, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]
 ) -> list[Addressed]:
-    """Step 2.1: the intersection for the validation server."""
+    """Step 2.1: the intersection for the validation server.
+
+    Every party could compute the tokens of a cell that it guesses: the digests cover salts from the secret
+    `salts` of the computation server.
+    """
     size = settings.chunk_bytes // queries.TOKEN_BYTES
     total = max(1, -(-len(tokens) // size))
     out: list[Addressed] = []
     for index in range(total):
         part = slice(index * size, (index + 1) * size)
         data, payload = tokens[part].tobytes(), sums[part].tobytes()
-        digest = m.bulk_digest(index, total, query_id, data, payload)
-        chunk = m.IntersectionChunk(index, total, digest, query_id, data, payload)
+        place = index.to_bytes(4, "big")
+        salt = keys.subkey(salts, settings.run_id, "intersection-salt", query_id, place, length=16)
+        digest = m.bulk_digest(index, total, salt, query_id, data, payload)
+        chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
         out.append((settings.validate, chunk))
     return out
 

@@ -104,8 +104,9 @@ class TokenWork(Work):
         for index in range(total):
             part = slice(index * size, (index + 1) * size)
             data, payload = sorted_tokens[part].tobytes(), sums[part].tobytes()
-            digest = m.bulk_digest(index, total, query, data, payload, *(p.encode() for p in coalition))
-            chunk = m.TokenChunk(index, total, digest, query, coalition, data, payload)
+            salt, names = self._ring.token_salt(query, index), (p.encode() for p in coalition)
+            digest = m.bulk_digest(index, total, salt, query, data, payload, *names)
+            chunk = m.TokenChunk(index, total, digest, salt, query, coalition, data, payload)
             out.append((settings.compute, chunk))
         return out
 

@@ -145,7 +145,7 @@ def _fiddling(
     fiddle: Fiddle,
     only: str | None = None,
 ) -> FiddlingCounting:
-    counting = FiddlingCounting(settings, server, credentials.signing_key, valuer, MemoryChunkStore())
+    counting = FiddlingCounting(settings, server, credentials, valuer, MemoryChunkStore())
     counting.plot, counting.fiddle, counting.only = plot, fiddle, only
     return counting
 

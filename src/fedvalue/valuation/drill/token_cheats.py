@@ -26,8 +26,8 @@ Trick: TypeAlias = Callable[[Plot, Query, Intersection], Intersection]
 class CheatingCounting(TokenCounting):
     """Step 2 with a false intersection for one query."""
 
-    def __init__(self, settings: Settings, signing_key: bytes, plot: Plot, trick: Trick) -> None:
-        super().__init__(settings, signing_key)
+    def __init__(self, settings: Settings, credentials: Credentials, plot: Plot, trick: Trick) -> None:
+        super().__init__(settings, credentials)
         self._plot = plot
         self._trick = trick
 
@@ -152,7 +152,7 @@ class CheatingComputationServer(ComputationServer):
         **named: Any,
     ) -> None:
         super().__init__(settings, credentials=credentials, **named)
-        self._tokens = counting(settings, credentials.signing_key, plot, trick)
+        self._tokens = counting(settings, credentials, plot, trick)
 
 
 class TwoFacedLog(AnswerLog):
