@@ -209,6 +209,7 @@ def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest(
     assert (stopped.n_nodes > 0) == (time_limit > 0)
     assert (stopped.se > 0).all()
     assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+    assert math.isclose(stopped.values.sum(), exact.total, rel_tol=1e-9)
     # No error exceeds a hundredth of the total.
     assert stopped.se.max() < 0.01 * exact.total
     assert stopped.total == exact.total
@@ -257,6 +258,7 @@ def test_rest_of_a_walk_with_duplicate_parties_and_task_features(monkeypatch: py
         stopped = exact_values(doubled.counts(), options=options)
         assert not stopped.complete
         assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+        assert math.isclose(stopped.values.sum(), exact.total, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("blocks", [30, 1000])

@@ -161,8 +161,9 @@ def test_draws_from_a_region_have_its_part_of_the_values_as_their_mean(depth: in
     table = block_table(plain.counts())
     for region in regions_of(table, depth):
         expected = game(table, region)
-        mean, se = sample_rest(table, [region], 3000, seed=1)
+        mean, se = sample_rest(table, [region], expected.sum(), 3000, seed=1)
         assert (np.abs(mean - expected) <= 4.5 * se + 1e-12).all()
+        assert math.isclose(mean.sum(), expected.sum(), abs_tol=1e-9)
 
 
 def test_a_region_with_too_many_blocks_is_given_up() -> None:

@@ -187,7 +187,8 @@ def exact_values(
     n = table.n_samples
     gains, errors = walk.total_gains(), np.zeros(table.n_columns)
     if walk.left:
-        more, errors = sample_rest(table, walk.left, options.rest_draws, options.seed)
+        explained = whole - rest - float(table.multiplicity @ gains)
+        more, errors = sample_rest(table, walk.left, explained, options.rest_draws, options.seed)
         gains = gains + more
     else:
         report(end=True)

@@ -1,10 +1,14 @@
-"""The rest of a stopped walk: an unbiased estimate with its standard error.
+"""The rest of a stopped walk: an estimate that adds up, with its standard error.
 
 What a stopped walk lacks is a sum over the regions that it has not walked. Each gets draws in proportion
 to how much these differ. A draw is a random order of the f parties that the region walks. With
 w_n(k) = k!(n − k − 1)!/n!, a marginal after j of them, times w_{f+a+e}(a + j) / w_f(j), has what the party
 explains in the region as its mean: a parties are awaited, e are outside. The latter are asked what they
 explain after a random number j of parties, drawn in proportion to C(f, j)·w_{f+a+e}(a + j).
+
+What all parties explain together is known without sampling. So each estimate is corrected by its regression
+on their sum: the values add up, and what the sum is off by tells about each party's own error. The
+coefficients come from the same draws, a bias of the order of the error divided by the number of draws.
 """
 
 from __future__ import annotations
@@ -33,28 +37,37 @@ PILOT = 8
 
 
 def sample_rest(
-    table: BlockTable, regions: Sequence[Region], n_draws: int, seed: int
+    table: BlockTable, regions: Sequence[Region], explained: float, n_draws: int, seed: int
 ) -> tuple[Floats, Floats]:
     """What the regions add to each column, times the number of samples, and its standard error.
 
     Args:
         table: The table of the walk.
         regions: What the walk has not done.
+        explained: What all parties together explain in them, times the number of samples.
         n_draws: Orders to draw, about.
         seed: Of the draws.
     """
     rng = np.random.default_rng(seed)
     tables = [local for region in regions if (local := region_table(table, region)) is not None]
-    # A few draws tell how much a region's draws differ. They are not used again: the estimate stays unbiased.
+    # A few draws tell how much a region's draws differ. They are not used again: the sum stays unbiased.
     spread = np.array([np.sqrt(_draw(local, PILOT, rng).var(axis=0, ddof=1).sum()) for local in tables])
-    mean, variance = np.zeros(table.n_columns), np.zeros(table.n_columns)
+    mean, variance, with_sum = np.zeros((3, table.n_columns))
     for local, share in zip(tables, spread / max(spread.sum(), 1e-300), strict=True):
         number = max(PILOT, round(n_draws * share))
         samples = _draw(local, number, rng) / local.table.multiplicity
         columns = local.table.column_of
         mean[columns] += samples.mean(axis=0)
         variance[columns] += samples.var(axis=0, ddof=1) / number
-    return mean, np.sqrt(variance)
+        of_sum = samples @ local.table.multiplicity
+        with_sum[columns] += (of_sum - of_sum.mean()) @ samples / (number - 1) / number
+    sum_variance = float(table.multiplicity @ with_sum)
+    # Nearly none when little else is left than the whole table, whose every order explains the same.
+    if sum_variance > 1e-12 * variance.sum():
+        off = table.multiplicity @ mean - explained
+        mean -= with_sum / sum_variance * off
+        variance -= with_sum**2 / sum_variance
+    return mean, np.sqrt(np.maximum(variance, 0.0))
 
 
 def _draw(local: RegionTable, n_draws: int, rng: np.random.Generator) -> Floats:
