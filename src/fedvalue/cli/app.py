@@ -15,6 +15,7 @@ from typing import Never
 import typer
 
 from fedvalue.cli import exit_codes
+from fedvalue.cli.kernels import keep_kernels
 from fedvalue.errors import FedValueError
 
 app = typer.Typer(
@@ -55,6 +56,7 @@ def _root(
 def main() -> None:
     """Run the command line; every error of ours ends as one line on stderr and an exit code."""
     try:
+        keep_kernels()
         app()
     except FedValueError as error:
         sys.stderr.write(f"fedvalue: {error} [{error.code}]\n")
