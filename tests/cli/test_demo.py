@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
+from fedvalue.deployment.demonstration.demo import Shown
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 pytestmark = pytest.mark.network
@@ -53,7 +57,7 @@ def test_demo_does_not_overwrite_a_folder(tmp_path):
     (tmp_path / "keep" / "something").write_text("mine")
     done = fedvalue("demo", "--keep", tmp_path / "keep")
     assert done.code == 4
-    assert "not empty" in done.err
+    assert "must be a new or an empty folder" in done.err
 
 
 def test_the_example_tables_are_those_of_the_committed_script(tmp_path):
@@ -65,3 +69,40 @@ def test_the_example_tables_are_those_of_the_committed_script(tmp_path):
     for name in ("bank", "telco", "shop", "insurer", "utility"):
         committed = resources.files("fedvalue.deployment.demonstration.example") / f"{name}.csv"
         assert committed.read_bytes() == (tmp_path / f"{name}.csv").read_bytes()
+
+
+def test_a_demo_that_is_told_to_end_takes_its_processes_and_files_along(tmp_path):
+    """As a supervisor, a shutdown or `timeout` does."""
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "fedvalue", "demo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert demo.stderr is not None
+    next(line for line in demo.stderr if "started 2 servers" in line)
+    demo.terminate()
+    demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert left.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("--keep", "must be a new or an empty folder"), ("--output", "must be a folder")]
+)
+def test_a_file_in_the_place_of_a_folder_is_named_before_anything_starts(tmp_path, option, words):
+    file = tmp_path / "file"
+    file.touch()
+    refused = fedvalue("demo", option, file)
+    assert refused.code == 4
+    assert f"{file} {words}" in refused.err
+
+
+def test_the_result_goes_to_a_file_too(tmp_path, monkeypatch):
+    """--json FILE beside the table, as with the other commands."""
+    shown = Shown({"parties": [], "total": 0.0, "label_entropy": 0.0}, {}, (), {})
+    monkeypatch.setattr("fedvalue.deployment.demonstration.demo.demonstrate", lambda *_, **__: shown)
+    done = fedvalue_here("demo", "--json", "all.json", cwd=tmp_path)
+    assert "result written to all.json" in done.err
+    assert "federated" in done.out
+    assert json.loads((tmp_path / "all.json").read_bytes()) == shown.result

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue.cli.terminal import wrote_json
+
 if TYPE_CHECKING:
     from fedvalue.deployment.demonstration.demo import Shown
 
@@ -33,8 +35,9 @@ def demo(
         "fedvalue-demo"
     ),
     keep: Annotated[Path | None, typer.Option(help="Keep all participants' folders here.")] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
 ) -> None:
     """Two servers, a bank and four data parties, each its own process, over mutual TLS on loopback.
@@ -47,20 +50,30 @@ def demo(
     from fedvalue.deployment.demonstration.demo import demonstrate
     from fedvalue.errors import ConfigError
 
-    if keep is not None and keep.exists() and any(keep.iterdir()):
-        raise ConfigError(f"{keep} is not empty")
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise ConfigError(f"{keep} must be a new or an empty folder")
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"{output} must be a folder")
+    _end_as_with_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="fedvalue-demo-") as temporary:
         shown = demonstrate(
             keep or Path(temporary), output, _say, fault=None if fault is None else fault.value
         )
-    if json_ == "-":
-        import json
-
-        typer.echo(json.dumps(shown.result or {"detected": shown.detected}, indent=2))
-    elif shown.result is None:
+    if wrote_json(shown.result or {"detected": shown.detected}, json_file, "result"):
+        return
+    if shown.result is None:
         _print_detected(shown)
     else:
         _print_values(shown, output)
+
+
+def _end_as_with_ctrl_c() -> None:
+    """Also when told to end, or when the terminal goes: no process and no key of ours may stay behind."""
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as under nohup
+            signal.signal(number, signal.default_int_handler)
 
 
 def _say(who: str, words: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli.terminal import say, write_text
+from fedvalue.cli.terminal import say, wrote_json
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _drill(protocols: tuple[str, ...], **settings: Any) -> list[Row]:
 def _deliver_rows(rows: list[Row], trials: int, json_file: str | None) -> None:
     from dataclasses import asdict
 
-    if _wrote_json([asdict(row) for row in rows], json_file):
+    if wrote_json([asdict(row) for row in rows], json_file, "rows"):
         return
     columns = {
         ("paper", False): "paper as published",
@@ -106,7 +105,7 @@ def _deliver_rows(rows: list[Row], trials: int, json_file: str | None) -> None:
 def _deliver_advice(choices: list[Advice], title: str, json_file: str | None) -> None:
     from dataclasses import asdict
 
-    if _wrote_json([asdict(choice) for choice in choices], json_file):
+    if wrote_json([asdict(choice) for choice in choices], json_file, "rows"):
         return
     lines = []
     for choice in choices:
@@ -134,18 +133,3 @@ def _print_table(title: str, headings: list[str], lines: list[list[str]]) -> Non
     for line in lines:
         table.add_row(*line)
     Console(file=sys.stdout, highlight=False).print(table)
-
-
-def _wrote_json(rows: list[dict[str, Any]], target: str | None) -> bool:
-    """Write the rows if asked to; True when they are all that stdout shall hold."""
-    if target is None:
-        return False
-    import json
-
-    text = json.dumps(rows, indent=2) + "\n"
-    if target == "-":
-        typer.echo(text, nl=False)
-        return True
-    write_text(Path(target), text)
-    say(f"rows written to {target}")
-    return False

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedvalue.cli.terminal import wrote_json
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -22,8 +24,9 @@ def join(
             "the key agreement. No forward secrecy."
         ),
     ] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
 ) -> None:
     """Take part as a data party: rows stay here; prints your own value.
@@ -40,10 +43,7 @@ def join(
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     result = found.result
-    if json_ == "-":
-        import json
-
-        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    if wrote_json(result, json_file, "result"):
         return
     typer.echo(f"run      {result['run_id']}")
     typer.echo(f"party    {result['party']}")

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fedvalue.cli.terminal import wrote_json
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -22,8 +24,9 @@ def run(
             "the key agreement. No forward secrecy."
         ),
     ] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="'-' prints the result alone on stdout.")
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
 ) -> None:
     """Take part as the task party: prints the value of every data party, writes result and report.
@@ -39,12 +42,8 @@ def run(
     found = take_part(read_party_config(config), "task", report, psk)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
-    if json_ == "-":
-        import json
-
-        typer.echo(json.dumps(found.result, indent=2, ensure_ascii=False))
-        return
-    print_table(found.result)
+    if not wrote_json(found.result, json_file, "result"):
+        print_table(found.result)
 
 
 def print_table(result: dict[str, Any]) -> None:

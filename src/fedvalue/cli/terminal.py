@@ -193,6 +193,21 @@ def refuse_unwritable(*targets: str | Path | None) -> None:
             raise InputError(f"cannot write {path}: no permission")
 
 
+def wrote_json(data: Any, target: str | None, what: str) -> bool:
+    """Write `data` to the file `target`, or to stdout for "-"; True when stdout shall hold nothing else."""
+    if target is None:
+        return False
+    import json
+
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return True
+    write_text(Path(target), text)
+    say(f"{what} written to {target}")
+    return False
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a result file.
 

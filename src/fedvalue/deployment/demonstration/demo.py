@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.deployment.database import storage_errors
 from fedvalue.deployment.demonstration.children import Child, Children, wait_until
 from fedvalue.deployment.demonstration.local_consortium import LocalConsortium, Source, build
 from fedvalue.deployment.warm_up import warm_up
@@ -200,10 +201,11 @@ def _detected(parties: dict[str, Child]) -> dict[str, str]:
 
 def _finished(consortium: LocalConsortium, output: Path, central: dict[str, float]) -> Shown:
     folder = consortium.members[TASK].folder
-    output.mkdir(parents=True, exist_ok=True)
-    for name in ("result.json", "report.html", "certificate.json"):
-        if (folder / name).exists():
-            shutil.copyfile(folder / name, output / name)
+    with storage_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        for name in ("result.json", "report.html", "certificate.json"):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, output / name)
     result = json.loads((folder / "result.json").read_bytes())
     worst = max(abs(one["value"] - central[one["name"]]) for one in result["parties"])
     if worst > 1e-9:
