@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedvalue.deployment.parties.participate import Finished
+from fedvalue.protocol.manifest import Deadlines
 from tests.support.town import TASK, Town, expected, values_of
 
 pytestmark = pytest.mark.network
@@ -90,5 +91,21 @@ def test_a_gate_that_the_common_rows_miss_ends_the_run(tmp_path):
     try:
         ends = town.join()
         assert {end.code for end in ends.values()} == {"E_GATE"}
+    finally:
+        town.stop()
+
+
+def test_a_party_that_never_comes_is_named_and_nobody_else(tmp_path):
+    """Keys go to the computation server alone; the other one does not guess who is missing."""
+    limits = Deadlines(keying=3, upload=60, compute=60)
+    town = Town(tmp_path, n=100, parties=PARTIES, align="intersect", accept=ACCEPT, deadlines=limits)
+    town.start()
+    try:
+        ends = town.join(TASK, "telco")
+        assert {end.code for end in ends.values()} == {"E_DEADLINE"}
+        # A party may hear from the validation server first that the other one has ended the run.
+        named = [str(end).partition("missing: ")[2] for end in ends.values()]
+        assert "shop" in named, ends
+        assert set(named) <= {"shop", ""}, ends
     finally:
         town.stop()

@@ -350,7 +350,10 @@ class RunHost:
     def _allowed(self) -> int:
         limits = self.manifest.deadlines
         if self._stage in ("open", "keying"):
-            return limits.keying
+            # Only the computation server hears who has come to an alignment: it ends the run first, so that
+            # those who are missing are named and nobody else.
+            second = self.manifest.align == "intersect" and self._around.identity.card.role == "validate"
+            return limits.keying * (2 if second else 1)
         if self._stage == "uploading":
             # The validation server waits for uploads while the others still agree on keys. With noise
             # each server then waits for the other's contribution, which comes after computing.
