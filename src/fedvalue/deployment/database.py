@@ -7,6 +7,7 @@ leaves the last committed state.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import tempfile
@@ -117,6 +118,26 @@ class Database:
         """Give the file back."""
         with self._lock:
             self._connection.close()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` during the block; a process that dies gives it back. The file stays.
+
+    Raises:
+        EngineError: E_LOCKED: another process holds it. E_STORAGE: it cannot be made.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EngineError(f"another process is at work in {path.parent}", code="E_LOCKED") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

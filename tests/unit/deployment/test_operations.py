@@ -12,11 +12,12 @@ import urllib.request
 
 import pytest
 
-from fedvalue.deployment.database import Database, write_whole
+from fedvalue.deployment.database import Database, alone, write_whole
 from fedvalue.deployment.servers.logs import FIELDS, Log
 from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
 from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
 from fedvalue.errors import ConfigError, EngineError
+from tests.cli.runner import fedvalue
 
 
 def test_a_log_line_is_json_with_known_fields_only():
@@ -60,6 +61,10 @@ def test_metrics_in_prometheus_text_over_http():
     metrics.add("fedvalue_refused_total", code="E_RUN")
     metrics.gauge("fedvalue_runs_active", lambda: 2.0)
     server = MetricsServer(metrics, "127.0.0.1:0")
+    with contextlib.suppress(TimeoutError):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=0.2)
+        pytest.fail("healthy before its start")
+    server.start()
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as reply:
             lines = reply.read().decode().splitlines()
@@ -221,3 +226,26 @@ def test_a_first_start_that_was_killed_between_its_tables_is_completed(tmp_path)
     whole = Database(path, "CREATE TABLE IF NOT EXISTS a (x); CREATE TABLE IF NOT EXISTS b (x);")
     assert whole.rows("SELECT name FROM sqlite_master ORDER BY name") == [("a",), ("b",)]
     whole.close()
+
+
+def test_a_second_process_keeps_away_and_a_later_one_may_come(tmp_path):
+    """Two servers on one state folder would each believe that they alone write the journal."""
+    lock = tmp_path / "state" / "server.lock"
+    with alone(lock):
+        with pytest.raises(EngineError, match="another process is at work in") as caught, alone(lock):
+            pytest.fail("both are at work")
+        assert caught.value.code == "E_LOCKED"
+    with alone(lock):
+        pass
+
+
+def test_a_server_that_has_pinned_nobody_does_not_start(tmp_path):
+    (tmp_path / "peers").mkdir()
+    (tmp_path / "server.toml").write_text(
+        'identity = "identity"\npeers = "peers"\nstate = "state"\nlisten = "127.0.0.1:0"\n'
+    )
+    whose = ("--consortium", "c", "--role", "compute", "--name", "compute")
+    assert fedvalue("init", tmp_path / "identity", *whose).code == 0
+    refused = fedvalue("serve", "compute", "--config", tmp_path / "server.toml")
+    assert refused.code == 4
+    assert f"no card is pinned in {tmp_path / 'peers'}: nobody could connect [E_IDENTITY]" in refused.err

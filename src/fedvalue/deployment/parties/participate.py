@@ -15,7 +15,7 @@ from fedvalue.deployment.agreement.manifest_files import read_manifest
 from fedvalue.deployment.agreement.run_settings import check_cells, check_gates, check_rows
 from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
 from fedvalue.deployment.certificate import make_certificate
-from fedvalue.deployment.database import write_whole
+from fedvalue.deployment.database import alone, write_whole
 from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.manifest_rules import check_pins, check_terms
@@ -66,8 +66,6 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     harden()
     reuse_memory()
     from fedvalue.deployment.parties.input import read_input
-    from fedvalue.deployment.parties.party import Party
-    from fedvalue.deployment.parties.store import PartyStore
     from fedvalue.deployment.warm_up import warm_up
 
     identity = read_identity(config.identity)
@@ -82,7 +80,23 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         if role == "task":
             check_cells(manifest, *given.samples.marginals)
     warm_up(values=False)
-    ledger, charge = _ledger(config, manifest, given)
+    with alone(config.state / f".{signed.run_id.hex()[:12]}.lock"):
+        return _run(config, identity, signed, given, report, psk)
+
+
+def _run(
+    config: PartyConfig,
+    identity: Identity,
+    signed: SignedManifest,
+    given: PartyInput,
+    report: Report,
+    psk: Path | None,
+) -> Finished:
+    """Steps 3 to 5."""
+    from fedvalue.deployment.parties.party import Party
+    from fedvalue.deployment.parties.store import PartyStore
+
+    ledger, charge = _ledger(config, signed.manifest, given)
     store = PartyStore(config.state)
     party = Party(
         identity,

@@ -58,7 +58,7 @@ class Metrics:
 
 
 class MetricsServer:
-    """Serves /metrics and /healthz over plain HTTP. Refuses any address but loopback.
+    """Serves /metrics and /healthz over plain HTTP, once started. Refuses any address but loopback.
 
     Raises:
         ConfigError: Another address than loopback.
@@ -89,8 +89,10 @@ class MetricsServer:
             raise EngineError(f"cannot listen on {listen}: {error.strerror}") from error
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        """Begin to answer. Who asks before that waits: a server that does not listen yet is not healthy."""
+        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def stop(self) -> None:
         """Stop answering."""

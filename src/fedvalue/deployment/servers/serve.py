@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue import __version__
 from fedvalue.deployment.agreement.identity_files import read_identity
-from fedvalue.deployment.database import write_whole
+from fedvalue.deployment.database import alone, write_whole
 from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.pins import Pins
@@ -33,7 +33,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
 
     Raises:
         ConfigError: The identity, the peers or the configuration is wrong.
-        EngineError: The port is taken, or the state folder cannot be written.
+        EngineError: The port is taken, the state folder cannot be written, or another server uses it.
     """
     harden()
     reuse_memory()
@@ -50,28 +50,35 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
             code="E_IDENTITY",
         )
     pins = Pins(config.peers, identity.card)
+    if set(pins.cards()) == {identity.card.name}:
+        raise ConfigError(f"no card is pinned in {config.peers}: nobody could connect", code="E_IDENTITY")
     log = Log(identity.card.name)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    relay = RelayServer(
-        identity, pins, config.state, terms=config.terms, log=log, make_role=make_role or server_role,
-        limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
-    )  # fmt: skip
-    network = NetworkServer(relay, identity=identity, roots=pins.roots(), listen=config.listen)
-    metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
-    warm_up(values=True)
-    # What is loaded now stays: the collector need not look at it again with every upload.
-    gc.freeze()
-    network.start()
-    if config.port_file is not None:
-        write_whole(config.port_file, f"{network.port}\n".encode(), mode=0o644)
-    log.event("listening", role=role, address=config.listen, version=__version__)
-    stop.wait()
-    log.event("stopping")
-    relay.drain()
-    network.stop(GRACE_SECONDS)
-    relay.stop()
-    if metrics is not None:
-        metrics.stop()
+    with alone(config.state / "server.lock"):
+        relay = RelayServer(
+            identity, pins, config.state, terms=config.terms, log=log, make_role=make_role or server_role,
+            limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
+        )  # fmt: skip
+        network = NetworkServer(relay, identity=identity, roots=pins.roots(), listen=config.listen)
+        metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
+        # The first start on a machine compiles, for up to a minute.
+        log.event("starting", role=role, version=__version__)
+        warm_up(values=True)
+        # What is loaded now stays: the collector need not look at it again with every upload.
+        gc.freeze()
+        network.start()
+        if config.port_file is not None:
+            write_whole(config.port_file, f"{network.port}\n".encode(), mode=0o644)
+        log.event("listening", role=role, address=config.listen, version=__version__)
+        if metrics is not None:
+            metrics.start()
+        stop.wait()
+        log.event("stopping")
+        relay.drain()
+        network.stop(GRACE_SECONDS)
+        relay.stop()
+        if metrics is not None:
+            metrics.stop()
     log.event("stopped")
