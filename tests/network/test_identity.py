@@ -278,6 +278,7 @@ def test_a_manifest_without_all_signatures_is_refused(town, name):
             fresh = fresh.signed_by(member.identity)
     error = _refused(lambda: town.client(TASK).submit(fresh.to_json().encode()), VerificationError)
     assert error.code == "E_MANIFEST"
+    assert str(error).startswith("server 'compute': ")  # whose terms, or pins, these are
     assert _refused(lambda: town.client(TASK).status(fresh.run_id)).code == "E_RUN"
 
 

@@ -151,9 +151,10 @@ class ServerClient:
         status, details = failure.code(), failure.details() or ""
         error = wire.error_from(details)
         if error is not None:
+            words = f"server {self.name!r}: {error}"
             if error.code in _BUSY:
-                return Retry(TransportError(f"server {self.name!r}: {error}", code=error.code))
-            return error
+                return Retry(TransportError(words, code=error.code))
+            return type(error)(words, code=error.code)
         codes = self._grpc.StatusCode
         # A server that goes down cancels what it has not begun to answer; so does our own `close`.
         passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]

@@ -93,7 +93,7 @@ class Standing(Frame, frozen=True):
         next: Number of the caller's messages that are stored here.
         mail: Number of messages for the caller.
         code: Why the run failed.
-        reason: The same for a person.
+        reason: The same for a person; while it is open, for whom it waits.
         head: Receipt.
     """
 

@@ -9,6 +9,7 @@ import pytest
 
 from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
+from fedvalue.deployment.servers.run_host import _awaited
 from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import RemoteProtocolError
@@ -142,3 +143,14 @@ def test_a_restart_erases_what_tells_the_noise_of_an_ended_run(epsilon, tmp_path
     assert store.mail_size(agreed.run_id, "validate") == (0 if epsilon else 1)
     assert store.mail_size(agreed.run_id, "telco") == 1
     store.close()
+
+
+def test_a_run_that_has_not_begun_tells_for_whom_it_waits(tmp_path):
+    server = Server(tmp_path / "state")
+    try:
+        assert server.post("telco", ready("telco", (4,))).reason == "for bank, shop"
+        asked = wire.Status(1, AGREED.run_id)
+        assert "bank" not in server.relay.status(server.peer("bank"), asked).reason
+    finally:
+        server.relay.stop()
+    assert _awaited([f"p{k}" for k in range(12)]).endswith("p9 and 2 more")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
+from fedvalue.crypto.canonical import printable
 from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.heads import Heads
 from fedvalue.deployment.parties.outgoing import Outgoing
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedvalue.deployment.parties.input import PartyInput
     from fedvalue.deployment.parties.store import PartyRun, PartyStore
     from fedvalue.protocol.manifest import SignedManifest
+    from fedvalue.transport.network_wire import Standing
 
 T = TypeVar("T")
 Report = Callable[[str, str], None]
@@ -93,6 +95,8 @@ class Party:
         self._heads = Heads(self._manifest, map(Receipt.from_line, store.receipts(self._run_id)))
         self._final = False
         self._stop = threading.Event()
+        self._unreachable: set[str] = set()
+        self._awaited = ""
         self._head = last_receipt(store.audit(self._run_id))
 
     def run(self) -> bytes:
@@ -282,18 +286,20 @@ class Party:
 
     def _try(self, client: ServerClient, call: Callable[[], T]) -> T:
         """Repeat a call while its server cannot be reached, as long as the run may last."""
-        told = False
         while True:
             try:
-                return call()
+                answer = call()
             except TransportError as error:
                 if error.code not in ("E_UNREACHABLE", "E_BUSY", "E_STORAGE") or self._clock() > self._end:
                     raise
-                if not told:
+                if client.name not in self._unreachable:  # two threads try
+                    self._unreachable.add(client.name)
                     self._report("waiting", f"{error}, trying again")
-                    told = True
                 if self._stop.wait(0.2):
                     raise
+            else:
+                self._unreachable.discard(client.name)
+                return answer
 
     # Small parts.
 
@@ -305,8 +311,17 @@ class Party:
             self._manifest,
             patience=2.0,
             address=self._addresses.get(server),
-            on_standing=self._heads.take,
+            on_standing=self._take_standing,
         )
+
+    def _take_standing(self, server: str, standing: Standing) -> None:
+        """The receipt, and for whom the computation server waits, when that has changed."""
+        self._heads.take(server, standing)
+        if server != self._manifest.compute.name or standing.state != "open":
+            return
+        if standing.reason and standing.reason != self._awaited:
+            self._awaited = standing.reason
+            self._report("waiting", printable(standing.reason))
 
     def _keep_receipts(self) -> None:
         self._store.keep_receipts(self._run_id, self._heads.fresh())

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from fedvalue.protocol.settings import Settings
 
 
+_NAMED = 10
+"""Missing participants whose names are told while a run waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run needs from the server around it.
@@ -159,6 +163,8 @@ class RunHost:
         head = None
         if receipt is not None:
             head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
+        if state == "open" and not self._stale:
+            reason = _awaited([name for name in self._driver.missing() if name != caller])
         return wire.Standing(wire.VERSION, state, accepted, mail, code, reason, head)
 
     def wait_for_mail(self, recipient: str, after: int, seconds: float) -> None:
@@ -406,3 +412,9 @@ def forget_noise(store: ServerStore, manifest: Manifest, own: str, run_id: bytes
             store.replace_mail_to(run_id, other, last)
         else:
             store.forget_mail_to(run_id, other)
+
+
+def _awaited(names: Sequence[str]) -> str:
+    """Whom a run waits for, in words of bounded length."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"for {', '.join(names[:_NAMED])}{more}" if names else ""
