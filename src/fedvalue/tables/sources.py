@@ -43,6 +43,9 @@ def find(source: Source) -> list[Location]:
     """The files behind a source, in the order of their paths."""
     if database.is_database(source):
         return [Location(str(source), "database")]
+    scheme, found, _ = str(source).partition("://")
+    if isinstance(source, str) and found:  # the rest may hold a password
+        raise InputError(f"{scheme}://…: expected a file, a folder or a URI of postgresql://, got {scheme!r}")
     path = Path(source)
     if path.is_dir():
         return _find_in(path)

@@ -153,3 +153,9 @@ def test_without_the_driver_the_extra_is_named(monkeypatch):
 def _everything(error):
     """The message and all that a traceback would show of its causes."""
     return "".join(traceback.format_exception(error))
+
+
+def test_a_uri_of_another_kind_is_not_repeated():
+    with pytest.raises(InputError, match=r"^mysql://…: expected .* postgresql://") as caught:
+        read_table("mysql://bank:secret@host/base#loans")
+    assert "secret" not in str(caught.value)
