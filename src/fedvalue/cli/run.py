@@ -39,16 +39,21 @@ def run(
     def report(stage: str, words: str) -> None:
         typer.echo(f"{stage}: {words}" if words else stage, err=True)
 
-    found = take_part(read_party_config(config), "task", report, psk)
+    settings = read_party_config(config)
+    found = take_part(settings, "task", report, psk)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     if not wrote_json(found.result, json_file, "result"):
         print_table(found.result)
+    for path in (settings.result, settings.report, settings.certificate):
+        if path is not None:
+            typer.echo(f"wrote {path}", err=True)
 
 
 def print_table(result: dict[str, Any]) -> None:
     """The values, one line per party. A file may be somebody else's: no text of it commands the terminal."""
     from fedvalue.crypto.canonical import printable
+    from fedvalue.valuation.statistics.guard import describe
 
     for name, rate in result.get("match_rate", {}).items():
         typer.echo(f"{rate:.1%} of the samples of {printable(name)} are common to all parties")
@@ -67,6 +72,9 @@ def print_table(result: dict[str, Any]) -> None:
         f"{result['n_samples']} samples, {printable(result['method'])}, "
         f"protocol {printable(result['protocol'])}"
     )
+    for party in result["parties"]:
+        for flag in party.get("flags", ()):
+            typer.echo(f"{printable(party['name'])}: {printable(describe(str(flag)))}")
 
 
 def _print_noisy(result: dict[str, Any]) -> None:

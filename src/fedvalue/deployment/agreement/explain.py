@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto.canonical import printable
+from fedvalue.crypto.identity import Card
 from fedvalue.deployment.agreement.run_settings import privacy_of
 from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
 
@@ -154,7 +155,7 @@ def _limits(m: Manifest) -> str:
         f"   Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one run only."
     )
     lines.append(
-        f"   Each party may send each server {m.max_bytes} bytes and a sixteenth more for packaging; a"
+        f"   Each party may send each server {m.max_bytes:,} bytes and a sixteenth more for packaging; a"
     )
     lines.append("   server's software deletes them when the run ends.")
     lines.append(f"   Software version {m.code_version}.")
@@ -162,12 +163,12 @@ def _limits(m: Manifest) -> str:
 
 
 def _signatures(signed: SignedManifest) -> str:
-    lines = ["4. Signatures"]
+    lines = ["4. Signatures, each with the fingerprint of its identity card"]
     for one in signed.manifest.participants:
         mark = "signed" if one.name in signed.signatures else "NOT SIGNED"
         lines.append(f"   {one.name:<32} {one.role:<9} {mark}")
-        lines.append(f"      signing key {one.sign_key.hex()}")
-        lines.append(f"      TLS key     {one.spki.hex()}")
+        card = Card(signed.manifest.consortium, one.role, one.name, one.sign_key, one.certificate)
+        lines.append(f"      {card.fingerprint}")
     return "\n".join(lines) + "\n"
 
 
