@@ -40,7 +40,15 @@ def receipts(town: Town, name: str):
 
 def test_an_honest_log_passes_with_the_receipts_of_a_party(town, log):
     done = fedvalue(
-        "audit", "verify", log, "--card", card(town, "compute"), "--receipts", receipts(town, "telco")
+        "audit",
+        "verify",
+        log,
+        "--card",
+        card(town, "compute"),
+        "--receipts",
+        receipts(town, "telco"),
+        "--receipts",
+        receipts(town, TASK),
     )
     assert done.code == 0
     assert "unbroken" in done.out
@@ -148,3 +156,10 @@ def test_state_of_a_participant_is_private(town):
     for name in town.consortium.members:
         for path in (town.member(name).folder / "state").rglob("*"):
             assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_line_that_is_nested_too_deep_is_no_log_entry(tmp_path):
+    log = tmp_path / "deep.jsonl"
+    log.write_text("[" * 100_000)
+    done = fedvalue("audit", "show", log)
+    assert (done.code, "line 1 is not a log entry" in done.err) == (4, True)

@@ -57,6 +57,8 @@ def test_show_explains_the_agreement_in_words(made):
     ):  # fmt: skip
         assert words in text
     assert "NOT SIGNED" not in text
+    for member in made.consortium.members.values():
+        assert member.identity.card.fingerprint in text  # as people have compared it
 
 
 def test_verify_accepts_the_signed_one_and_names_what_is_wrong_with_others(made, tmp_path):
@@ -113,6 +115,8 @@ def test_new_refuses_unsafe_terms(made, tmp_path):
         (["--samples", "500", "--protocol", "paper"], "needs policy 'counts'"),
         (["--samples", "500", "--n-r", "many"], "n_r must be"),
         (["--samples", "500", "--compute", "nowhere"], "host:port"),
+        (["--samples", "500", "--compute", "h:2"], "addresses of their own, got 'h:2' for both"),
+        (["--samples", "500", "--days", "1000000000"], "days must lie in 1 .. 825"),
     ):
         done = fedvalue(
             "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
@@ -138,3 +142,13 @@ def test_a_missing_file_is_one_line_and_exit_code_4(arguments, tmp_path):
     assert done.code == 4
     assert "missing" in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_an_address_of_a_server_that_is_none_is_refused(made):
+    """A misspelt name would leave the address unused, without a word."""
+    config = made.member(TASK).folder / "tunnel.toml"
+    written = (made.member(TASK).folder / "party.toml").read_text()
+    config.write_text(written + '\n[addresses]\ncomput = "127.0.0.1:1"\n')
+    done = fedvalue("run", "--config", config)
+    assert done.code == 4
+    assert "addresses.comput: the servers of this run are compute and validate" in done.err

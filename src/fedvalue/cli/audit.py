@@ -29,7 +29,8 @@ def verify(
     log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")],
     card_: Annotated[Path, typer.Option("--card", help="The card of the log's writer.")],
     receipts: Annotated[
-        Path | None, typer.Option(help="Receipts that the writer gave away, *.jsonl.")
+        list[Path] | None,
+        typer.Option(help="Receipts that the writer gave away, *.jsonl. Repeat for each file."),
     ] = None,
 ) -> None:
     """Check that a log is unbroken, signed by its writer, and agrees with the receipts of others."""
@@ -39,8 +40,9 @@ def verify(
     key = read_card(card_).sign_key
     entries = read_log(_lines(log), key)
     typer.echo(f"{len(entries)} entries, unbroken")
-    if receipts is not None:
-        compared = check_receipts(entries, [Receipt.from_line(line) for line in _lines(receipts)], key)
+    if receipts:
+        lines = [line for file in receipts for line in _lines(file)]
+        compared = check_receipts(entries, [Receipt.from_line(line) for line in lines], key)
         typer.echo(f"{compared} receipts agree")
 
 
@@ -56,7 +58,7 @@ def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) ->
             entry = json.loads(line)["entry"]
             when = f"{entry['seq']:>5}  {entry['time']}  {entry['actor']:<12}"
             typer.echo(printable(f"{when} {entry['event']:<24} {entry['digest'][:16]}"))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigError(f"{log}: line {number + 1} is not a log entry", code="E_AUDIT") from None
 
 

@@ -169,7 +169,7 @@ def write_whole(
     Raises:
         EngineError: E_STORAGE; a half-written file is removed.
     """
-    with storage_errors(path.parent):
+    with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # A name that nobody can foresee, made anew (O_EXCL, O_NOFOLLOW): nobody can put a link there first.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")

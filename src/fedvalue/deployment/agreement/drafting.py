@@ -16,6 +16,9 @@ from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest
 if TYPE_CHECKING:
     from pathlib import Path
 
+MAX_DAYS = 825
+"""No certificate is valid for longer."""
+
 
 def draft(cards: Path, endpoints: Mapping[str, str], *, days: int, **terms: Any) -> SignedManifest:
     """A new agreement that nobody has signed.
@@ -34,6 +37,13 @@ def draft(cards: Path, endpoints: Mapping[str, str], *, days: int, **terms: Any)
     if len(consortia) != 1:
         raise ConfigError(
             f"all cards must belong to one consortium, got {sorted(consortia) or 'none'}", code="E_MANIFEST"
+        )
+    if not 1 <= days <= MAX_DAYS:
+        raise ConfigError(f"days must lie in 1 .. {MAX_DAYS}, got {days}", code="E_MANIFEST")
+    if endpoints.get("compute") == endpoints.get("validate"):
+        raise ConfigError(
+            f"the two servers need addresses of their own, got {endpoints.get('compute')!r} for both",
+            code="E_MANIFEST",
         )
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     manifest = Manifest(

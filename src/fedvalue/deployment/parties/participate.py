@@ -172,6 +172,10 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
     manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
     check_pins(manifest, read_cards(config.peers) | {identity.card.name: identity.card})
     check_terms(manifest, config.terms)
+    servers = (manifest.compute.name, manifest.validate.name)
+    for name in config.addresses:
+        if name not in servers:
+            raise ConfigError(f"addresses.{name}: the servers of this run are {' and '.join(servers)}")
     own = manifest.participant(identity.card.name)
     if own.role != role:
         raise ConfigError(f"the manifest gives {own.name!r} the role {own.role!r}", code="E_MANIFEST")
