@@ -80,7 +80,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         if role == "task":
             check_cells(manifest, *given.samples.marginals)
     warm_up(values=False)
-    with alone(config.state / f".{signed.run_id.hex()[:12]}.lock"):
+    with alone(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
         return _run(config, identity, signed, given, report, psk)
 
 
