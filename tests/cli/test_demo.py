@@ -16,8 +16,9 @@ from tests.cli.runner import fedvalue
 pytestmark = pytest.mark.network
 
 
-def test_demo_shows_federated_next_to_centralised_values_and_cleans_up(tmp_path):
+def test_demo_shows_federated_next_to_centralised_values_and_cleans_up(tmp_path, monkeypatch):
     """Two servers, a bank, four data parties, certificate and logs checked, report written."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = fedvalue("demo", "--output", tmp_path / "out", timeout=600)
     assert done.code == 0, done.err
     rows = [line.split() for line in done.out.splitlines()[1:5]]
@@ -30,7 +31,8 @@ def test_demo_shows_federated_next_to_centralised_values_and_cleans_up(tmp_path)
     result = json.loads((tmp_path / "out" / "result.json").read_bytes())
     assert result["protocol"] == "mirror"
     assert (tmp_path / "out" / "report.html").exists()
-    left = subprocess.run(["pgrep", "-f", "fedvalue-demo-"], capture_output=True, text=True, check=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
     assert left.stdout.strip() == ""
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -210,23 +208,6 @@ def test_figures_are_whole_in_a_narrow_terminal(loans: Path, monkeypatch: pytest
     ran = fedvalue("value", loans, *GOOD)
     assert ran.code == 0, ran.err
     assert "…" not in ran.out
-
-
-def test_ctrl_c_says_so_and_writes_nothing(tmp_path: Path) -> None:
-    """In the middle of sampling: exit code 130, one line, no file."""
-    rng = np.random.default_rng(5)
-    path = tmp_path / "wide.csv"
-    rows = [",".join(map(str, row)) for row in rng.integers(0, 3, (500, 21))]
-    path.write_text("\n".join([",".join([*(f"f{k}" for k in range(20)), "y"]), *rows]) + "\n")
-    result = tmp_path / "result.json"
-    command = [sys.executable, "-m", "fedvalue", "value", path, "--label", "y", "--each", "--json", result]
-    long_work = ["--method", "sampled", "--permutations", "100000000"]
-    with subprocess.Popen([*command, *long_work], stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(3)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "fedvalue: stopped\n")
-    assert not result.exists()
 
 
 def test_a_reader_that_goes_away_is_no_error(loans: Path) -> None:
