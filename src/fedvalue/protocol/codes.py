@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 
 CHECKS: dict[str, str] = {
@@ -50,4 +52,4 @@ def peer_failure(sender: str, code: str) -> FedValueError:
 
 def safe_code(error: FedValueError) -> str:
     """The error's code, in the form that messages allow."""
-    return error.code if error.code.startswith("E_") else "E_PROTOCOL"
+    return error.code if re.fullmatch("E_[A-Z_]{1,38}", error.code) else "E_PROTOCOL"

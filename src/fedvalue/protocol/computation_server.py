@@ -5,18 +5,18 @@ from __future__ import annotations
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.chunk_store import ChunkStore, MemoryChunkStore
+from fedvalue.protocol.mirror.chunk_store import ChunkStore
 from fedvalue.protocol.mirror.counting import MirrorCounting
 from fedvalue.protocol.noisy_release import CommittingRelease
 from fedvalue.protocol.outcome import Valuer
-from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.role import Handler
+from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens.counting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
-from fedvalue.protocol.work import Addressed
 
 
-class ComputationServer(Role):
+class ComputationServer(Server):
     """Relays keys it cannot read, and counts tokens or masked sums: no ids, no codes, no labels.
 
     Args:
@@ -36,25 +36,19 @@ class ComputationServer(Role):
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
-        super().__init__(settings, settings.compute, first=State.KEYING)
+        super().__init__(
+            settings, settings.compute, first=State.KEYING,
+            credentials=credentials, valuer=valuer, store=store,
+        )  # fmt: skip
         self._keys: dict[str, m.EphemeralKey] = {}
         self._confirms: dict[str, m.Confirm] = {}
         self._agrees: dict[str, m.Agree] = {}
-        self._mirror: MirrorCounting | None = None
         self._tokens: TokenCounting | None = None
         self._noise: CommittingRelease | None = None
         if settings.privacy is not None:
             self._noise = CommittingRelease(settings, settings.privacy, self.name, credentials.seed)
-        if settings.protocol is ProtocolName.MIRROR:
-            self._mirror = MirrorCounting(
-                settings, self.name, credentials, valuer, store or MemoryChunkStore()
-            )
-        else:
+        if settings.protocol is not ProtocolName.MIRROR:
             self._tokens = TokenCounting(settings, credentials)
-
-    def missing(self, party: str) -> list[int]:
-        """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
-        return self._mirror.missing(party) if self._mirror is not None else []
 
     def _peers(self) -> tuple[str, ...]:
         others = tuple(name for name in self.settings.servers if name != self.name)
@@ -120,16 +114,12 @@ class ComputationServer(Role):
 
     # Counting.
 
-    def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        if self._mirror is None:
-            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
-        if not take_mirror(self._mirror, sender, message):
-            return []
+    def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
         if self._noise is not None:
-            self._noise.counted(self._mirror.answer())
+            self._noise.counted(mirror.answer())
             return self._release_noisy()
         self._become(State.AGREEING)
-        return self._addressed(self._mirror.results())
+        return self._addressed(mirror.results())
 
     def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.NoiseSeed)
@@ -157,25 +147,10 @@ class ComputationServer(Role):
             self._become(State.AGREEING)
         return out
 
-    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
-        return [self._to(recipient, message) for recipient, message in messages]
-
     def _forget(self) -> None:
-        self._mirror = None
+        super()._forget()
         self._tokens = None
         self._noise = None
-
-
-def take_mirror(counting: MirrorCounting, sender: str, message: m.AnyMessage) -> bool:
-    """Hand an upload message to the counting of either server; True when all is counted."""
-    if isinstance(message, m.Declaration):
-        counting.declare(sender, message)
-    elif isinstance(message, m.ShareKeys):
-        counting.take_share_keys(message)
-    else:
-        assert isinstance(message, m.Chunk)
-        return counting.add(sender, message)
-    return False
 
 
 def _own_name(sender: str, party: str) -> None:

@@ -18,13 +18,12 @@ Rules that keep it so:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import ClassVar
 
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import RECOVERABLE, peer_failure
+from fedvalue.protocol.codes import RECOVERABLE, peer_failure, safe_code
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State
 
@@ -102,8 +101,7 @@ class Role:
             return []
         if self._state is not State.FAILED:
             self._failed(error)
-        code = error.code if re.fullmatch("E_[A-Z_]{1,38}", error.code) else "E_PROTOCOL"
-        return [self._to(peer, m.Abort(code=code)) for peer in self._peers()]
+        return [self._to(peer, m.Abort(code=safe_code(error))) for peer in self._peers()]
 
     def _accept(self, envelope: m.Envelope, checked: bool) -> list[m.Envelope]:
         sender, message = envelope.sender, envelope.message

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.computation_server import take_mirror
 from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.chunk_store import ChunkStore, MemoryChunkStore
+from fedvalue.protocol.mirror.chunk_store import ChunkStore
 from fedvalue.protocol.mirror.counting import MirrorCounting
 from fedvalue.protocol.noisy_release import AnsweringRelease
 from fedvalue.protocol.outcome import Valuer
-from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.role import Handler
+from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens.checking import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
-from fedvalue.protocol.work import Addressed
 
 
-class ValidationServer(Role):
+class ValidationServer(Server):
     """Checks the computation server: groups of tokens (`paper`), or the same count again (`mirror`).
 
     Args:
@@ -37,22 +36,16 @@ class ValidationServer(Role):
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
-        super().__init__(settings, settings.validate, first=State.UPLOADING)
-        self._mirror: MirrorCounting | None = None
+        super().__init__(
+            settings, settings.validate, first=State.UPLOADING,
+            credentials=credentials, valuer=valuer, store=store,
+        )  # fmt: skip
         self._tokens: TokenChecking | None = None
         self._noise: AnsweringRelease | None = None
         if settings.privacy is not None:
             self._noise = AnsweringRelease(settings, settings.privacy, self.name, credentials.seed)
-        if settings.protocol is ProtocolName.MIRROR:
-            self._mirror = MirrorCounting(
-                settings, self.name, credentials, valuer, store or MemoryChunkStore()
-            )
-        elif settings.protocol is ProtocolName.PAPER:
+        if settings.protocol is ProtocolName.PAPER:
             self._tokens = TokenChecking(settings, credentials.signing_key)
-
-    def missing(self, party: str) -> list[int]:
-        """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
-        return self._mirror.missing(party) if self._mirror is not None else []
 
     def _peers(self) -> tuple[str, ...]:
         return (*self.settings.everybody, self.settings.compute)
@@ -70,15 +63,11 @@ class ValidationServer(Role):
             m.NoiseOpening: (self._take_noise, compute),
         }
 
-    def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        if self._mirror is None:
-            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
-        if not take_mirror(self._mirror, sender, message):
-            return []
+    def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
         if self._noise is not None:
-            self._noise.counted(self._mirror.answer())
+            self._noise.counted(mirror.answer())
             return self._reveal() + self._release_noisy()
-        out = self._addressed(self._mirror.results())
+        out = self._addressed(mirror.results())
         self._become(State.DONE)
         return out
 
@@ -115,10 +104,7 @@ class ValidationServer(Role):
             self._become(State.DONE)
         return out
 
-    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
-        return [self._to(recipient, message) for recipient, message in messages]
-
     def _forget(self) -> None:
-        self._mirror = None
+        super()._forget()
         self._tokens = None
         self._noise = None
