@@ -164,6 +164,10 @@ def _value(
     from fedvalue.tables.party_table import check_ids
     from fedvalue.valuation.local import value as value_tables
 
+    if protocol is not None:
+        from fedvalue.deployment.process import reuse_memory
+
+        reuse_memory()
     table = read_table(data, columns=columns.all, text_columns=[columns.ids] if columns.ids else [])
     ids = None
     if columns.ids:

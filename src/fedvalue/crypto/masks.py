@@ -30,7 +30,7 @@ def add_masks(
     """
     n_lanes = words.shape[1]
     ciphers = [(sign > 0, [aes.encryptor(key) for key in lane_keys]) for sign, lane_keys in keys]
-    buffer = np.empty((aes.SLAB + 1, 2), dtype=np.uint64)
+    buffer = np.empty((min(len(words), aes.SLAB) + 1, 2), dtype=np.uint64)
     for slab in aes.slabs(len(words)):
         block = np.ascontiguousarray(hashes[slab]).data.cast("B")
         part = words[slab]

@@ -35,11 +35,19 @@ class TokenKeys(NamedTuple):
 
 def token_blocks(keys: TokenKeys, hashes: aes.Blocks, q: int) -> aes.Blocks:
     """g_i ‖ k ‖ 0⁵ for every sample i and copy k, shape (n·q, 2): what is encrypted last."""
-    inner = aes.encrypt(keys.inner, hashes)
-    blocks = np.empty((len(hashes), q, 2), dtype=np.uint64)
-    blocks[:, :, 0] = inner[:, :1]
-    blocks[:, :, 1] = (inner[:, 1:] & _TAIL) | (np.arange(q, dtype=np.uint64) << np.uint64(16))
-    return blocks.reshape(-1, 2)
+    blocks: aes.Blocks = _copies(aes.encrypt(keys.inner, hashes), q)
+    return blocks
+
+
+@njit(cache=True, nogil=True)
+def _copies(inner: NDArray[np.uint64], q: int) -> NDArray[np.uint64]:
+    """The first ten bytes of each block and the number of the copy, q times."""
+    blocks = np.empty((len(inner) * q, 2), dtype=np.uint64)
+    for i in range(len(inner)):
+        for k in range(q):
+            blocks[i * q + k, 0] = inner[i, 0]
+            blocks[i * q + k, 1] = (inner[i, 1] & _TAIL) | np.uint64(k << 16)
+    return blocks
 
 
 def tokens(keys: TokenKeys, blocks: aes.Blocks) -> aes.Blocks:

@@ -30,7 +30,7 @@ def harden() -> None:
 
 
 def reuse_memory() -> None:
-    """Keep the memory of a large message for the next one.
+    """Keep the memory of a large message for the next one. Servers, and runs of all roles in one process.
 
     glibc gives blocks of some megabytes back to the system as they are freed, and to fetch and clear
     their pages again costs more than what is then done with them. In return one arena serves all

@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
-from fedvalue.protocol.messages import Chunk, Envelope
+from fedvalue.protocol.messages import BulkMessage, Envelope
 from fedvalue.protocol.stored_chunk import StoredChunk
-from fedvalue.protocol.tail import open_tail
+from fedvalue.protocol.tail import header, without_tail
 
 VERSION = 1
 MAGIC = b"FV"
@@ -34,22 +34,26 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def encode_parts(envelope: Envelope) -> tuple[bytes | memoryview, ...]:
-    """The same in parts that follow each other: the rows of a chunk, which are not copied, by themselves."""
+    """The same in parts that follow each other: what is large in a message, not copied, by itself."""
     message = envelope.message
     if isinstance(message, StoredChunk):
         message = message.whole()
-    if isinstance(message, Chunk):
-        rows = memoryview(message.data)
-        bare = msgspec.structs.replace(envelope, message=msgspec.structs.replace(message, data=b""))
-        head = open_tail(_encoder.encode(bare), len(rows))
+    parts: list[bytes | memoryview] = [_HEAD]
+    if isinstance(message, BulkMessage):
+        bare = msgspec.structs.replace(message, **dict.fromkeys(message.large, b""))
+        encoded = _encoder.encode(msgspec.structs.replace(envelope, message=bare))
+        parts.append(without_tail(encoded, len(message.large)))
+        for field in message.large:
+            data = memoryview(getattr(message, field))
+            parts += [header(len(data)), data]
     else:
-        rows, head = memoryview(b""), _encoder.encode(envelope)
-    size = len(_HEAD) + len(head) + len(rows)
+        parts.append(_encoder.encode(envelope))
+    size = sum(map(len, parts))
     if size > MAX_MESSAGE_BYTES:
         raise LocalProtocolError(
             f"message of {size} bytes exceeds the limit of {MAX_MESSAGE_BYTES}", code="E_SIZE"
         )
-    return _HEAD, head, rows
+    return tuple(parts)
 
 
 def decode(data: bytes | bytearray | memoryview) -> Envelope:

@@ -80,6 +80,8 @@ class SecretMessage(Message, frozen=True):
 class BulkMessage(Message, frozen=True):
     """Part `index` of `total` of something large, under a digest of its own."""
 
+    large: ClassVar[tuple[str, ...]] = ()
+    """The last fields, bytes that are not copied when the message is encoded."""
     index: Index
     total: Index
     digest: Digest
@@ -198,6 +200,7 @@ class Chunk(SaltedMessage, frozen=True):
     """Rows of a masked upload: little-endian uint64, lane after lane per row."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("data",)
     data: Rows
 
     def parts(self) -> tuple[bytes | memoryview, ...]:
@@ -223,12 +226,13 @@ class TokenChunk(SaltedMessage, frozen=True):
     """
 
     place: ClassVar[tuple[str, ...]] = ("query", "index")
+    large: ClassVar[tuple[str, ...]] = ("tokens", "authenticators")
     query: QueryId
     coalition: Coalition
-    tokens: Bulk
-    authenticators: Bulk
+    tokens: Rows
+    authenticators: Rows
 
-    def parts(self) -> tuple[bytes, ...]:
+    def parts(self) -> tuple[bytes | memoryview, ...]:
         """Salt, query, tokens, authenticators and coalition."""
         names = (name.encode() for name in self.coalition)
         return (self.salt, self.query, self.tokens, self.authenticators, *names)
@@ -238,11 +242,12 @@ class IntersectionChunk(SaltedMessage, frozen=True):
     """Step 2.1: part of the intersection of one query, with the sums of the authenticators."""
 
     place: ClassVar[tuple[str, ...]] = ("query", "index")
+    large: ClassVar[tuple[str, ...]] = ("tokens", "authenticators")
     query: QueryId
-    tokens: Bulk
-    authenticators: Bulk
+    tokens: Rows
+    authenticators: Rows
 
-    def parts(self) -> tuple[bytes, ...]:
+    def parts(self) -> tuple[bytes | memoryview, ...]:
         """Salt, query, tokens and authenticators."""
         return (self.salt, self.query, self.tokens, self.authenticators)
 
@@ -284,6 +289,7 @@ class ResultChunk(BulkMessage, frozen=True):
     """Part of a server's result bytes (`mirror`)."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("data",)
     data: Bulk
 
     def parts(self) -> tuple[bytes, ...]:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from fedvalue import errors
 from fedvalue.crypto.canonical import printable
 from fedvalue.errors import FedValueError, RemoteProtocolError
-from fedvalue.protocol.tail import open_tail
+from fedvalue.protocol.tail import header, without_tail
 
 VERSION = 1
 SERVICE = "fedvalue.v1.Relay"
@@ -136,8 +136,8 @@ def encode(frame: Frame) -> bytes:
 
 def encode_post(run_id: bytes, index: int, *body: bytes | memoryview) -> bytes:
     """A `Post` as bytes, its body given in parts: what is large is copied once, here."""
-    head = _encoder.encode(Post(VERSION, run_id, index, memoryview(b"")))
-    return b"".join([open_tail(head, sum(map(len, body))), *body])
+    frame = _encoder.encode(Post(VERSION, run_id, index, memoryview(b"")))
+    return b"".join([without_tail(frame, 1), header(sum(map(len, body))), *body])
 
 
 def decode(data: bytes, kind: type[F]) -> F:

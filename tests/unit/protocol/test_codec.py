@@ -166,7 +166,7 @@ def test_a_chunk_beyond_four_mebibytes_is_refused() -> None:
 
 
 def test_largest_legal_messages_fit() -> None:
-    full = bytes(4 * 2**20)
+    full = memoryview(bytes(4 * 2**20))
     largest = m.TokenChunk(0, 1, bytes(32), bytes(16), bytes(16), ("a", "b"), full, full)
     assert codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", largest))).message == largest
 
@@ -192,3 +192,21 @@ def test_a_code_is_letters_to_its_end(code: str) -> None:
         codec.decode(codec.encode(m.Envelope(bytes(32), "a", "b", m.Abort(code))))
     with pytest.raises(RemoteProtocolError):
         shell.decode(shell.encode(shell.Notice(code, "over", "TransportError")))
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 65_536])
+def test_tokens_and_authenticators_are_where_an_encoder_puts_them(size: int) -> None:
+    """Two large fields, one after the other, and neither of them is copied."""
+    tokens, sums = memoryview(bytes([7]) * 2 * size), memoryview(bytes([9]) * size)
+    for message in (
+        m.TokenChunk(3, 9, bytes(32), bytes(16), bytes(16), ("bank", "telco"), tokens, sums),
+        m.IntersectionChunk(3, 9, bytes(32), bytes(16), bytes(16), tokens, memoryview(b"")),
+    ):
+        envelope = m.Envelope(bytes(32), "telco", "compute", message)
+        parts = codec.encode_parts(envelope)
+        expected = codec.MAGIC + bytes([codec.VERSION]) + msgspec.msgpack.encode(envelope)
+        assert b"".join(parts) == expected
+        assert codec.decode(expected).message == message
+        views = [part.obj for part in parts if isinstance(part, memoryview)]
+        assert views[0] is tokens.obj
+        assert views[1] is message.authenticators.obj

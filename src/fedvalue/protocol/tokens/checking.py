@@ -21,8 +21,8 @@ class Checked:
 
     key: m.QueryKey | None = None
     total: int = -1
-    tokens: list[bytes] = field(default_factory=list)
-    sums: list[bytes] = field(default_factory=list)
+    tokens: list[memoryview] = field(default_factory=list)
+    sums: list[memoryview] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:
@@ -112,6 +112,6 @@ class TokenChecking:
         return check_tokens(key.outer, found, self._settings.q, sums, key.authenticator)
 
 
-def _weight(tokens: bytes, authenticators: bytes) -> int:
+def _weight(tokens: memoryview, authenticators: memoryview) -> int:
     """What a chunk takes while its query waits for its key; an empty one takes room as well."""
     return len(tokens) + len(authenticators) + 64

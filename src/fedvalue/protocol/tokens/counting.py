@@ -116,8 +116,9 @@ class TokenCounting:
         too_many_chunks = chunk.total > 1 and n == 0
         if rest or len(chunk.authenticators) != expected or chunk.total < 1 or too_many_chunks:
             raise RemoteProtocolError(f"{party!r}: tokens and authenticators do not fit", code="E_SIZE")
-        tokens = np.frombuffer(chunk.tokens, dtype="<u8").reshape(n, 2)
-        return tokens, np.frombuffer(chunk.authenticators, dtype="<u8")
+        # Copied to where words are aligned, as compiled code wants them; the message is not kept.
+        tokens = np.array(np.frombuffer(chunk.tokens, dtype="<u8")).reshape(n, 2)
+        return tokens, np.array(np.frombuffer(chunk.authenticators, dtype="<u8"))
 
     def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
         tokens, sums = self._intersection(query)
@@ -158,12 +159,8 @@ def intersection_chunks(
     Every party could compute the tokens of a cell that it guesses: the digests cover salts from the secret
     `salts` of the computation server.
     """
-    size = settings.chunk_bytes // queries.TOKEN_BYTES
-    total = max(1, -(-len(tokens) // size))
     out: list[Addressed] = []
-    for index in range(total):
-        part = slice(index * size, (index + 1) * size)
-        data, payload = tokens[part].tobytes(), sums[part].tobytes()
+    for index, total, data, payload in queries.cut(settings, tokens, sums):
         place = index.to_bytes(4, "big")
         salt = keys.subkey(salts, settings.run_id, "intersection-salt", query_id, place, length=16)
         digest = m.bulk_digest(index, total, salt, query_id, data, payload)

@@ -29,7 +29,7 @@ from fedvalue.protocol.tokens.set_sizes import real_sizes
 from fedvalue.protocol.tokens.value_sets import ValueSets, own_values
 from fedvalue.protocol.work import Addressed, Column, Work
 
-WINDOW_BYTES = 32 * 1024 * 1024
+WINDOW_BYTES = 4 * 1024 * 1024
 """Tokens that a party has under way before it waits for answers."""
 
 
@@ -99,11 +99,7 @@ class TokenWork(Work):
             outer, authenticator = self._ring.tokens(query).outer, self._ring.validation(query)
             out.append((settings.validate, m.QueryKey(query, coalition, outer, authenticator)))
         sorted_tokens, sums = self._encrypted(number, query, coalition)
-        size = settings.chunk_bytes // queries.TOKEN_BYTES
-        total = max(1, -(-len(sorted_tokens) // size))
-        for index in range(total):
-            part = slice(index * size, (index + 1) * size)
-            data, payload = sorted_tokens[part].tobytes(), sums[part].tobytes()
+        for index, total, data, payload in queries.cut(settings, sorted_tokens, sums):
             salt, names = self._ring.token_salt(query, index), (p.encode() for p in coalition)
             digest = m.bulk_digest(index, total, salt, query, data, payload, *names)
             chunk = m.TokenChunk(index, total, digest, salt, query, coalition, data, payload)

@@ -11,7 +11,7 @@ id stands for which cell only the parties know.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.crypto.aes import Blocks
 from fedvalue.errors import InputError
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.settings import NoiseKind, Settings
@@ -161,6 +162,21 @@ def check_budget(settings: Settings) -> Estimate:
             code="E_BUDGET",
         )
     return cost
+
+
+def cut(
+    settings: Settings, tokens: Blocks, sums: NDArray[np.uint64]
+) -> Iterator[tuple[int, int, memoryview, memoryview]]:
+    """Tokens and their authenticators in chunks: number, number of all, the bytes of both where they lie."""
+    size = settings.chunk_bytes // TOKEN_BYTES
+    total = max(1, -(-len(tokens) // size))
+    for index in range(total):
+        part = slice(index * size, (index + 1) * size)
+        yield index, total, _bytes(tokens[part]), _bytes(sums[part])
+
+
+def _bytes(words: NDArray[np.uint64]) -> memoryview:
+    return words.astype("<u8", order="C", copy=False).reshape(-1).view(np.uint8).data
 
 
 Stated: TypeAlias = tuple[int, tuple[int, ...]]
