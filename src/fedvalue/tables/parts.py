@@ -22,8 +22,8 @@ from fedvalue.tables.sources import Format, Location, Source, find, shown
 
 T = TypeVar("T")
 
-BATCH_ROWS = 1 << 17
-"""Rows per batch: a megabyte per column, so that a batch fits the cache of a core."""
+BATCH_ROWS = 1 << 16
+"""Rows per batch: half a megabyte per column. One that spans two row groups of a file has both in memory."""
 
 PIECE_ROWS = 1 << 20
 """Rows of a piece: half a second of work, so that workers are kept busy and starting one costs little."""
