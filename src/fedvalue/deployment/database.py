@@ -36,7 +36,10 @@ folders, has its own."""
 
 
 class Database:
-    """One connection, one writer at a time. Threads of this process share it.
+    """One writer at a time, and readers that do not wait for it. Threads of this process share it.
+
+    A commit takes as long as the disk needs to keep it. Whoever reads meanwhile has a connection of its
+    own, and finds what was committed before.
 
     Args:
         path: The file; made where there is none.
@@ -50,13 +53,12 @@ class Database:
 
     def __init__(self, path: Path, schema: str, form: int = FORMAT) -> None:
         self._lock = threading.RLock()
+        self._reading = threading.Lock()
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not path.exists():
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-            self._connection = sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, timeout=10
-            )
+            self._connection = _connect(path)
             try:
                 self._claim_format(path, form)
             except ConfigError:
@@ -65,6 +67,8 @@ class Database:
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
             self._connection.executescript(schema)
+            self._reader = _connect(path)
+            self._reader.execute("PRAGMA query_only = ON")
         self._path = path
 
     def _claim_format(self, path: Path, form: int) -> None:
@@ -101,23 +105,29 @@ class Database:
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        with self._lock, storage_errors(self._path):
-            return self._connection.execute(statement, values).fetchall()
+        with self._reading, storage_errors(self._path):
+            return self._reader.execute(statement, values).fetchall()
 
     def one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query."""
-        with self._lock, storage_errors(self._path):
-            found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+        with self._reading, storage_errors(self._path):
+            found: tuple[Any, ...] | None = self._reader.execute(statement, values).fetchone()
             return found
 
     def cut_log(self) -> None:
         """Fold the write-ahead log in and cut it: it still holds the old pages of what was erased."""
-        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._lock, self._reading, storage_errors(self._path):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Give the file back."""
-        with self._lock:
+        with self._lock, self._reading:
+            self._reader.close()
             self._connection.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ import mmap
 import os
 import threading
 
+import numpy as np
+
 _BLOCK = 4096
 """What such writes must be aligned to, in memory and in the file."""
 
@@ -23,7 +25,7 @@ class DirectWriter:
     """Writes one file at a time, through a buffer that is aligned as the system wants it."""
 
     def __init__(self, buffer_bytes: int) -> None:
-        self._buffer = memoryview(mmap.mmap(-1, -(-buffer_bytes // _BLOCK) * _BLOCK))
+        self._buffer = np.frombuffer(mmap.mmap(-1, -(-buffer_bytes // _BLOCK) * _BLOCK), dtype=np.uint8)
         self._lock = threading.Lock()
 
     def write(self, handle: int, data: bytes | memoryview) -> None:
@@ -49,14 +51,14 @@ class DirectWriter:
         for start in range(0, len(data), len(self._buffer)):
             piece = data[start : start + len(self._buffer)]
             end = -(-len(piece) // _BLOCK) * _BLOCK
-            self._buffer[: len(piece)] = piece
+            self._buffer[: len(piece)] = np.frombuffer(piece, dtype=np.uint8)
             try:
                 done = 0
                 while done < end:
-                    done += os.pwrite(handle, self._buffer[done:end], start + done)
+                    done += os.pwrite(handle, self._buffer[done:end].data, start + done)
             finally:
                 # Nothing of one message is written behind the end of the next, or stays when its run is over.
-                self._buffer[:end] = bytes(end)
+                self._buffer[:end] = 0
 
 
 def write_all(handle: int, data: bytes | memoryview) -> None:
