@@ -17,6 +17,11 @@ logs and tests; the command line turns classes into exit codes (`cli/exit_codes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class FedValueError(Exception):
     """Base of all errors that FedValue raises on purpose.
@@ -60,9 +65,19 @@ class EngineError(FedValueError):
 
 
 class TransportError(FedValueError):
-    """A peer could not be reached, or not in time."""
+    """A peer could not be reached, or not in time.
+
+    Args:
+        message: What happened.
+        code: Machine-readable kind.
+        missing: The participants that did not come, where that is the reason.
+    """
 
     default_code = "E_TRANSPORT"
+
+    def __init__(self, message: str, *, code: str | None = None, missing: Sequence[str] = ()) -> None:
+        super().__init__(message, code=code)
+        self.missing = tuple(missing)
 
 
 class VerificationError(FedValueError):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CHECKS: dict[str, str] = {
     "E_AUTH": "a token that not every party had sent (H2), or a row that is not what its owners wrote",
@@ -44,10 +48,18 @@ RECOVERABLE = frozenset({"E_DIGEST"})
 """Refusals that leave the run as it was: the sender may send the same message again, intact."""
 
 
-def peer_failure(sender: str, code: str) -> FedValueError:
-    """The error of a run that a peer has ended."""
+def peer_failure(sender: str, code: str, missing: Sequence[str] = ()) -> FedValueError:
+    """The error of a run that a peer has ended, for want of those who are `missing` where it says so."""
+    if code == "E_DEADLINE":
+        who = f"; missing: {', '.join(missing)}" if missing else ""
+        return TransportError(f"{sender!r} has ended the run{who}", code=code, missing=missing)
     kind = VerificationError if code in CHECKS else RemoteProtocolError
     return kind(f"{sender!r} has ended the run", code=code)
+
+
+def missing_of(error: FedValueError) -> tuple[str, ...]:
+    """Those for want of whom a run has ended."""
+    return error.missing if isinstance(error, TransportError) else ()
 
 
 def safe_code(error: FedValueError) -> str:

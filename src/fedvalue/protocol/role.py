@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import RECOVERABLE, peer_failure, safe_code
+from fedvalue.protocol.codes import RECOVERABLE, missing_of, peer_failure, safe_code
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State
 
@@ -101,7 +101,7 @@ class Role:
             return []
         if self._state is not State.FAILED:
             self._failed(error)
-        return [self._to(peer, m.Abort(code=safe_code(error))) for peer in self._peers()]
+        return [self._to(peer, m.Abort(safe_code(error), missing_of(error))) for peer in self._peers()]
 
     def _accept(self, envelope: m.Envelope, checked: bool) -> list[m.Envelope]:
         sender, message = envelope.sender, envelope.message
@@ -114,7 +114,7 @@ class Role:
         if isinstance(message, m.Abort):
             if self._state is State.DONE:
                 return []
-            raise peer_failure(sender, message.code)
+            raise peer_failure(sender, message.code, message.missing)
         kind = type(message)
         slot = (sender, *message.slot)
         known = self._seen.get(slot)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
+from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.codes import BREACHES, CHECKS
@@ -111,6 +111,19 @@ def test_failed_is_final(name: str) -> None:
     assert role.state is State.FAILED
     assert role.failure is not None
     assert role.failure.code == "E_DEADLINE"
+
+
+def test_who_is_missing_is_passed_on_by_everybody_who_hears_of_it() -> None:
+    """Whichever server's word comes first: the name of the one who did not come is in it."""
+    told = m.Envelope(RUN_ID, "task party", "validate", m.Abort("E_DEADLINE", ("shop",)))
+    role = in_state("mirror", "validate", State.UPLOADING)
+    assert role is not None
+    with pytest.raises(TransportError, match="'task party' has ended the run; missing: shop") as ended:
+        role.receive(told)
+    assert ended.value.code == "E_DEADLINE"
+    notices = role.fail(ended.value)
+    assert {envelope.message for envelope in notices} == {m.Abort("E_DEADLINE", ("shop",))}
+    assert codec.decode(codec.encode(told)) == told
 
 
 def test_a_finished_run_cannot_be_failed() -> None:

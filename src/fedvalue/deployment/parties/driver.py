@@ -26,10 +26,10 @@ from fedvalue.deployment.shell.endorsement import (
     make_endorsement,
     needed,
 )
-from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import safe_code
+from fedvalue.protocol.codes import missing_of, safe_code
 from fedvalue.protocol.party import Party
 from fedvalue.protocol.transitions import State
 
@@ -174,7 +174,7 @@ class PartyDriver:
         if self._role is not None:
             return self._parcels(self._role.fail(error))
         own, run_id = self._identity.card.name, self._manifest.run_id
-        abort = m.Abort(code=safe_code(error))
+        abort = m.Abort(safe_code(error), missing_of(error))
         return [Parcel(server, m.Envelope(run_id, own, server, abort)) for server in self.servers]
 
     def _shell(self, server: str, message: ShellMessage) -> list[Parcel]:
@@ -258,4 +258,7 @@ def _notice_error(server: str, notice: shell.Notice) -> FedValueError:
     kind = getattr(errors, notice.kind, RemoteProtocolError)
     if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
         kind = RemoteProtocolError
-    return kind(f"server {server!r}: {printable(notice.reason)}", code=notice.code)
+    words = f"server {server!r}: {printable(notice.reason)}"
+    if kind is TransportError:
+        return TransportError(words, code=notice.code, missing=notice.missing)
+    return kind(words, code=notice.code)

@@ -19,7 +19,7 @@ from fedvalue.deployment.shell.endorsement import SealedEndorsement, needed
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import peer_failure, safe_code
+from fedvalue.protocol.codes import missing_of, peer_failure, safe_code
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RoleDriver:
             return self._shell(sender, message)
         envelope = codec.decode(body)
         if isinstance(envelope.message, m.Abort) and self._role is None:
-            raise peer_failure(sender, envelope.message.code)
+            raise peer_failure(sender, envelope.message.code, envelope.message.missing)
         if self._role is None:
             raise RemoteProtocolError(f"{sender!r} began before everybody was ready", code="E_STATE")
         self._chunks.arriving(sender, number)
@@ -102,10 +102,10 @@ class RoleDriver:
             self._declared[sender] = envelope.message.n_chunks
         return _posted(replies)
 
-    def fail(self, error: FedValueError, missing: Sequence[str] = ()) -> list[Output]:
+    def fail(self, error: FedValueError) -> list[Output]:
         """What to send when the run has failed: a reason to every party, the role's own notices."""
         notice = shell.encode(
-            shell.Notice(safe_code(error), str(error)[:2000], type(error).__name__, tuple(missing))
+            shell.Notice(safe_code(error), str(error)[:2000], type(error).__name__, missing_of(error))
         )
         notices: list[Output] = [(name, notice) for name in self._parties]
         return notices + (_posted(self._role.fail(error)) if self._role is not None else [])

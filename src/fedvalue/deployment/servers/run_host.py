@@ -23,7 +23,7 @@ from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError, RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import safe_code
+from fedvalue.protocol.codes import missing_of, safe_code
 from fedvalue.transport import network_wire as wire
 
 if TYPE_CHECKING:
@@ -212,11 +212,11 @@ class RunHost:
                 f"stage {self._stage!r} took longer than {self._allowed()} s; "
                 f"missing: {', '.join(missing) or 'nobody'}",
                 code="E_DEADLINE",
-            ),
-            missing,
+                missing=missing,
+            )
         )
 
-    def fail(self, error: FedValueError, missing: Sequence[str] = ()) -> None:
+    def fail(self, error: FedValueError) -> None:
         """End the run from outside the role."""
         with self._work:
             if self.ended:
@@ -224,7 +224,7 @@ class RunHost:
             # A driver that cannot be rebuilt knows enough to tell everybody that the run is over.
             if not self._stale or self._unreadable or self._rebuild():
                 try:
-                    self._end(self._processed, error, missing)
+                    self._end(self._processed, error)
                 except EngineError:
                     self._stale = True
                     raise
@@ -312,9 +312,10 @@ class RunHost:
         self._log("recovered", state=self.state, stage=self._stage)
         return True
 
-    def _end(self, processed: int, error: FedValueError, missing: Sequence[str] = ()) -> None:
-        self._commit(processed, self._driver.fail(error, missing), error)
-        self._log("failed", level="warning", code=error.code, reason=str(error), missing=",".join(missing))
+    def _end(self, processed: int, error: FedValueError) -> None:
+        self._commit(processed, self._driver.fail(error), error)
+        missing = ",".join(missing_of(error))
+        self._log("failed", level="warning", code=error.code, reason=str(error), missing=missing)
 
     def _commit(self, processed: int, outputs: list[Output], error: FedValueError | None = None) -> None:
         stage = "failed" if error is not None else self._driver.stage
