@@ -86,11 +86,13 @@ def test_verify_accepts_the_signed_one_and_names_what_is_wrong_with_others(made,
 def test_new_sign_merge_without(made, tmp_path):
     """The agreement from cards, signed in two copies, merged; then without a party."""
     file, copy = tmp_path / "m.json", tmp_path / "copy.json"
-    done = fedvalue(
+    draft = (
         "manifest", "new", file, "--cards", made.root / "cards", "--purpose", "again", "--samples", "500",
         "--compute", "10.0.0.1:7101", "--validate", "10.0.0.2:7102",
     )  # fmt: skip
-    assert done.code == 0
+    assert fedvalue(*draft).code == 0
+    again = fedvalue(*draft)
+    assert (again.code, "is not written over" in again.err) == (4, True)
     shutil.copy(file, copy)
     assert (
         fedvalue("manifest", "sign", file, "--identity", made.member("telco").folder / "identity").code == 0

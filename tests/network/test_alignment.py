@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -57,6 +58,8 @@ def test_the_result_states_the_match_rate_of_every_party(finished):
     assert town.result()["match_rate"] == {
         TASK: pytest.approx(160 / 200), "telco": pytest.approx(160 / 180), "shop": pytest.approx(160 / 190),
     }  # fmt: skip
+    own = json.loads((town.member("telco").folder / "result.json").read_bytes())
+    assert own["match_rate"] == pytest.approx(160 / 180)
 
 
 def test_the_certificate_of_such_a_run_checks_and_a_changed_rate_does_not(finished):

@@ -97,6 +97,9 @@ def _crash_at(crash: tuple[str, int] | None) -> None:
     if when == "upload":
         _crash_before_uploading(wanted)
         return
+    if when == "noise":
+        _crash_at_noise(wanted)
+        return
     commit = Database.transaction
     count = 0
 
@@ -137,6 +140,34 @@ def _crash_after_spooling(wanted: int) -> None:
         return spooled
 
     server_store.ServerStore.spool = counted  # type: ignore[method-assign]
+
+
+def _crash_at_noise(wanted: int) -> None:
+    """Kill this process when the k-th message about the noise, its own or the other server's, is stored."""
+    from fedvalue.protocol import codec
+    from fedvalue.protocol import messages as m
+
+    count = 0
+
+    def see(*bodies: bytes | memoryview) -> None:
+        nonlocal count
+        about = (m.NoiseCommit, m.NoiseSeed, m.NoiseOpening)
+        count += sum(body[:2] == b"FV" and isinstance(codec.decode(body).message, about) for body in bodies)
+        if count >= wanted:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    accept, step = server_store.ServerStore.accept, server_store.ServerStore.step
+
+    def accepted(self: Any, run_id: bytes, k: int, sender: str, *rest: Any) -> None:
+        accept(self, run_id, k, sender, *rest)
+        see(self.message(run_id, k).body)
+
+    def stepped(self: Any, run_id: bytes, *, outputs: Any, **named: Any) -> None:
+        step(self, run_id, outputs=outputs, **named)
+        see(*(body for _, body in outputs))
+
+    server_store.ServerStore.accept = accepted  # type: ignore[method-assign]
+    server_store.ServerStore.step = stepped  # type: ignore[method-assign]
 
 
 def _crash_before_uploading(wanted: int) -> None:

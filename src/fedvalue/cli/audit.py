@@ -134,6 +134,7 @@ def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party."
         raise ConfigError(f"no ledger in {state}: no run with noise was made from here")
     found = Ledger(state)
     try:
+        typer.echo(f"{'run':<64}  {'epsilon':>8}  {'charged':<20}  population")
         for entry in found.entries():
             population = entry.population.hex()[:12]
             typer.echo(f"{entry.run_id.hex()}  {float(entry.epsilon):>8g}  {entry.time}  {population}")

@@ -47,6 +47,8 @@ def join(
         return
     typer.echo(f"run      {result['run_id']}")
     typer.echo(f"party    {result['party']}")
+    if "match_rate" in result:
+        typer.echo(f"common   {result['match_rate']:.1%} of your samples")
     if "value" not in result:
         typer.echo("The run has ended well. Under policy 'counts' the task party alone sees the result.")
         return

@@ -56,9 +56,12 @@ def new(
     """Draft the agreement from the participants' cards. Nobody has signed it yet."""
     from fedvalue.deployment.agreement.drafting import draft
     from fedvalue.deployment.agreement.manifest_files import write_manifest
+    from fedvalue.errors import ConfigError
     from fedvalue.protocol.manifest import Deadlines
     from fedvalue.protocol.privacy import spell_epsilon
 
+    if file.exists():
+        raise ConfigError(f"{file} exists: an agreement is not written over, name a new file")
     signed = draft(
         cards,
         {"compute": compute, "validate": validate},

@@ -277,7 +277,8 @@ class SignedManifest:
         except FedValueError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise ConfigError(f"not a manifest: {type(error).__name__}: {error}", code="E_MANIFEST") from None
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ConfigError(f"not a manifest: {what}", code="E_MANIFEST") from None
         if set(data) != {"manifest", "signatures"}:
             raise ConfigError("a manifest file holds the manifest and signatures only", code="E_MANIFEST")
         return cls(manifest, signatures)

@@ -187,11 +187,15 @@ def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> 
     manifest = signed.manifest
     outcome = driver.outcome
     assert outcome is not None
+    rates = {ready.party: ready.rows / ready.brought for ready in driver.evidence.roster}
+    intersected = manifest.align == "intersect"
     if identity.card.role != "task":
-        return json_bytes({"result": data_share(manifest, identity.card.name, outcome)})
+        own = identity.card.name
+        share = data_share(manifest, own, outcome)
+        return json_bytes({"result": {**share, **({"match_rate": rates[own]} if intersected else {})}})
     result = task_valuation(manifest, outcome).to_dict()
-    if manifest.align == "intersect":
-        result["match_rate"] = {ready.party: ready.rows / ready.brought for ready in driver.evidence.roster}
+    if intersected:
+        result["match_rate"] = rates
     certificate = make_certificate(identity, signed, driver.evidence, result, driver.order)
     return json_bytes({"result": result, "certificate": certificate})
 
