@@ -277,7 +277,7 @@ class SignedManifest:
         except FedValueError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise ConfigError(f"not a manifest: {what}", code="E_MANIFEST") from None
         if set(data) != {"manifest", "signatures"}:
             raise ConfigError("a manifest file holds the manifest and signatures only", code="E_MANIFEST")
