@@ -99,7 +99,7 @@ def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
         sources[name] = Source("table.csv", ID, LABEL if name == TASK else None)
     defaults: dict[str, Any] = {
         "purpose": "Which data would help the bank to foresee defaults? (invented data)",
-        "n_samples": 2000,
+        "n_samples": 5000,
     }
     consortium = build(root, TASK, sources, **(defaults | terms))
     say("demo", f"{len(consortium.members)} participants signed manifest {consortium.run_id[:12]}")
