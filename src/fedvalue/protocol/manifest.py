@@ -122,7 +122,7 @@ class Manifest:
     min_cell: int = rules.MIN_CELL
     align: str = "equal"
     max_bytes: int = 1 << 34
-    chunk_bytes: int = 1 << 21
+    chunk_bytes: int = 7 << 18
     deadlines: Deadlines = field(default_factory=Deadlines)
     code_version: str = ""
     epsilon: str | None = None

@@ -19,14 +19,15 @@ from fedvalue.deployment.servers.recent_bodies import RecentBodies
 from fedvalue.errors import InputError
 from fedvalue.transport.network_wire import MAX_MAIL
 
-WRITE_BYTES = (2 << 20) + (64 << 10)
+WRITE_BYTES = (7 << 18) + (64 << 10)
 """A chunk and its envelope are written at once."""
 
-RECENT_BYTES = 16 << 20
-"""Large messages of all runs that are also in memory, until the other parties' have come too."""
+RECENT_BYTES = 13 << 20
+"""Large messages of all runs that are also in memory, until the other parties' have come too: one chunk of each
+of seven."""
 
 SPOOL_FROM = 64 << 10
-"""Messages of this size and more become files: a chunk is 2 MiB, everything else is small."""
+"""Messages of this size and more become files: a chunk has 1.75 MiB, everything else is small."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
