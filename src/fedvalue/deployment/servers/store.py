@@ -23,8 +23,8 @@ WRITE_BYTES = (7 << 18) + (64 << 10)
 """A chunk and its envelope are written at once."""
 
 RECENT_BYTES = 13 << 20
-"""Large messages of all runs that are also in memory, until the other parties' have come too: one chunk of each
-of seven."""
+"""Large messages of all runs that are also in memory, until the other parties' have come too: a chunk of each
+of seven parties."""
 
 SPOOL_FROM = 64 << 10
 """Messages of this size and more become files: a chunk has 1.75 MiB, everything else is small."""
