@@ -1,12 +1,14 @@
-"""Cheating servers and lying ids over real sockets: items 10, 11, 13, 15, 16, 34 in the deployment."""
+"""Cheating servers and lying ids over real sockets: items 3 to 13, 15, 16, 34 in the deployment."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from fedvalue.crypto.audit import read_log
 from fedvalue.errors import FedValueError
-from tests.support.evil_server import BEHAVIOURS
+from tests.support.evil_server import BEHAVIOURS, PAPER_BEHAVIOURS
 from tests.support.processes import Process
 from tests.support.programs import cheat_program, evil_program, party_program, server_program
 from tests.support.town import TASK, Town, values_of
@@ -46,12 +48,14 @@ def test_a_server_that_cheats_is_detected_and_nothing_is_released(tmp_path, serv
         town.stop()
 
 
-def as_processes(town: Town, cheat: Process) -> tuple[dict[str, int], list[Process]]:
-    """Exit codes of all parties beside a computation server that cheats, every role a process."""
-    folder = town.member("validate").folder
+def as_processes(
+    town: Town, cheat: Process, honest: str = "validate"
+) -> tuple[dict[str, int], list[Process]]:
+    """Exit codes of all parties beside a server that cheats, every role a process."""
+    folder = town.member(honest).folder
     servers = [
         cheat,
-        Process(server_program, str(folder / "server.toml"), "validate", log=folder / "test.log"),
+        Process(server_program, str(folder / "server.toml"), honest, log=folder / "test.log"),
     ]
     parties = [
         Process(party_program, str(town.member(name).folder / "party.toml"), town.member(name).role,
@@ -87,6 +91,49 @@ def test_every_cheat_as_a_process_of_its_own(tmp_path, behaviour):
     codes = {process.text().rpartition("error ")[2].split()[0] for process in parties}
     assert codes <= BEHAVIOURS[behaviour][1]
     assert no_result(town)
+
+
+PAPER = 'protocols = ["paper"]\npolicies = ["counts"]\nresearch = true\nharden = false'
+
+
+def paper_town(root: Path, behaviour: str, *, harden: bool) -> Town:
+    """Where each attack of the drill finds its cell: no adversarial samples where one sample is dropped."""
+    n_r = 0 if behaviour == "drop the only one" else 1
+    terms = {"protocol": "paper", "policy": "counts", "q": 2, "n_r": n_r, "harden": harden, "research": True}
+    return Town(root, n=100, parties=("telco",), accept=PAPER, **terms)
+
+
+QUICK = ("ignore a party", "validation server lies")
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in sorted(PAPER_BEHAVIOURS)],
+)
+def test_every_cheat_against_paper_as_a_process_of_its_own(tmp_path, behaviour):
+    """Items 3 to 9 and 12, every role a process: the hardened protocol ends the run, nothing is released."""
+    town = paper_town(tmp_path, behaviour, harden=True)
+    server, honest = "compute", "validate"
+    if behaviour == "validation server lies":
+        server, honest = honest, server
+    config = str(town.member(server).folder / "server.toml")
+    cheat = Process(evil_program, config, server, behaviour, log=tmp_path / "c.log")
+    ends, parties = as_processes(town, cheat, honest)
+    assert set(ends.values()) <= {7, 8}
+    codes = {process.text().rpartition("error ")[2].split()[0] for process in parties}
+    assert codes <= PAPER_BEHAVIOURS[behaviour][1]
+    assert no_result(town)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behaviour", ["drop the only one", "return one party's upload", "ignore a party"])
+def test_what_the_published_check_misses_as_processes(tmp_path, behaviour):
+    """Items 3 and 4: as published, the same attacks end well, with values that are not the table's."""
+    town = paper_town(tmp_path, behaviour, harden=False)
+    config = str(town.member("compute").folder / "server.toml")
+    ends, _ = as_processes(town, Process(evil_program, config, "compute", behaviour, log=tmp_path / "c.log"))
+    assert set(ends.values()) == {0}
+    assert values_of(town.result()) != pytest.approx(town.values, abs=1e-9)
 
 
 def _edit(town: Town, party: str, change) -> None:

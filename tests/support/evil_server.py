@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fedvalue.crypto import keys
 from fedvalue.deployment.answers import valuer_of
@@ -17,6 +18,8 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.valuation.drill.plot import Plot
+from fedvalue.valuation.drill.scenarios import SCENARIOS
 
 Counts = Callable[[JointCounts], JointCounts]
 
@@ -124,6 +127,33 @@ def two_faced(envelope: m.Envelope, credentials: Any) -> m.Envelope:
         return envelope
     return msgspec.structs.replace(envelope, message=changed)
 
+
+def drilled(behaviour: str, target: int = 0) -> Any:
+    """A cheating server of the drill, against `paper`; `target` is the size of the cell that it falsifies."""
+    scenario = next(one for one in SCENARIOS if one.behaviour == behaviour)
+    assert scenario.paper is not None
+    make_servers = scenario.paper
+
+    def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
+        plot = Plot(np.random.default_rng(1), q=settings.q, target=target, n_samples=scenario.dropped)
+        servers = make_servers(plot)
+        kind = servers.computation if role == "compute" else servers.validation
+        return kind(settings, credentials=credentials, valuer=None, store=chunks)
+
+    return make
+
+
+PAPER_BEHAVIOURS: dict[str, tuple[Any, frozenset[str]]] = {
+    "drop the only one": (drilled("drop the only one", target=1), frozenset({"E_MARGINAL"})),
+    "return one party's upload": (drilled("return one party's upload"), frozenset({"E_AUTH"})),
+    "ignore a party": (drilled("ignore a party"), frozenset({"E_AUTH"})),
+    "zero": (drilled("zero"), frozenset({"E_FLOOR"})),
+    "wrong count": (drilled("wrong count"), frozenset({"E_COUNT"})),
+    "inject random tokens": (drilled("inject random tokens"), frozenset({"E_GROUP"})),
+    "duplicate tokens": (drilled("duplicate tokens"), frozenset({"E_GROUP"})),
+    "replay another query": (drilled("replay another query"), frozenset({"E_GROUP"})),
+    "validation server lies": (drilled("validation server lies"), frozenset({"E_COUNT"})),
+}
 
 BEHAVIOURS: dict[str, tuple[Any, frozenset[str]]] = {
     "drop one": (counting(drop_one), frozenset({"E_MIRROR", "E_TOTAL"})),

@@ -48,9 +48,9 @@ def cheat_program(config: str) -> None:
 
 def evil_program(config: str, role: str, behaviour: str) -> None:
     """A server that cheats in one of the ways of `tests.support.evil_server`."""
-    from tests.support.evil_server import BEHAVIOURS
+    from tests.support.evil_server import BEHAVIOURS, PAPER_BEHAVIOURS
 
-    serve(read_server_config(Path(config)), role, make_role=BEHAVIOURS[behaviour][0])
+    serve(read_server_config(Path(config)), role, make_role=(BEHAVIOURS | PAPER_BEHAVIOURS)[behaviour][0])
 
 
 def party_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
