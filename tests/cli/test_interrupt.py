@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedvalue.cli import value as command
+from fedvalue.cli.terminal import interruptible
 from tests.cli.here import fedvalue_here
 
 N_PARTIES = 16
@@ -87,3 +88,14 @@ def test_before_there_is_anything_to_keep_it_leaves_at_once(
     assert ran.code == 130
     assert ran.err == "fedvalue: stopped\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_that_a_script_ignores_stays_ignored() -> None:
+    """As a shell does for a command behind & in a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interruptible() as stop, stop.offered():
+            signal.raise_signal(signal.SIGINT)
+            assert not stop.asked
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -73,7 +73,8 @@ def main() -> None:
     except BrokenPipeError:
         _no_reader()
     except OSError as error:
-        sys.stderr.write(f"fedvalue: {error.strerror or error} [E_STORAGE]\n")
+        where = f"{error.filename}: " if error.filename is not None else ""
+        sys.stderr.write(f"fedvalue: {where}{error.strerror or repr(error)} [E_STORAGE]\n")
         sys.exit(exit_codes.ENGINE)
 
 

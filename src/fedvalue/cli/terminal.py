@@ -161,6 +161,9 @@ def interruptible() -> Iterator[Stop]:
     from fedvalue.engines import Stop
 
     stop = Stop()
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind & in a script
+        yield stop
+        return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if stop.asked or not stop.possible:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 CHECKS: dict[str, str] = {
     "E_AUTH": "a token that not every party had sent (H2), or a row that is not what its owners wrote",
@@ -48,9 +48,15 @@ RECOVERABLE = frozenset({"E_DIGEST"})
 """Refusals that leave the run as it was: the sender may send the same message again, intact."""
 
 
-def peer_failure(sender: str, code: str, missing: Sequence[str] = ()) -> FedValueError:
-    """The error of a run that a peer has ended, for want of those who are `missing` where it says so."""
+def peer_failure(
+    sender: str, code: str, missing: Sequence[str] = (), known: Collection[str] = ()
+) -> FedValueError:
+    """The error of a run that a peer has ended, for want of those who are `missing` where it says so.
+
+    Names that are not `known` are left out: they are a peer's words, and end in logs, terminals and notices.
+    """
     if code == "E_DEADLINE":
+        missing = tuple(dict.fromkeys(name for name in missing if name in known))
         who = f"; missing: {', '.join(missing)}" if missing else ""
         return TransportError(f"{sender!r} has ended the run{who}", code=code, missing=missing)
     kind = VerificationError if code in CHECKS else RemoteProtocolError

@@ -323,7 +323,7 @@ class Abort(Message, frozen=True):
     """The sender's run has failed with this code, for want of who is missing; nothing will be released."""
 
     code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
-    missing: Annotated[tuple[Name, ...], Meta(max_length=MAX_PARTIES)] = ()
+    missing: Annotated[tuple[Name, ...], Meta(max_length=MAX_PARTIES + 3)] = ()
 
 
 AnyMessage: TypeAlias = (

@@ -114,7 +114,8 @@ class Role:
         if isinstance(message, m.Abort):
             if self._state is State.DONE:
                 return []
-            raise peer_failure(sender, message.code, message.missing)
+            names = (*self.settings.everybody, *self.settings.servers)
+            raise peer_failure(sender, message.code, message.missing, names)
         kind = type(message)
         slot = (sender, *message.slot)
         known = self._seen.get(slot)

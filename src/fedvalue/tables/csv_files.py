@@ -29,6 +29,7 @@ _HEADER_LIMIT = 1 << 20  # characters of header read at most
 _LOOK = 1 << 16  # bytes in which a number tells its decimal point
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _DECIMAL = re.compile(r"(?:^|[;\t|])[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?(?=[;\t|\r\n])", re.MULTILINE)
+_THOUSANDS = re.compile(r"(?<!\d)[1-9]\d{0,2},\d{3}$")  # 1,250 may be either: it is no number of ours
 
 
 def csv_header(path: str) -> tuple[tuple[str, ...], str]:
@@ -126,13 +127,16 @@ def csv_batches(path: str, columns: Collection[str], types: Mapping[str, Any]) -
 def _decimal_point(path: str, delimiter: str) -> str:
     """A comma where the first rows have numbers with one and none with a point, as spreadsheets write them.
 
-    Only where something else separates columns; text with commas is no number.
+    Only where something else separates columns; text with commas is no number. Where all could be thousands
+    ("1,250"), nothing is guessed.
     """
     if delimiter == ",":
         return "."
     with pa.input_stream(path, compression="detect") as raw:
         head = raw.read(_LOOK).decode("utf-8", "replace")
-    return "," if set(_DECIMAL.findall(head)) == {","} else "."
+    found = list(_DECIMAL.finditer(head))
+    commas = {one[1] for one in found} == {","} and not all(_THOUSANDS.search(one[0]) for one in found)
+    return "," if commas else "."
 
 
 def _open(path: str, columns: Collection[str], types: Mapping[str, Any]) -> Any:

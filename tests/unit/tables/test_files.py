@@ -147,6 +147,8 @@ def test_decimal_commas_of_spreadsheets_are_understood(tmp_path):
     assert read_table(path).to_pydict() == {"a, or b": [1.5, 2.0], "c": ["x,y", "z"], "d": [-0.25, 1000.0]}
     path.write_text("a;b\n1,5;2.5\n1,25;3.5\n")
     assert read_table(path).to_pydict() == {"a": ["1,5", "1,25"], "b": [2.5, 3.5]}
+    path.write_text("a\tb\n950\tx\n1,250\ty\n2,000\tz\n")  # thousands, perhaps: nothing is guessed
+    assert read_table(path).column("a").to_pylist() == ["950", "1,250", "2,000"]
 
 
 def test_csv_files_of_a_folder_agree_on_types(tmp_path):

@@ -6,7 +6,7 @@ messages again, so that a restart continues where the journal ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
@@ -179,7 +179,8 @@ class PartyDriver:
 
     def _shell(self, server: str, message: ShellMessage) -> list[Parcel]:
         if isinstance(message, shell.Notice):
-            raise _notice_error(server, message)
+            known = {one.name for one in self._manifest.participants}
+            raise _notice_error(server, message, known)
         if isinstance(message, SealedEndorsement):
             return self._take_endorsement(server, message)
         if self._alignment is not None:
@@ -253,12 +254,13 @@ class PartyDriver:
         return [Parcel(envelope.recipient, envelope) for envelope in envelopes]
 
 
-def _notice_error(server: str, notice: shell.Notice) -> FedValueError:
+def _notice_error(server: str, notice: shell.Notice, known: Collection[str]) -> FedValueError:
     """A server's reason, as the error that it was there."""
     kind = getattr(errors, notice.kind, RemoteProtocolError)
     if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
         kind = RemoteProtocolError
     words = f"server {server!r}: {printable(notice.reason)}"
     if kind is TransportError:
-        return TransportError(words, code=notice.code, missing=notice.missing)
+        missing = tuple(dict.fromkeys(name for name in notice.missing if name in known))
+        return TransportError(words, code=notice.code, missing=missing)
     return kind(words, code=notice.code)

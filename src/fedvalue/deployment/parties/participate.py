@@ -215,6 +215,7 @@ def _write(config: PartyConfig, found: dict[str, Any]) -> None:
         # The certificate holds the result, so only the report can hold the certificate's digest.
         digest = hashlib.sha256(json_bytes(found["certificate"])).hexdigest()
         replace(result, details={**result.details, "certificate_digest": digest}).to_html(config.report)
+        config.report.chmod(0o600)
 
 
 def _write_logs(config: PartyConfig, store: PartyStore, run_id: bytes) -> None:

@@ -56,8 +56,13 @@ class Courier:
                         delivered, known = standing.next, True
                     delivered = self._deliver(client, delivered)
                     taken = self._fetch(client, taken)
-                except TransportError:
-                    self._stop.wait(1.0)  # not reachable now; the run's deadlines decide how long we try
+                except TransportError as error:
+                    if error.code == "E_DEADLINE":
+                        return  # the run is over, here or there
+                    # Not reachable now; the run's deadlines decide how long we try. What has arrived there we
+                    # ask again: a notice may have taken the place of what we send next.
+                    known = False
+                    self._stop.wait(1.0)
                 except FedValueError as error:
                     self._log.event("courier", level="warning", code=error.code, reason=str(error))
                     return

@@ -92,7 +92,8 @@ class RoleDriver:
             return self._shell(sender, message)
         envelope = codec.decode(body)
         if isinstance(envelope.message, m.Abort) and self._role is None:
-            raise peer_failure(sender, envelope.message.code, envelope.message.missing)
+            known = [one.name for one in self._manifest.participants]
+            raise peer_failure(sender, envelope.message.code, envelope.message.missing, known)
         if self._role is None:
             raise RemoteProtocolError(f"{sender!r} began before everybody was ready", code="E_STATE")
         self._chunks.arriving(sender, number)

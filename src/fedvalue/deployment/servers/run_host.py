@@ -163,7 +163,7 @@ class RunHost:
         head = None
         if receipt is not None:
             head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
-        if state == "open" and not self._stale:
+        if state == "open" and not self._stale and self._driver.stage == "open":
             reason = _awaited([name for name in self._driver.missing() if name != caller])
         return wire.Standing(wire.VERSION, state, accepted, mail, code, reason, head)
 
@@ -271,7 +271,7 @@ class RunHost:
                 # What comes from disk is compared with its digest once more.
                 outputs = self._driver.feed(stored.sender, stored.number, stored.body, checked=stored.fresh)
             except FedValueError as error:
-                if error.code == "E_STORAGE":
+                if _own_disk(error):
                     raise
                 self._end(stored.k + 1, error)
             except Exception as error:  # noqa: BLE001  # a bug of ours ends one run, not the server
@@ -294,7 +294,7 @@ class RunHost:
                 outputs = self._driver.feed(stored.sender, stored.number, stored.body)
                 replayed.update(who for who, _ in outputs)
         except FedValueError as error:
-            if error.code == "E_STORAGE":
+            if _own_disk(error):
                 self._unreadable = True
                 raise
             # It was taken once, so it is not what it was.
@@ -326,7 +326,7 @@ class RunHost:
             return
         state = {"open": "open", "done": "done", "failed": "failed"}.get(stage, "running")
         since = self._around.clock() if stage != self._stage else self._stage_since
-        code, reason = ("", "") if error is None else (safe_code(error), str(error))
+        code, reason = ("", "") if error is None else (safe_code(error), str(error)[:2000])
         with self._changed:
             lines, receipt = [], self._receipt
             if stage != self._stage:
@@ -413,6 +413,11 @@ def forget_noise(store: ServerStore, manifest: Manifest, own: str, run_id: bytes
             store.replace_mail_to(run_id, other, last)
         else:
             store.forget_mail_to(run_id, other)
+
+
+def _own_disk(error: FedValueError) -> bool:
+    """Whether it is this server's disk: a peer may end its run with the same code."""
+    return isinstance(error, EngineError) and error.code == "E_STORAGE"
 
 
 def _awaited(names: Sequence[str]) -> str:

@@ -1,0 +1,93 @@
+"""What a peer says about the end of a run: it ends, and its words reach nobody's log or terminal unasked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from fedvalue.deployment.servers import courier as couriers
+from fedvalue.deployment.shell import messages as shell
+from fedvalue.errors import TransportError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.transport import network_wire as wire
+from tests.unit.deployment.test_damaged_disk import AGREED, Run, run  # noqa: F401
+
+
+def abort(at: Run, code: str, missing: tuple[str, ...] = ()) -> None:
+    """The shop ends the run."""
+    body = codec.encode(m.Envelope(AGREED.run_id, "shop", "compute", m.Abort(code, missing)))
+    at.relay.post(at.peer("shop"), wire.Post(1, AGREED.run_id, at.numbers["shop"], memoryview(body)))
+    at.handle()
+
+
+def mail(at: Run) -> list[bytes]:
+    return list(at.relay.poll(at.peer("bank"), wire.Poll(1, AGREED.run_id, 0, 0)).bodies)
+
+
+@pytest.mark.parametrize("code", ["E_STORAGE", "E_DIGEST", "E_DEADLINE", "E_BUSY"])
+def test_whatever_code_a_party_ends_its_run_with_the_run_ends(run: Run, code: str) -> None:  # noqa: F811
+    """Also with one that would mean a broken disk if the server itself had it."""
+    run.handle()
+    abort(run, code)
+    run.host.tick(run.now)
+    assert run.standing.state == "failed"
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [("x" * 65,), tuple(f"{k:060d}" for k in range(250)), ("\x1b]0;owned\x07\nfedvalue: all is well",)],
+    ids=["long", "many", "escapes"],
+)
+def test_names_of_strangers_are_not_passed_on(run: Run, missing: tuple[str, ...]) -> None:  # noqa: F811
+    """Else one party could make a server send what no other party can read, or what commands a terminal."""
+    run.handle()
+    abort(run, "E_DEADLINE", missing)
+    standing = wire.decode(wire.encode(run.standing), wire.Standing)
+    assert (standing.state, standing.reason) == ("failed", "'shop' has ended the run")
+    bodies = mail(run)
+    for body in bodies:
+        message = shell.decode(body) if shell.is_shell(body) else codec.decode(body).message
+        assert not getattr(message, "missing", ())
+    told = next(
+        body for body in bodies if shell.is_shell(body) and isinstance(shell.decode(body), shell.Notice)
+    )
+    with pytest.raises(TransportError, match=r"'shop' has ended the run$"):
+        run.parties["bank"].feed("compute", told)
+
+
+def test_a_server_cannot_command_a_terminal_by_an_abort(run: Run) -> None:  # noqa: F811
+    run.handle()
+    for body in mail(run):
+        run.parties["bank"].feed("compute", body)
+    words = m.Abort("E_DEADLINE", ("\x1b]0;owned\x07\nfedvalue: all is well",))
+    with pytest.raises(TransportError, match=r"^'compute' has ended the run$"):
+        run.parties["bank"].feed("compute", codec.encode(m.Envelope(AGREED.run_id, "compute", "bank", words)))
+
+
+@pytest.mark.parametrize(("code", "tries"), [("E_DEADLINE", 1), ("E_UNREACHABLE", 2)])
+def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, code: str, tries: int
+) -> None:
+    """That the run is over there is no failure of the line, on which it waits and tries again."""
+    calls: list[str] = []
+
+    class Refusing:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def submit(self, manifest: bytes) -> None:
+            calls.append(code)
+            if len(calls) == 2:
+                courier._stop.set()
+            raise TransportError("no", code=code)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(couriers, "ServerClient", Refusing)
+    agreed = SimpleNamespace(validate=SimpleNamespace(name="validate"), epsilon=None)
+    host = SimpleNamespace(manifest=agreed, run_id=b"", ended=False, release_waiters=lambda: None)
+    store = SimpleNamespace(accepted=lambda run_id, sender: 0)
+    courier = couriers.Courier(None, host, b"", store, None)  # type: ignore[arg-type]
+    courier._thread.join(30)
+    assert len(calls) == tries
