@@ -356,6 +356,19 @@ def test_wine_and_breast_agree_with_sampled_permutations() -> None:
         assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.5
 
 
+@pytest.mark.slow
+def test_breast_agrees_with_a_million_sampled_permutations() -> None:
+    """30 values: a normal deviate beyond 4 standard errors has probability 2e-3 among them."""
+    from sklearn.datasets import load_breast_cancer
+
+    breast = load_breast_cancer()
+    counts = binned(breast.data, breast.target)
+    exact = exact_values(counts)
+    sampled = sampled_values(counts, n_permutations=1_000_000, seed=2)
+    assert sampled.n_permutations == 1_000_000
+    assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4
+
+
 @pytest.mark.data
 def test_spect_and_parkinsons_agree_with_sampled_permutations() -> None:
     """22 parties each; 44 values at 4.5 standard errors, as above."""
