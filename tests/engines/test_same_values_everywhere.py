@@ -83,3 +83,9 @@ def test_precision_stops_at_the_same_place(engine: Executor, counts: JointCounts
     there = sampled_values(counts, n_permutations=200_000, precision=0.004, executor=engine)
     assert there.n_permutations == here.n_permutations < 200_000
     assert there.values.tobytes() == here.values.tobytes()
+
+
+def test_large_data_are_shared_without_a_warning(engine: Executor) -> None:
+    """24 MB, of which a cluster's client warns when they come with every task; warnings fail a test."""
+    shared = share(engine, np.arange(3_000_000))
+    assert list(map_in_order(engine, np.sum, [(shared,)] * 3)) == [4_499_998_500_000] * 3

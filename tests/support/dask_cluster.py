@@ -60,7 +60,13 @@ class DaskCluster:
 
 
 def _start(role: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__ADMIN__LOG_LENGTH": "0"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "DASK_DISTRIBUTED__ADMIN__LOG_LENGTH": "0",
+        # The scheduler soon drops all copies of data but one: who is killed may hold the last.
+        "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__INTERVAL": "50ms",
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "dask", role, *arguments],
         stdout=subprocess.DEVNULL,

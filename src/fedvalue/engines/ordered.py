@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -49,15 +50,23 @@ def n_workers(executor: Executor | None) -> int:
 def share(executor: Executor, data: Any) -> Any:
     """A handle on data that many tasks of this executor need, to be passed as a task's argument.
 
-    A cluster gets the data once per worker instead of once per task; elsewhere it is the data.
+    A cluster gets the data once and hands it from worker to worker; elsewhere it is the data. There it is
+    the result of a task, not scattered: a scheduler drops copies that it thinks superfluous, and what is
+    lost with the last worker that held it can be computed again only if it is a task's.
     """
     client = _client(executor)
     if client is None:
         return data
     try:
-        return client.scatter(data, broadcast=True, hash=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # once for all tasks
+            return client.submit(_same, data, pure=False)
     except (OSError, TimeoutError) as error:
         raise EngineError(f"cannot send data to the cluster's workers: {error}") from error
+
+
+def _same(data: Any) -> Any:
+    return data
 
 
 def map_in_order(
