@@ -51,16 +51,18 @@ RECOVERABLE = frozenset({"E_DIGEST"})
 def peer_failure(
     sender: str, code: str, missing: Sequence[str] = (), known: Collection[str] = ()
 ) -> FedValueError:
-    """The error of a run that a peer has ended, for want of those who are `missing` where it says so.
-
-    Names that are not `known` are left out: they are a peer's words, and end in logs, terminals and notices.
-    """
+    """The error of a run that a peer has ended, for want of those who are `missing` where it says so."""
     if code == "E_DEADLINE":
-        missing = tuple(dict.fromkeys(name for name in missing if name in known))
+        missing = known_names(missing, known)
         who = f"; missing: {', '.join(missing)}" if missing else ""
         return TransportError(f"{sender!r} has ended the run{who}", code=code, missing=missing)
     kind = VerificationError if code in CHECKS else RemoteProtocolError
     return kind(f"{sender!r} has ended the run", code=code)
+
+
+def known_names(names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The participants among names that a peer gave: its other words belong in no log, terminal or notice."""
+    return tuple(dict.fromkeys(name for name in names if name in known))
 
 
 def missing_of(error: FedValueError) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from fedvalue.deployment.shell.endorsement import (
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import missing_of, safe_code
+from fedvalue.protocol.codes import known_names, missing_of, safe_code
 from fedvalue.protocol.party import Party
 from fedvalue.protocol.transitions import State
 
@@ -261,6 +261,5 @@ def _notice_error(server: str, notice: shell.Notice, known: Collection[str]) -> 
         kind = RemoteProtocolError
     words = f"server {server!r}: {printable(notice.reason)}"
     if kind is TransportError:
-        missing = tuple(dict.fromkeys(name for name in notice.missing if name in known))
-        return TransportError(words, code=notice.code, missing=missing)
+        return TransportError(words, code=notice.code, missing=known_names(notice.missing, known))
     return kind(words, code=notice.code)
