@@ -21,7 +21,7 @@ help:  ## Show this list
 $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "FedValue needs Python 3.11 or newer, found " + sys.version.split()[0] + "; call make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -62,7 +62,7 @@ study: $(READY)  ## The full statistical study behind docs/statistics.md
 
 .PHONY: docs
 docs: $(READY)  ## Build these pages as a site in out/site
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements/docs.txt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir out/site
 
 .PHONY: lock
