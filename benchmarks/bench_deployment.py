@@ -22,14 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from harness import Row, at_most
 
-from fedvalue.deployment.demonstration.children import Child, Children, wait_until
-from fedvalue.deployment.demonstration.local_consortium import (
-    LocalConsortium,
-    Source,
-    agree,
-    build,
-    reserve_port,
-)
+from fedvalue.simulation.children import Child, Children, wait_until
+from fedvalue.simulation.local_consortium import LocalConsortium, Source, agree, build, reserve_port
 
 TASK = "bank"
 DATA = ("telco", "shop", "insurer", "utility", "press")

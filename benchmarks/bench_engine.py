@@ -2,7 +2,7 @@
 
 One feature per party in five equal-width bins on 80% of the rows, as in the paper's repeats; all features
 are data parties'. The published procedure recounts every prefix of every permutation with Python
-counters (`fedvalue.valuation.algorithm1`); its time for 10,000 permutations is extrapolated from a few. Times
+counters (`tests.algorithm1`); its time for 10,000 permutations is extrapolated from a few. Times
 are CPU seconds of this process, so that a busy machine does not blur the ratios.
 
 `python benchmarks/bench_engine.py exact NAME [N_PARTIES [N_ROWS]]` runs one walk alone and prints its seconds
@@ -25,10 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tests.algorithm1 import published_procedure
 
 from fedvalue.engines import thread_engine
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.algorithm1 import published_procedure
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from fedvalue.valuation.walk.prediction import predict_walk

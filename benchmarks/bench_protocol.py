@@ -17,10 +17,10 @@ from harness import Row, at_least, at_most, peak_memory_mib, seconds
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.deployment.process import reuse_memory
-from fedvalue.experiments.published import random_codes, simulation_seconds
-from fedvalue.transport.in_process import InProcessTransport
-from fedvalue.valuation.answers import make_valuer
-from fedvalue.valuation.federated import federated_value, make_cast, make_settings
+from fedvalue.federated.in_process import InProcessTransport
+from fedvalue.federated.run import federated_value, make_cast, make_settings
+from fedvalue.federated.valuers import make_valuer
+from fedvalue.paper.experiments.published import random_codes, simulation_seconds
 
 PLAIN = {"method": "exact", "statistics": False}
 

@@ -21,7 +21,7 @@ CHILD = """
 import json, sys, time
 sys.path.insert(0, sys.argv[3])
 from harness import peak_memory_mib
-from fedvalue.valuation.files.streaming import count_files
+from fedvalue.local.streaming import count_files
 parties = {f"p{d}": [f"x{d}"] for d in range(5)} | {"shop": ["city"]}
 count_files(sys.argv[1], label="y", task=["t"], parties=parties)  # compiled code is loaded here
 start = time.perf_counter()

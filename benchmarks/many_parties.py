@@ -6,10 +6,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fedvalue.crypto.certificates import ROLES
-from fedvalue.deployment.agreement.identity_files import read_identity
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.parties.participate import take_part
+from fedvalue.identity.identity_files import read_identity
+from fedvalue.identity.tls_certificates import ROLES
 
 
 def main() -> None:

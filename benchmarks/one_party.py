@@ -17,15 +17,15 @@ import numpy as np
 from harness import peak_memory_mib
 
 from fedvalue import __version__
+from fedvalue.agreement.manifest import Manifest, Participant
 from fedvalue.crypto.hashing import multiset_hash
-from fedvalue.crypto.identity import create_identity
 from fedvalue.crypto.keys import signing_public
 from fedvalue.deployment.config import TableConfig
 from fedvalue.deployment.parties.input import PartyInput, read_input
+from fedvalue.identity.cards import create_identity
 from fedvalue.protocol import codec
 from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.keyring import Keyring
-from fedvalue.protocol.manifest import Manifest, Participant
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.mirror.party import MirrorWork
 from fedvalue.protocol.settings import ProtocolName, Settings

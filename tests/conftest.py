@@ -23,7 +23,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fedvalue"))
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile once before tests run side by side, and not in every process that they start at once."""
     if getattr(session.config.option, "numprocesses", None):
-        from fedvalue.deployment.warm_up import warm_up
+        from fedvalue.federated.warm_up import warm_up
 
         warm_up(values=True)
 

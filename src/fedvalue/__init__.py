@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from fedvalue._version import __version__
 
 # Loaded on first use, so that `fedvalue --help` starts without NumPy or numba.
 _HOMES = {
@@ -13,14 +13,14 @@ _HOMES = {
     "conditional_mutual_information": "fedvalue.information.cmi",
     "datasets": "fedvalue.datasets",
     "errors": "fedvalue.errors",
-    "value": "fedvalue.valuation.local",
+    "value": "fedvalue.local.value",
 }
 __all__ = ["Valuation", "__version__", "conditional_mutual_information", "datasets", "errors", "value"]
 
 if TYPE_CHECKING:
     from fedvalue import datasets, errors
     from fedvalue.information.cmi import conditional_mutual_information
-    from fedvalue.valuation.local import value
+    from fedvalue.local.value import value
     from fedvalue.valuation.result import Valuation
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from fedvalue.deployment.demonstration.demo import Shown
+from fedvalue.simulation.demonstration import Shown
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
@@ -65,11 +65,11 @@ def test_demo_does_not_overwrite_a_folder(tmp_path):
 def test_the_example_tables_are_those_of_the_committed_script(tmp_path):
     from importlib import resources
 
-    from fedvalue.deployment.demonstration.example.generate import write
+    from fedvalue.simulation.example.generate import write
 
     write(tmp_path)
     for name in ("bank", "telco", "shop", "insurer", "utility"):
-        committed = resources.files("fedvalue.deployment.demonstration.example") / f"{name}.csv"
+        committed = resources.files("fedvalue.simulation.example") / f"{name}.csv"
         assert committed.read_bytes() == (tmp_path / f"{name}.csv").read_bytes()
 
 
@@ -103,7 +103,7 @@ def test_a_file_in_the_place_of_a_folder_is_named_before_anything_starts(tmp_pat
 def test_the_result_goes_to_a_file_too(tmp_path, monkeypatch):
     """--json FILE beside the table, as with the other commands."""
     shown = Shown({"parties": [], "total": 0.0, "label_entropy": 0.0}, {}, (), {})
-    monkeypatch.setattr("fedvalue.deployment.demonstration.demo.demonstrate", lambda *_, **__: shown)
+    monkeypatch.setattr("fedvalue.simulation.demonstration.demonstrate", lambda *_, **__: shown)
     done = fedvalue_here("demo", "--json", "all.json", cwd=tmp_path)
     assert "result written to all.json" in done.err
     assert "federated" in done.out

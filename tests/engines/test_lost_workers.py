@@ -18,7 +18,7 @@ import pytest
 from fedvalue.engines import ProcessEngine, map_in_order
 from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
-from fedvalue.valuation.files.streaming import count_files
+from fedvalue.local.streaming import count_files
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.dask_cluster import DaskCluster

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
+from fedvalue.agreement.manifest import Deadlines
 from fedvalue.deployment.parties.participate import Finished
-from fedvalue.protocol.manifest import Deadlines
 from tests.support.town import TASK, Town, expected, values_of
 
 pytestmark = pytest.mark.network
@@ -63,7 +63,7 @@ def test_the_result_states_the_match_rate_of_every_party(finished):
 
 
 def test_the_certificate_of_such_a_run_checks_and_a_changed_rate_does_not(finished):
-    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
     from fedvalue.errors import VerificationError
 
     town, _, _ = finished

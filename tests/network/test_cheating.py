@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.crypto.audit import read_log
 from fedvalue.errors import FedValueError
+from fedvalue.identity.audit_log import read_log
 from tests.support.evil_server import BEHAVIOURS, PAPER_BEHAVIOURS
 from tests.support.processes import Process
 from tests.support.programs import cheat_program, evil_program, party_program, server_program

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from fedvalue.deployment.network import wire
 from fedvalue.errors import FedValueError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.transport import network_wire as wire
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
 from tests.support.programs import server_program

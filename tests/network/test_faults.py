@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedvalue.agreement.manifest import Deadlines
 from fedvalue.crypto import hashing
 from fedvalue.deployment.parties import spooled_samples
 from fedvalue.deployment.parties.participate import Finished
@@ -21,7 +22,6 @@ from fedvalue.deployment.servers import courier, run_host
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.manifest import Deadlines
 from tests.cli.runner import fedvalue
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
@@ -244,7 +244,7 @@ class FullDisk:
     """Stands in for os.fsync and friends: writing fails while `full`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from fedvalue.deployment.database import Database
+        from fedvalue.storage.database import Database
 
         self.full = False
         commit = Database.transaction
@@ -295,7 +295,7 @@ def test_a_really_full_file_system_is_reported_and_leaves_no_partial_chunk(tmp_p
     import resource
     import signal
 
-    from fedvalue.deployment.database import write_whole
+    from fedvalue.storage.database import write_whole
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -443,8 +443,8 @@ def test_an_edited_server_journal_log_is_noticed_with_the_parties_receipts(tmp_p
     """Item 35: the audit log in a server's database, rewritten by its operator."""
     import sqlite3
 
-    from fedvalue.crypto.audit import ChainWriter, Receipt, check_receipts, read_log
     from fedvalue.errors import VerificationError
+    from fedvalue.identity.audit_log import ChainWriter, Receipt, check_receipts, read_log
 
     town = Town(tmp_path, n=100, parties=("telco",)).start()
     try:

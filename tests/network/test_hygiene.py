@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.crypto.identity import Identity
-from fedvalue.deployment.demonstration.children import Child, Children, wait_until
 from fedvalue.deployment.servers.roles import server_role
+from fedvalue.identity.cards import Identity
+from fedvalue.simulation.children import Child, Children, wait_until
 from tests.support.processes import Process
 from tests.support.programs import buggy_party_program, party_program, server_program
 from tests.support.town import TASK, Town

@@ -15,19 +15,19 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from fedvalue.crypto.certificates import pem_of, tls_name
-from fedvalue.crypto.identity import Card, Identity, create_identity
-from fedvalue.deployment.agreement.identity_files import write_card
+from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.deployment.network import wire
+from fedvalue.deployment.network.retry import Backoff
+from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers import run_host
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
+from fedvalue.identity.cards import Card, Identity, create_identity
+from fedvalue.identity.identity_files import write_card
+from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.manifest import SignedManifest
-from fedvalue.transport import network_wire as wire
-from fedvalue.transport.network_client import ServerClient
-from fedvalue.transport.network_server import Peer
-from fedvalue.transport.retry import Backoff
 from tests.support.town import TASK, Town
 
 pytestmark = pytest.mark.network
@@ -121,7 +121,7 @@ def test_an_expired_certificate_is_refused(town):
 def test_a_certificate_of_another_shape_is_refused_on_every_call(town, monkeypatch, flaw):
     """Item 21: two SANs, wrong EKU. Such a card cannot be pinned, and were it pinned (here the
     manifest's pin is made to be this very key), the check on the call refuses it."""
-    from fedvalue.crypto import certificates as module
+    from fedvalue.identity import tls_certificates as module
 
     if flaw == "two names":
         names = module._alternative_names
@@ -364,7 +364,7 @@ def test_identity_files_that_others_may_read_are_refused(town, tmp_path):
     """Item 37: 0600 or refused."""
     import shutil
 
-    from fedvalue.deployment.agreement.identity_files import read_identity
+    from fedvalue.identity.identity_files import read_identity
 
     folder = tmp_path / "identity"
     shutil.copytree(town.member("telco").folder / "identity", folder)

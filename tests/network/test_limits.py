@@ -15,14 +15,14 @@ import grpc
 import msgspec
 import pytest
 
-from fedvalue.crypto.certificates import pem_of, tls_name
+from fedvalue.agreement.manifest import Deadlines
+from fedvalue.deployment.network import rpc_server as network_server
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, TransportError
+from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.manifest import Deadlines
-from fedvalue.transport import network_server
-from fedvalue.transport import network_wire as wire
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
 from tests.support.town import TASK, Town

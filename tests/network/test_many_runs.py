@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.demonstration.local_consortium import agree
 from fedvalue.deployment.parties.participate import take_part
+from fedvalue.simulation.local_consortium import agree
 from tests.support.town import DATA, TASK, Town, columns, expected, values_of, write_tables
 
 pytestmark = pytest.mark.network

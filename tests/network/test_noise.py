@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedvalue.crypto.audit import read_log
-from fedvalue.deployment import certificate
+from fedvalue.deployment import valuation_certificate as certificate
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.demonstration.local_consortium import agree
 from fedvalue.deployment.parties import ledger as ledgers
 from fedvalue.deployment.parties.ledger import Ledger
 from fedvalue.deployment.parties.participate import Finished, take_part
 from fedvalue.errors import FedValueError, VerificationError
+from fedvalue.identity.audit_log import read_log
 from fedvalue.protocol import messages as m
+from fedvalue.simulation.local_consortium import agree
 from tests.cli.runner import fedvalue
 from tests.network.test_recovery import Cast
 from tests.support.evil_server import sending

@@ -204,7 +204,7 @@ def test_sigterm_lets_a_server_finish_and_a_restart_continues(cast):
 
 def test_a_party_that_never_comes_is_named_and_the_run_without_it_works(tmp_path):
     """Item 28: E_DEADLINE naming it; the rest starts again with one command and one new signature each."""
-    from fedvalue.protocol.manifest import Deadlines
+    from fedvalue.agreement.manifest import Deadlines
     from tests.cli.runner import fedvalue
 
     town = Town(tmp_path, n=100, deadlines=Deadlines(keying=6, upload=60, compute=60))
@@ -245,7 +245,7 @@ def test_a_party_that_never_comes_is_named_and_the_run_without_it_works(tmp_path
 
 def test_a_party_that_dies_during_the_upload_is_named(tmp_path):
     """Item 28: killed for good after it had said that it is ready."""
-    from fedvalue.protocol.manifest import Deadlines
+    from fedvalue.agreement.manifest import Deadlines
 
     town = Town(tmp_path, n=100, deadlines=Deadlines(keying=6, upload=6, compute=6))
     cast = Cast(town)

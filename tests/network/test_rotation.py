@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fedvalue.crypto.identity import Identity, create_identity
-from fedvalue.deployment.agreement.identity_files import save_identity, write_card
-from fedvalue.deployment.demonstration.local_consortium import agree
+from fedvalue.deployment.network.retry import Backoff
+from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.participate import Finished
 from fedvalue.errors import FedValueError
-from fedvalue.transport.network_client import ServerClient
-from fedvalue.transport.retry import Backoff
+from fedvalue.identity.cards import Identity, create_identity
+from fedvalue.identity.identity_files import save_identity, write_card
+from fedvalue.simulation.local_consortium import agree
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
 from tests.support.town import TASK, Town, values_of

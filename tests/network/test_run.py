@@ -132,8 +132,8 @@ def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_pa
 
 
 def test_certificate_and_logs_of_the_run_check_offline(finished):
-    from fedvalue.crypto.audit import Receipt, check_receipts, read_log
-    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 
     town, _ = finished
     checked = check_certificate(read_certificate(town.member(TASK).folder / "certificate.json"))
@@ -187,7 +187,7 @@ def _flip(text):
     ],
 )
 def test_a_tampered_certificate_is_refused(finished, path, change):
-    from fedvalue.deployment.certificate import check_certificate, read_certificate
+    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
     from fedvalue.errors import FedValueError
 
     town, _ = finished
@@ -198,7 +198,7 @@ def test_a_tampered_certificate_is_refused(finished, path, change):
 
 def test_a_certificate_with_values_that_the_servers_did_not_sign_is_refused_even_when_signed_anew(finished):
     """The task party itself cannot change a value: the servers' signed results contradict it."""
-    from fedvalue.deployment import certificate
+    from fedvalue.deployment import valuation_certificate as certificate
     from fedvalue.errors import VerificationError
 
     town, _ = finished

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedvalue.datasets import random_split
-from fedvalue.experiments import correlations, fig2, table2
-from fedvalue.experiments.base import Numbers, unit_seed
-from fedvalue.experiments.setting import discretised, draw_rows
-from fedvalue.reference import MODELS
+from fedvalue.paper.experiments import correlations, fig2, table2
+from fedvalue.paper.experiments.base import Numbers, unit_seed
+from fedvalue.paper.experiments.setting import discretised, draw_rows
+from fedvalue.paper.reference import MODELS
 from tests import naive
 
 NAMES = ("wine", "spect")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.experiments import fig4
-from fedvalue.experiments.base import Unit
-from fedvalue.experiments.runner import reproduce
+from fedvalue.paper.experiments import fig4
+from fedvalue.paper.experiments.base import Unit
+from fedvalue.paper.experiments.runner import reproduce
 
 
 def cut_down(profile: str, seed: int) -> list[Unit]:

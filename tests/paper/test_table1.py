@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.experiments import table1
-from fedvalue.experiments.runner import reproduce
+from fedvalue.paper.experiments import table1
+from fedvalue.paper.experiments.runner import reproduce
 
 
 @pytest.mark.data

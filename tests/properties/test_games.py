@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.games.exact import shapley_of_table
-from fedvalue.games.stopping import RunningMoments
+from fedvalue.valuation.permutations.stopping import RunningMoments
 from tests import naive
+from tests.games.exact import shapley_of_table
 
 
 @st.composite

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedvalue.crypto.ids import canonical_ids
+from fedvalue.federated.run import federated_value
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.federated import federated_value
 from tests import naive
 from tests.simulation.world import Codes, World
 

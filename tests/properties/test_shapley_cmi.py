@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedvalue.games.coalition import Coalition, members
-from fedvalue.games.exact import shapley
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.entropy import conditional_entropy
 from fedvalue.valuation.walk.exact import exact_values
+from tests.games.coalition import Coalition, members
+from tests.games.exact import shapley
 from tests.support.joint_tables import Table, tables
 
 

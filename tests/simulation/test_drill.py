@@ -11,10 +11,10 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.protocol.tokens.queries import estimate
-from fedvalue.valuation.drill.advise import advise
-from fedvalue.valuation.drill.predict import miss_adding, miss_dropping
-from fedvalue.valuation.drill.runner import Row, Trial, run_drill
-from fedvalue.valuation.drill.scenarios import SCENARIOS, Scenario
+from fedvalue.simulation.drill.advise import advise
+from fedvalue.simulation.drill.predict import miss_adding, miss_dropping
+from fedvalue.simulation.drill.runner import Row, Trial, run_drill
+from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario
 from tests.simulation.world import World
 
 BEHAVIOURS = tuple(scenario.behaviour for scenario in SCENARIOS)

@@ -9,6 +9,8 @@ import pytest
 
 from fedvalue.crypto import keys
 from fedvalue.errors import FedValueError, VerificationError
+from fedvalue.federated.run import Cast
+from fedvalue.federated.valuers import make_noisy_valuer, valuation_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -22,8 +24,6 @@ from fedvalue.protocol.mirror.result import (
 from fedvalue.protocol.noise import drawn
 from fedvalue.protocol.privacy import GRID_BITS
 from fedvalue.protocol.transitions import State
-from fedvalue.valuation.answers import make_noisy_valuer, valuation_of
-from fedvalue.valuation.federated import Cast
 from tests.naive import shapley_cmi
 from tests.simulation.world import RUN_ID, Postman, World, run
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import canonical_ids
+from fedvalue.federated.in_process import InProcessTransport
+from fedvalue.federated.run import make_cast, make_settings
+from fedvalue.federated.valuers import make_valuer, valuation_of
 from fedvalue.protocol.transitions import State
-from fedvalue.transport.in_process import InProcessTransport
-from fedvalue.valuation.answers import make_valuer, valuation_of
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.federated import make_cast, make_settings
 from tests.simulation.world import Postman, World, cells, run
 
 PROTOCOLS = [

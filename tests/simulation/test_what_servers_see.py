@@ -9,13 +9,13 @@ from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.tokens import token_blocks
 from fedvalue.crypto.tokens import tokens as token_values
+from fedvalue.federated.run import Cast
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.mirror.layout import CODE_BITS
 from fedvalue.protocol.mirror.naming import Naming
 from fedvalue.protocol.party import Party
-from fedvalue.valuation.federated import Cast
 from tests.simulation.world import Codes, Postman, World, run
 
 N = 4000

@@ -16,13 +16,13 @@ import numpy as np
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import FedValueError
+from fedvalue.federated.run import Cast, make_cast, make_settings
+from fedvalue.federated.valuers import make_valuer
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.transitions import State
-from fedvalue.valuation.answers import make_valuer
-from fedvalue.valuation.federated import Cast, make_cast, make_settings
 
 Meddler = Callable[[Envelope], Iterable[Envelope]]
 SECRET = bytes(range(32))

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from fedvalue import __version__
-from fedvalue.crypto.identity import Identity, create_identity
-from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest
+from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
+from fedvalue.identity.cards import Identity, create_identity
 
 NOW = dt.datetime(2030, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
 ROLES = {"compute": "compute", "validate": "validate", "bank": "task", "telco": "data", "shop": "data"}

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from fedvalue.deployment.demonstration.local_consortium import reserve_port
+from fedvalue.simulation.local_consortium import reserve_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.agreement.run_settings import credentials_of
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.deployment.agreement.run_settings import credentials_of
 from fedvalue.deployment.parties.driver import PartyDriver
 from fedvalue.deployment.parties.input import PartyInput, _made
 from fedvalue.deployment.servers.role_driver import RoleDriver
 from fedvalue.deployment.servers.roles import server_role
-from fedvalue.protocol.manifest import SignedManifest
 from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
 from tests.support.consortium import identity
 

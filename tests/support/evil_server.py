@@ -18,8 +18,8 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.valuation.drill.plot import Plot
-from fedvalue.valuation.drill.scenarios import SCENARIOS
+from fedvalue.simulation.drill.plot import Plot
+from fedvalue.simulation.drill.scenarios import SCENARIOS
 
 Counts = Callable[[JointCounts], JointCounts]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from fedvalue.deployment.demonstration.local_consortium import reserve_port
+from fedvalue.simulation.local_consortium import reserve_port
 
 USER = "analyst"
 

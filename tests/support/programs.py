@@ -13,22 +13,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fedvalue.deployment.certificate
-import fedvalue.deployment.demonstration.cheat
+import fedvalue.deployment.network.rpc_server
 import fedvalue.deployment.parties.input
 import fedvalue.deployment.parties.party
 import fedvalue.deployment.servers.relay_server
 import fedvalue.deployment.servers.serve
-import fedvalue.transport.network_server
-import fedvalue.valuation.answers
+import fedvalue.deployment.valuation_certificate
+import fedvalue.federated.valuers
+import fedvalue.simulation.cheating_server
 from fedvalue.cli import exit_codes
 from fedvalue.deployment.config import read_party_config, read_server_config
-from fedvalue.deployment.database import Database
 from fedvalue.deployment.parties import store as party_store
 from fedvalue.deployment.parties.participate import take_part
 from fedvalue.deployment.servers import store as server_store
 from fedvalue.deployment.servers.serve import serve
 from fedvalue.errors import FedValueError
+from fedvalue.storage.database import Database
 
 
 def server_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
@@ -42,7 +42,7 @@ def cheat_program(config: str) -> None:
     serve(
         read_server_config(Path(config)),
         "compute",
-        make_role=fedvalue.deployment.demonstration.cheat.cheating_role,
+        make_role=fedvalue.simulation.cheating_server.cheating_role,
     )
 
 
@@ -172,9 +172,9 @@ def _crash_at_noise(wanted: int) -> None:
 
 def _crash_before_uploading(wanted: int) -> None:
     """Kill this process when its k-th chunk is about to leave."""
+    from fedvalue.deployment.network.rpc_client import ServerClient
     from fedvalue.protocol import codec
     from fedvalue.protocol import messages as m
-    from fedvalue.transport.network_client import ServerClient
 
     post = ServerClient.post
     count = 0

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from fedvalue.deployment.config import read_party_config, read_server_config
-from fedvalue.deployment.demonstration.local_consortium import LocalConsortium, Member, Source, build
+from fedvalue.deployment.network.retry import Backoff
+from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_server import NetworkServer
 from fedvalue.deployment.parties.participate import Finished, take_part
 from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.pins import Pins
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.roles import server_role
 from fedvalue.errors import FedValueError
-from fedvalue.transport.network_client import ServerClient
-from fedvalue.transport.network_server import NetworkServer
-from fedvalue.transport.retry import Backoff
+from fedvalue.simulation.local_consortium import LocalConsortium, Member, Source, build
 from tests.naive import shapley_cmi
 
 TASK = "bank"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.agreement.manifest import Manifest
 
 
 def register(app: typer.Typer) -> None:
@@ -34,8 +34,8 @@ def verify(
     ] = None,
 ) -> None:
     """Check that a log is unbroken, signed by its writer, and agrees with the receipts of others."""
-    from fedvalue.crypto.audit import Receipt, check_receipts, read_log
-    from fedvalue.deployment.agreement.identity_files import read_card
+    from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
+    from fedvalue.identity.identity_files import read_card
 
     key = read_card(card_).sign_key
     entries = read_log(_lines(log), key)
@@ -67,10 +67,10 @@ def certificate(
     peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
 ) -> None:
     """Check a valuation certificate: all signatures, both servers' results, the values."""
+    from fedvalue.agreement.manifest_rules import check_pins
     from fedvalue.cli.run import print_table
-    from fedvalue.deployment.agreement.identity_files import read_cards
-    from fedvalue.deployment.certificate import check_certificate, read_certificate
-    from fedvalue.protocol.manifest_rules import check_pins
+    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.identity.identity_files import read_cards
 
     data = read_certificate(file)
     checked = check_certificate(data)
@@ -89,7 +89,7 @@ def certificate(
 
 def _print_fingerprints(manifest: Manifest) -> None:
     """Whose keys these are is for the reader to compare; anybody can make a file with keys of their own."""
-    from fedvalue.crypto.identity import Card
+    from fedvalue.identity.cards import Card
 
     typer.echo("NOT CHECKED  whose keys these are (no --peers): compare the fingerprints", err=True)
     for one in manifest.participants:
@@ -99,7 +99,7 @@ def _print_fingerprints(manifest: Manifest) -> None:
 
 def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:
     """Print whose card it is and its fingerprint, to compare over another channel."""
-    from fedvalue.deployment.agreement.identity_files import read_card
+    from fedvalue.identity.identity_files import read_card
 
     found = read_card(file)
     typer.echo(f"identity     {found.uri}")
@@ -112,9 +112,9 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the log goes.")],
 ) -> None:
     """Write a server's audit log of one run to a file."""
-    from fedvalue.deployment.database import write_whole
     from fedvalue.deployment.servers.store import read_audit
     from fedvalue.errors import InputError
+    from fedvalue.storage.database import write_whole
 
     try:
         run = bytes.fromhex(run_id)

@@ -11,7 +11,7 @@ import typer
 from fedvalue.cli.terminal import wrote_json
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.demonstration.demo import Shown
+    from fedvalue.simulation.demonstration import Shown
 
 
 class Fault(StrEnum):
@@ -47,8 +47,8 @@ def demo(
     """
     import tempfile
 
-    from fedvalue.deployment.demonstration.demo import demonstrate
     from fedvalue.errors import ConfigError
+    from fedvalue.simulation.demonstration import demonstrate
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise ConfigError(f"{keep} must be a new or an empty folder")

@@ -11,8 +11,8 @@ from fedvalue.cli.terminal import say, wrote_json
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from fedvalue.valuation.drill.advise import Advice
-    from fedvalue.valuation.drill.runner import Row
+    from fedvalue.simulation.drill.advise import Advice
+    from fedvalue.simulation.drill.runner import Row
 
 
 class Drilled(StrEnum):
@@ -56,7 +56,7 @@ def drill(
         return
     if cells is None:
         raise InputError("--advise needs --cells, the number of cells of the joint table")
-    from fedvalue.valuation.drill.advise import advise as make_advice
+    from fedvalue.simulation.drill.advise import advise as make_advice
 
     title = f"{cells:,} cells, {samples:,} samples, {parties} data parties with equally many values"
     _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)
@@ -65,7 +65,7 @@ def drill(
 def _drill(protocols: tuple[str, ...], **settings: Any) -> list[Row]:
     from rich.console import Console
 
-    from fedvalue.valuation.drill.runner import run_drill
+    from fedvalue.simulation.drill.runner import run_drill
 
     rows = []
     with Console(stderr=True).status("cheating") as status:

@@ -24,9 +24,9 @@ def init(
 
     Give FOLDER/card.json to the other participants, and compare the fingerprint over another channel.
     """
-    from fedvalue.crypto.identity import create_identity
-    from fedvalue.deployment.agreement.identity_files import CARD, save_identity
     from fedvalue.deployment.process import harden
+    from fedvalue.identity.cards import create_identity
+    from fedvalue.identity.identity_files import CARD, save_identity
 
     harden()
     identity = create_identity(consortium, role, name, valid_days=days)

@@ -54,10 +54,10 @@ def new(
     days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
 ) -> None:
     """Draft the agreement from the participants' cards. Nobody has signed it yet."""
-    from fedvalue.deployment.agreement.drafting import draft
-    from fedvalue.deployment.agreement.manifest_files import write_manifest
+    from fedvalue.agreement.drafting import draft
+    from fedvalue.agreement.manifest import Deadlines
+    from fedvalue.agreement.manifest_files import write_manifest
     from fedvalue.errors import ConfigError
-    from fedvalue.protocol.manifest import Deadlines
     from fedvalue.protocol.privacy import spell_epsilon
 
     if file.exists():
@@ -95,9 +95,9 @@ def sign(
     identity: Annotated[Path, typer.Option(help="Folder of your identity.")],
 ) -> None:
     """Add your signature to the file."""
-    from fedvalue.deployment.agreement.identity_files import read_identity
-    from fedvalue.deployment.agreement.manifest_files import read_manifest, write_manifest
+    from fedvalue.agreement.manifest_files import read_manifest, write_manifest
     from fedvalue.deployment.process import harden
+    from fedvalue.identity.identity_files import read_identity
 
     harden()
     signed = read_manifest(file).signed_by(read_identity(identity))
@@ -111,7 +111,7 @@ def merge(
     others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")],
 ) -> None:
     """Collect the signatures of several signed copies in FILE."""
-    from fedvalue.deployment.agreement import manifest_files as files
+    from fedvalue.agreement import manifest_files as files
 
     signed = files.read_manifest(file)
     for other in others:
@@ -127,10 +127,10 @@ def verify(
     """Check signatures, validity and, with --peers, that the keys are those of the pinned cards."""
     import datetime as dt
 
-    from fedvalue import __version__
-    from fedvalue.deployment.agreement.identity_files import read_cards
-    from fedvalue.deployment.agreement.manifest_files import read_manifest
-    from fedvalue.protocol.manifest_rules import check_pins
+    from fedvalue._version import __version__
+    from fedvalue.agreement.manifest_files import read_manifest
+    from fedvalue.agreement.manifest_rules import check_pins
+    from fedvalue.identity.identity_files import read_cards
 
     signed = read_manifest(file)
     manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
@@ -142,8 +142,8 @@ def verify(
 
 def show(file: File) -> None:
     """Explain the agreement in words."""
-    from fedvalue.deployment.agreement.explain import explain
-    from fedvalue.deployment.agreement.manifest_files import read_manifest
+    from fedvalue.agreement.explanation import explain
+    from fedvalue.agreement.manifest_files import read_manifest
 
     typer.echo(explain(read_manifest(file)))
 
@@ -157,8 +157,8 @@ def without(
     import datetime as dt
     import secrets
 
-    from fedvalue.deployment.agreement.manifest_files import read_manifest, write_manifest
-    from fedvalue.protocol.manifest import SignedManifest
+    from fedvalue.agreement.manifest import SignedManifest
+    from fedvalue.agreement.manifest_files import read_manifest, write_manifest
 
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     rest = read_manifest(file).manifest.without(party, nonce=secrets.token_bytes(16), created=now)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fedvalue.experiments.base import Experiment
+    from fedvalue.paper.experiments.base import Experiment
     from fedvalue.typing import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
@@ -51,8 +51,8 @@ def reproduce(
     continues a run that was stopped. Timings are in CPU seconds, but run best on an idle machine.
     """
     from fedvalue.cli.terminal import progress_bar, say
-    from fedvalue.experiments.registry import chosen
-    from fedvalue.experiments.runner import reproduce as run
+    from fedvalue.paper.experiments.registry import chosen
+    from fedvalue.paper.experiments.runner import reproduce as run
 
     experiments = chosen(names)
     with progress_bar("reproduce") as bar:

@@ -78,10 +78,10 @@ def _from_data(
     from fedvalue.cli.columns import Columns
     from fedvalue.cli.terminal import progress_bar
     from fedvalue.decisions.games import game_of_counts
+    from fedvalue.local.value import joint_counts
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import label_table, party_table, task_table
     from fedvalue.valuation.engine import value_counts
-    from fedvalue.valuation.local import joint_counts
 
     columns = Columns.parse(data, label=label, task=task, party=party, each=each, ids=None)
     table = read_table(data, columns=columns.all)

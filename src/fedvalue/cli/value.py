@@ -145,7 +145,7 @@ def _value(
     **settings: Any,
 ) -> Valuation:
     """Value in memory, streamed, or on top of a state, as the source and the options ask for."""
-    from fedvalue.valuation.files.streaming import stream_by_default, value_files
+    from fedvalue.local.streaming import stream_by_default, value_files
 
     named: dict[str, Any] = {"label": columns.label, "task": columns.task, "parties": columns.parties}
     if state is not None or (protocol is None and stream_by_default(data)):
@@ -156,13 +156,13 @@ def _value(
         if columns.ids:
             say("the source is streamed: its ids are not checked for duplicates")
         if state is not None:
-            from fedvalue.valuation.files.incremental import value_with_state
+            from fedvalue.local.incremental import value_with_state
 
             return value_with_state(state, data, **named, **settings)
         return value_files(data, **named, **settings)
+    from fedvalue.local.value import value as value_tables
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
-    from fedvalue.valuation.local import value as value_tables
 
     if protocol is not None:
         from fedvalue.deployment.process import reuse_memory

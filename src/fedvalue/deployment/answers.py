@@ -10,11 +10,11 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fedvalue.deployment.agreement.run_settings import check_cells, privacy_of
+from fedvalue.agreement.run_settings import check_cells, privacy_of
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.outcome import Answer, Outcome, Valuer
     from fedvalue.protocol.settings import Settings
     from fedvalue.typing import Codes
@@ -29,7 +29,7 @@ def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
     They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
     see these marginals without trusting the task party.
     """
-    from fedvalue.valuation.answers import make_noisy_valuer, make_valuer
+    from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
 
     if manifest.epsilon is not None:
         return make_noisy_valuer(settings, **_engine(manifest))
@@ -58,7 +58,7 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
 
         found = value_counts(outcome.counts, **_engine(manifest))
     else:
-        from fedvalue.valuation.answers import valuation_of
+        from fedvalue.federated.valuers import valuation_of
 
         names = tuple(party.name for party in manifest.data)
         found = valuation_of(outcome, names, privacy=privacy_of(manifest, _n_samples(outcome)))
@@ -81,7 +81,7 @@ def data_share(manifest: Manifest, name: str, outcome: Outcome) -> dict[str, Any
         own, public = dict(outcome.shares.get(name, {})), dict(outcome.public)
     privacy = None if manifest.epsilon is None else privacy_of(manifest, _n_samples(outcome))
     if privacy is not None:
-        from fedvalue.valuation.answers import privacy_statement
+        from fedvalue.federated.valuers import privacy_statement
 
         own = {"value": own["value"], "noise_scale": privacy.scale}
         public["privacy"] = asdict(privacy_statement(privacy))

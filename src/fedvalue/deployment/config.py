@@ -13,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from fedvalue.agreement.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 from fedvalue.errors import ConfigError
-from fedvalue.protocol.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
 
 DEFAULT_BUDGET = Fraction(3)
 """A judgement: three runs with epsilon 1, that is at most exp(3), about 20 times, in all."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.shell.endorsement import Endorsement
     from fedvalue.deployment.shell.messages import Ready
-    from fedvalue.protocol.manifest import Manifest
 
 
 class Evidence:

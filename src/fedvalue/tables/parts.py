@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedvalue.errors import InputError
-from fedvalue.tables import csv_files, database
+from fedvalue.tables import csv_files
+from fedvalue.tables import sql_source as database
 from fedvalue.tables.sources import Format, Location, Source, find, shown
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fedvalue.errors import InputError
-from fedvalue.tables import database
+from fedvalue.tables import sql_source as database
 
 Source: TypeAlias = str | os.PathLike[str]
 Format = Literal["csv", "parquet", "arrow", "database"]

@@ -181,7 +181,7 @@ def test_a_server_cannot_break_a_party_by_the_order_or_length_of_its_messages():
 
 
 def test_intersect_must_be_accepted_by_every_participant():
-    from fedvalue.protocol.manifest_rules import Terms, check_terms
+    from fedvalue.agreement.manifest_rules import Terms, check_terms
 
     agreed = manifest(align="intersect")
     with pytest.raises(VerificationError, match="not accepted here") as caught:

@@ -10,6 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fedvalue.agreement.manifest_rules import Terms
+from fedvalue.deployment.network import wire
+from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.parties.driver import PartyDriver
 from fedvalue.deployment.servers import store as server_store
 from fedvalue.deployment.servers.relay_server import RelayServer
@@ -18,9 +21,6 @@ from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.manifest_rules import Terms
-from fedvalue.transport import network_wire as wire
-from fedvalue.transport.network_server import Peer
 from tests.support.consortium import NOW, identity, signed
 from tests.support.drivers import party_input
 

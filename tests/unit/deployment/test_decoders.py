@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 import pytest
 
-from fedvalue.crypto.audit import ChainWriter, Receipt, read_log
-from fedvalue.deployment.agreement.identity_files import read_card
+from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
-from fedvalue.protocol.manifest import SignedManifest
-from fedvalue.transport import network_wire as wire
+from fedvalue.identity.audit_log import ChainWriter, Receipt, read_log
+from fedvalue.identity.identity_files import read_card
 from tests.support.consortium import identity, signed
 from tests.unit.protocol.test_codec import N_FUZZ, mutated
 

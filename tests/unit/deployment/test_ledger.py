@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
-from fedvalue.deployment import database
 from fedvalue.deployment.config import DEFAULT_BUDGET, read_party_config
 from fedvalue.deployment.parties.ledger import Ledger
 from fedvalue.deployment.parties.spooled_samples import Space, Spool
 from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.storage import database
 
 ONE, THREE = Fraction(1), Fraction(3)
 

@@ -12,11 +12,11 @@ import urllib.request
 
 import pytest
 
-from fedvalue.deployment.database import Database, alone, write_whole
 from fedvalue.deployment.servers.logs import FIELDS, Log
 from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
 from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
 from fedvalue.errors import ConfigError, EngineError
+from fedvalue.storage.database import Database, alone, write_whole
 from tests.cli.runner import fedvalue
 
 
@@ -147,7 +147,7 @@ def test_a_temporary_file_is_new_and_follows_no_link(tmp_path):
 def test_a_private_key_of_another_user_is_refused(tmp_path, monkeypatch):
     import os
 
-    from fedvalue.deployment.agreement.identity_files import read_private
+    from fedvalue.identity.identity_files import read_private
 
     path = tmp_path / "sign.key"
     write_whole(path, b"secret")

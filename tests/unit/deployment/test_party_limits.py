@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from fedvalue.crypto.audit import ChainWriter, Receipt
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.heads import Heads
 from fedvalue.deployment.parties.outgoing import Outgoing
@@ -15,9 +15,9 @@ from fedvalue.deployment.parties.party import Party
 from fedvalue.deployment.parties.store import PartyStore
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.identity.audit_log import ChainWriter, Receipt
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.transport import network_wire as wire
 from tests.support.consortium import identity, manifest, signed
 from tests.support.drivers import party_input
 

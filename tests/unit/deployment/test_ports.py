@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedvalue.deployment.demonstration.local_consortium import reserve_port
+from fedvalue.simulation.local_consortium import reserve_port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a port be reserved")
 

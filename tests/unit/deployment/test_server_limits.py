@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedvalue.deployment.network import wire
+from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.run_host import _awaited
@@ -15,8 +17,6 @@ from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.transport import network_wire as wire
-from fedvalue.transport.network_server import Peer
 from tests.support.consortium import NOW, identity, signed
 
 AGREED = signed(n_samples=1000, max_bytes=200_000)

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers import courier as couriers
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.transport import network_wire as wire
 from tests.unit.deployment.test_damaged_disk import AGREED, Run, run  # noqa: F401
 
 

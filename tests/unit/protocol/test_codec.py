@@ -10,12 +10,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.result import CountsResult, ValuesResult, decode_fields, decode_result
-from fedvalue.transport import network_wire as wire
 from tests.simulation.world import World, run
 
 N_FUZZ = 100_000

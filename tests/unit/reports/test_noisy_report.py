@@ -9,11 +9,11 @@ import pytest
 
 from fedvalue.decisions.payout import payout
 from fedvalue.errors import InputError
+from fedvalue.federated.valuers import valuation_of
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.reports import html
 from fedvalue.reports.view import view
-from fedvalue.valuation.answers import valuation_of
 from fedvalue.valuation.result import Valuation
 
 NAMES = ("telco", "shop", "insurer")

@@ -12,8 +12,8 @@ from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
 
 from fedvalue import errors
+from fedvalue.agreement.run_settings import check_gates, check_roster, credentials_of, settings_of
 from fedvalue.crypto.canonical import printable
-from fedvalue.deployment.agreement.run_settings import check_gates, check_roster, credentials_of, settings_of
 from fedvalue.deployment.evidence import Evidence
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.alignment import PartyAlignment
@@ -34,9 +34,9 @@ from fedvalue.protocol.party import Party
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
-    from fedvalue.crypto.identity import Identity
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.parties.input import PartyInput
-    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.identity.cards import Identity
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.settings import Settings
 

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fedvalue.crypto.audit import Receipt
 from fedvalue.errors import VerificationError
+from fedvalue.identity.audit_log import Receipt
 
 if TYPE_CHECKING:
-    from fedvalue.protocol.manifest import Manifest
-    from fedvalue.transport.network_wire import Standing
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.deployment.network.wire import Standing
 
 
 class Heads:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.deployment.config import TableConfig
-    from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.samples import Samples
     from fedvalue.typing import Codes
 

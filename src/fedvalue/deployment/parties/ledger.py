@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto import keys
-from fedvalue.deployment.database import Database
 from fedvalue.errors import VerificationError
+from fedvalue.storage.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,29 +9,29 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fedvalue import __version__
-from fedvalue.deployment.agreement.identity_files import read_cards, read_identity, read_private
-from fedvalue.deployment.agreement.manifest_files import read_manifest
-from fedvalue.deployment.agreement.run_settings import check_cells, check_gates, check_rows
+from fedvalue._version import __version__
+from fedvalue.agreement.manifest_files import read_manifest
+from fedvalue.agreement.manifest_rules import check_pins, check_terms
+from fedvalue.agreement.run_settings import check_cells, check_gates, check_rows
 from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
-from fedvalue.deployment.certificate import make_certificate
-from fedvalue.deployment.database import alone, write_whole
 from fedvalue.deployment.process import harden, reuse_memory
+from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
-from fedvalue.protocol.manifest_rules import check_pins, check_terms
+from fedvalue.identity.identity_files import read_cards, read_identity, read_private
+from fedvalue.storage.database import alone, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fedvalue.crypto.identity import Identity
+    from fedvalue.agreement.manifest import Manifest, SignedManifest
     from fedvalue.deployment.config import PartyConfig
     from fedvalue.deployment.parties.driver import PartyDriver
     from fedvalue.deployment.parties.input import PartyInput
     from fedvalue.deployment.parties.ledger import Ledger
     from fedvalue.deployment.parties.party import Report
     from fedvalue.deployment.parties.store import PartyStore
-    from fedvalue.protocol.manifest import Manifest, SignedManifest
+    from fedvalue.identity.cards import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     harden()
     reuse_memory()
     from fedvalue.deployment.parties.input import read_input
-    from fedvalue.deployment.warm_up import warm_up
+    from fedvalue.federated.warm_up import warm_up
 
     identity = read_identity(config.identity)
     _erase_expired(config.state)

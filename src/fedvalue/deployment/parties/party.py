@@ -15,21 +15,21 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
 from fedvalue.crypto.canonical import printable
+from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.heads import Heads
 from fedvalue.deployment.parties.outgoing import Outgoing
 from fedvalue.deployment.parties.scratch import ScratchError
 from fedvalue.errors import ConfigError, FedValueError, TransportError
-from fedvalue.transport.network_client import ServerClient
+from fedvalue.identity.audit_log import ChainWriter, Receipt, last_receipt
 
 if TYPE_CHECKING:
-    from fedvalue.crypto.identity import Identity
+    from fedvalue.agreement.manifest import SignedManifest
+    from fedvalue.deployment.network.wire import Standing
     from fedvalue.deployment.parties.input import PartyInput
     from fedvalue.deployment.parties.store import PartyRun, PartyStore
-    from fedvalue.protocol.manifest import SignedManifest
-    from fedvalue.transport.network_wire import Standing
+    from fedvalue.identity.cards import Identity
 
 T = TypeVar("T")
 Report = Callable[[str, str], None]

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedvalue.crypto.audit import Receipt
-from fedvalue.deployment.database import Database
 from fedvalue.errors import ConfigError
+from fedvalue.identity.audit_log import Receipt
+from fedvalue.storage.database import Database
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (

@@ -14,8 +14,8 @@ from fedvalue.tables.party_stream import PartyStream
 from fedvalue.tables.party_table import refuse_repeated_ids
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.config import TableConfig
-    from fedvalue.protocol.manifest import Manifest
 
 
 def read_streamed(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from fedvalue.crypto.certificates import SERVER_ROLES
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import RemoteProtocolError
+from fedvalue.identity.tls_certificates import SERVER_ROLES
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
-    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.agreement.manifest import Manifest
 
 FROM_PARTIES = (
     m.EphemeralKey, m.WrappedKeys, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk, m.QueryKey,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.errors import FedValueError, TransportError
-from fedvalue.transport.network_client import ServerClient
 
 if TYPE_CHECKING:
-    from fedvalue.crypto.identity import Identity
     from fedvalue.deployment.servers.logs import Log
     from fedvalue.deployment.servers.run_host import RunHost
     from fedvalue.deployment.servers.store import ServerStore
+    from fedvalue.identity.cards import Identity
 
 _LOOK_SECONDS = 2.0
 """How often the validation server is asked for notices; they only ever end a run."""

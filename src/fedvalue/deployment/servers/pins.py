@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedvalue.deployment.agreement.identity_files import read_cards
+from fedvalue.identity.identity_files import read_cards
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fedvalue.crypto.identity import Card
+    from fedvalue.identity.cards import Card
 
 
 class Pins:

@@ -18,9 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedvalue import __version__
-from fedvalue.crypto.certificates import check_certificate
-from fedvalue.crypto.identity import Identity
+from fedvalue._version import __version__
+from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
+from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.courier import Courier
 from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.metrics import Metrics
@@ -28,17 +29,16 @@ from fedvalue.deployment.servers.roles import server_role
 from fedvalue.deployment.servers.run_host import RunHost, Surroundings, forget_noise
 from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
-from fedvalue.protocol.manifest import Manifest, Participant, SignedManifest
-from fedvalue.protocol.manifest_rules import Terms, check_pins, check_terms
-from fedvalue.transport import network_wire as wire
+from fedvalue.identity.cards import Identity
+from fedvalue.identity.tls_certificates import check_certificate
 
 if TYPE_CHECKING:
+    from fedvalue.deployment.network.rpc_server import Peer
     from fedvalue.deployment.servers.pins import Pins
     from fedvalue.protocol.credentials import Credentials
     from fedvalue.protocol.mirror.chunk_store import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
-    from fedvalue.transport.network_server import Peer
 
 MakeRole = Callable[[str, "Manifest", "Settings", "Credentials", "ChunkStore"], "Role"]
 """(compute or validate, manifest, settings, credentials, chunks) -> role"""

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fedvalue.deployment.agreement.run_settings import check_roster, settings_of
+from fedvalue.agreement.run_settings import check_roster, settings_of
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.align_messages import AlignTokens
 from fedvalue.deployment.shell.alignment import ServerAlignment
@@ -23,8 +23,8 @@ from fedvalue.protocol.codes import missing_of, peer_failure, safe_code
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.servers.spool import SpooledChunks
-    from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
 

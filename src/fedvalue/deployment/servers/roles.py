@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.mirror.chunk_store import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings

@@ -15,24 +15,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedvalue.crypto.audit import ChainWriter, Receipt, last_receipt
-from fedvalue.deployment.agreement.run_settings import credentials_of
+from fedvalue.agreement.run_settings import credentials_of
+from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.admission import admit, check_allowance
 from fedvalue.deployment.servers.role_driver import Output, RoleDriver
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError, RemoteProtocolError, TransportError
+from fedvalue.identity.audit_log import ChainWriter, Receipt, last_receipt
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.codes import missing_of, safe_code
-from fedvalue.transport import network_wire as wire
 
 if TYPE_CHECKING:
-    from fedvalue.crypto.identity import Identity
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.servers.logs import Log
     from fedvalue.deployment.servers.metrics import Metrics
     from fedvalue.deployment.servers.store import RunRow, ServerStore
+    from fedvalue.identity.cards import Identity
     from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.manifest import Manifest
     from fedvalue.protocol.mirror.chunk_store import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings

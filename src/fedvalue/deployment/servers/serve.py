@@ -7,13 +7,13 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from fedvalue import __version__
-from fedvalue.deployment.agreement.identity_files import read_identity
-from fedvalue.deployment.database import alone, write_whole
+from fedvalue._version import __version__
 from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.pins import Pins
 from fedvalue.errors import ConfigError
+from fedvalue.identity.identity_files import read_identity
+from fedvalue.storage.database import alone, write_whole
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
@@ -37,11 +37,11 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
     """
     harden()
     reuse_memory()
+    from fedvalue.deployment.network.rpc_server import NetworkServer
     from fedvalue.deployment.servers.metrics import MetricsServer
     from fedvalue.deployment.servers.relay_server import Limits, RelayServer
     from fedvalue.deployment.servers.roles import server_role
-    from fedvalue.deployment.warm_up import warm_up
-    from fedvalue.transport.network_server import NetworkServer
+    from fedvalue.federated.warm_up import warm_up
 
     identity = read_identity(config.identity)
     if identity.card.role != role:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedvalue.deployment.database import Database, storage_errors, write_whole
-from fedvalue.deployment.direct_write import DirectWriter
+from fedvalue.deployment.network.wire import MAX_MAIL
 from fedvalue.deployment.servers.recent_bodies import RecentBodies
 from fedvalue.errors import InputError
-from fedvalue.transport.network_wire import MAX_MAIL
+from fedvalue.storage.database import Database, storage_errors, write_whole
+from fedvalue.storage.direct_write import DirectWriter
 
 WRITE_BYTES = (7 << 18) + (64 << 10)
 """A chunk and its envelope are written at once."""

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from fedvalue.crypto import keys
-from fedvalue.crypto.identity import verify
 from fedvalue.deployment.shell import align_messages as a
 from fedvalue.deployment.shell.base import ShellMessage
 from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.identity.cards import verify
 from fedvalue.protocol.messages import bulk_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.crypto.identity import Identity
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.crypto.ids import PackedIds
-    from fedvalue.protocol.manifest import Manifest
+    from fedvalue.identity.cards import Identity
 
     Tokens: TypeAlias = NDArray[np.bytes_]
     """Tokens of 16 bytes, dtype S16: fixed length, so that equality means equal bytes."""

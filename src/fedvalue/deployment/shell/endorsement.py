@@ -15,16 +15,16 @@ import msgspec
 from msgspec import Meta
 
 from fedvalue.crypto import keys
-from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment.shell.base import Key32, Name, ShellMessage, Signature
 from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.identity.cards import Identity, verify
 from fedvalue.protocol.mirror.naming import Naming
 from fedvalue.protocol.party import DataParty, Party
 from fedvalue.protocol.task_party import TaskParty
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol import messages as m
-    from fedvalue.protocol.manifest import Manifest
 
 _PURPOSE = "endorsement"
 _SEAL = keys.info("endorsement")

@@ -10,11 +10,11 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from fedvalue.crypto.identity import Identity, verify
 from fedvalue.deployment.shell import align_messages as align
 from fedvalue.deployment.shell.base import Name, ShellMessage, Signature, Size
 from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.identity.cards import Identity, verify
 
 MAGIC = b"FS\x01"
 

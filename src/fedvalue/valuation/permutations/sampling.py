@@ -16,8 +16,8 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
-from fedvalue.games.stopping import Precision, RunningMoments
 from fedvalue.valuation.permutations import kernel, prefixes
+from fedvalue.valuation.permutations.stopping import Precision, RunningMoments
 from fedvalue.valuation.permutations.table import SamplingTable, sampling_table
 from fedvalue.valuation.walk.table import block_table, split_entropy
 

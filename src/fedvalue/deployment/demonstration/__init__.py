@@ -1,1 +1,0 @@
-"""`fedvalue demo`: a consortium on one machine, and an example to value."""

@@ -1,0 +1,175 @@
+"""The calling side: one server, reached over mutual TLS, trusted by its pinned certificate alone.
+
+The channel's root store holds exactly one certificate, the server's, so that nobody else can
+answer, whatever authorities the machine trusts. The version of TLS is checked by the answering side
+(1.3); gRPC for Python shows it to servers only. Broken connections are tried again with backoff;
+refusals by the server are raised with their class and code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fedvalue.deployment.network import wire
+from fedvalue.deployment.network.retry import Backoff, Retry
+from fedvalue.errors import TransportError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fedvalue.agreement.manifest import Manifest, Participant
+    from fedvalue.identity.cards import Identity
+
+F = TypeVar("F", bound=wire.Frame)
+
+CALL_SECONDS = 30.0
+"""Deadline of one call. A chunk of 4 MiB passes a line of 1.2 Mbit/s in that time."""
+
+_BUSY = ("E_BUSY", "E_STORAGE")
+"""Refusals that pass with time."""
+
+
+class ServerClient:
+    """Calls one server on behalf of one participant.
+
+    Args:
+        identity: Who calls.
+        server: Whom.
+        manifest: Names the consortium, for the server's TLS name.
+        backoff: Between tries.
+        patience: Seconds for which a broken connection is tried again.
+        address: Another host:port than the manifest's, where a proxy stands between.
+        on_standing: Told every standing that a reply carries, with its receipt.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        server: Participant,
+        manifest: Manifest,
+        *,
+        backoff: Backoff | None = None,
+        patience: float = 60.0,
+        address: str | None = None,
+        on_standing: Callable[[str, wire.Standing], None] | None = None,
+    ) -> None:
+        import grpc
+
+        from fedvalue.identity.tls_certificates import pem_of, tls_name
+
+        self.name = server.name
+        self._backoff = backoff or Backoff()
+        self._patience = patience
+        self._on_standing = on_standing
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=pem_of(server.certificate),
+            private_key=identity.tls_key,
+            certificate_chain=identity.card.pem,
+        )
+        expected = tls_name(manifest.consortium, server.role, server.name)
+        self._grpc = grpc
+        self._closed = False
+        self._channel = grpc.secure_channel(
+            address or server.endpoint,
+            credentials,
+            options=[
+                ("grpc.ssl_target_name_override", expected),
+                ("grpc.max_receive_message_length", wire.MAX_CALL_BYTES),
+                ("grpc.max_send_message_length", 2 * wire.MAX_CALL_BYTES),
+                ("grpc.keepalive_time_ms", 15_000),
+                ("grpc.keepalive_timeout_ms", 5_000),
+                ("grpc.keepalive_permit_without_calls", 0),
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                # Also how long one attempt may take: a busy machine needs seconds for a handshake.
+                ("grpc.min_reconnect_backoff_ms", 20_000),
+                ("grpc.max_reconnect_backoff_ms", 2_000),
+                ("grpc.enable_retries", 0),
+                # Two participants in one process (tests, a party of two runs) keep their own identity.
+                ("grpc.use_local_subchannel_pool", 1),
+            ],
+        )
+        self._methods: dict[str, Any] = {}
+
+    def submit(self, manifest: bytes) -> wire.Standing:
+        """Make the run known."""
+        return self._standing("Submit", wire.encode(wire.Submit(wire.VERSION, manifest)))
+
+    def post(self, run_id: bytes, index: int, *body: bytes | memoryview) -> wire.Standing:
+        """Deliver message number `index`, given in parts that follow each other; again has no effect."""
+        return self._standing("Post", wire.encode_post(run_id, index, *body))
+
+    def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
+        """Mail from number `after` on, after at most `wait` seconds."""
+        wait_ms = min(int(wait * 1000), wire.MAX_WAIT_MS)
+        request = wire.encode(wire.Poll(wire.VERSION, run_id, after, wait_ms))
+        mail = self._call("Poll", request, wire.Mail, extra=wait)
+        self._note(mail.standing)
+        return mail
+
+    def status(self, run_id: bytes) -> wire.Standing:
+        """Where the run stands."""
+        return self._standing("Status", wire.encode(wire.Status(wire.VERSION, run_id)))
+
+    def health(self) -> wire.Alive:
+        """Raises TransportError when the server does not answer."""
+        return self._call("Health", wire.encode(wire.Health(wire.VERSION)), wire.Alive)
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._closed = True
+        self._channel.close()
+
+    def _standing(self, method: str, request: bytes) -> wire.Standing:
+        standing = self._call(method, request, wire.Standing)
+        self._note(standing)
+        return standing
+
+    def _note(self, standing: wire.Standing) -> None:
+        if self._on_standing is not None:
+            self._on_standing(self.name, standing)
+
+    def _call(self, method: str, request: bytes, kind: type[F], *, extra: float = 0.0) -> F:
+        reply = self._backoff.call(
+            lambda: self._once(method, request, CALL_SECONDS + extra), seconds=self._patience
+        )
+        return wire.decode(reply, kind)
+
+    def _once(self, method: str, data: bytes, timeout: float) -> bytes:
+        call = self._methods.get(method)
+        if call is None:
+            call = self._methods[method] = self._channel.unary_unary(f"/{wire.SERVICE}/{method}")
+        try:
+            reply: bytes = call(data, timeout=timeout)
+        except self._grpc.RpcError as failure:
+            raise self._translated(failure) from None
+        except ValueError:
+            # grpc's word for a channel that was closed while a call was on its way.
+            raise TransportError(f"the connection to {self.name!r} was closed", code="E_CLOSED") from None
+        return reply
+
+    def _translated(self, failure: Any) -> Exception:
+        status, details = failure.code(), failure.details() or ""
+        error = wire.error_from(details)
+        if error is not None:
+            words = f"server {self.name!r}: {error}"
+            if error.code in _BUSY:
+                return Retry(TransportError(words, code=error.code))
+            return type(error)(words, code=error.code)
+        codes = self._grpc.StatusCode
+        # A server that goes down cancels what it has not begun to answer; so does our own `close`.
+        passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]
+        if status in (passing if self._closed else [*passing, codes.CANCELLED]):
+            word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
+            reason = details.rpartition(": ")[2][:80] or status.name
+            return Retry(TransportError(f"server {self.name!r} {word} ({reason})", code="E_UNREACHABLE"))
+        if status is codes.CANCELLED:
+            return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
+        if status is codes.RESOURCE_EXHAUSTED:
+            return self._exhausted(details)
+        return TransportError(f"server {self.name!r}: {status.name}", code="E_TRANSPORT")
+
+    def _exhausted(self, details: str) -> Exception:
+        """One of gRPC's own limits: of a message, or of calls at once, whoever makes them."""
+        if "larger than max" in details:
+            return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
+        return Retry(TransportError(f"server {self.name!r} is busy", code="E_BUSY"))

@@ -1,0 +1,256 @@
+"""The answering side: a gRPC service that knows who calls before it looks at what was sent.
+
+On every call: TLS 1.3, a certificate of the right shape, its public key compared with the pins.
+Limits are enforced before anything is allocated: size by gRPC while it reads, calls per peer before
+their bytes are waited for, calls per peer and run when they are here. What a call means is decided by
+the `Backend` behind it; the same service carries every protocol.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedvalue.deployment.network import wire
+from fedvalue.errors import (
+    EngineError,
+    FedValueError,
+    RemoteProtocolError,
+    TransportError,
+    VerificationError,
+)
+from fedvalue.identity.tls_certificates import spki_sha256
+
+if TYPE_CHECKING:
+    from fedvalue.identity.cards import Identity
+
+CALLS_PER_PEER = 8
+"""Concurrent calls of one peer in one run (protocol.md 4.4)."""
+
+CALLS_IN_ALL = 64
+"""Concurrent calls of one peer in all its runs, counted before its bytes are looked at."""
+
+CALLS_ARRIVING = 16
+"""Of these, calls whose message has not come yet: each holds a thread that other peers may need."""
+
+ARRIVAL_SECONDS = 30.0
+"""How long a message may take to come. As long as a caller of ours waits for its answer."""
+
+THREADS = 160
+"""Long polls hold a thread each; posts must find one too. Threads that wait cost little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who calls, as TLS proved it: the pin and the certificate. The run's manifest gives the name."""
+
+    spki: bytes
+    certificate: bytes
+
+
+class Backend(Protocol):
+    """What a server does with calls. Errors raised here reach the caller with class and code."""
+
+    def submit(self, peer: Peer, request: wire.Submit) -> wire.Standing:
+        """A manifest arrives."""
+
+    def post(self, peer: Peer, request: wire.Post) -> wire.Standing:
+        """A message arrives."""
+
+    def poll(self, peer: Peer, request: wire.Poll) -> wire.Mail:
+        """A participant asks for its mail."""
+
+    def status(self, peer: Peer, request: wire.Status) -> wire.Standing:
+        """A participant asks where its run stands."""
+
+    def health(self, peer: Peer, request: wire.Health) -> wire.Alive:
+        """Somebody known asks whether we work."""
+
+    def refused(self, peer: Peer | None, method: str, error: FedValueError) -> None:
+        """A call was refused: for the log and the metrics."""
+
+
+_REQUESTS: dict[str, type[wire.Frame]] = {
+    "Submit": wire.Submit, "Post": wire.Post, "Poll": wire.Poll, "Status": wire.Status, "Health": wire.Health,
+}  # fmt: skip
+
+
+class NetworkServer:
+    """A running gRPC server.
+
+    Args:
+        backend: Answers.
+        identity: Whose key and certificate callers see.
+        roots: All pinned certificates, PEM, one after the other.
+        listen: host:port; port 0 picks one.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        identity: Identity,
+        roots: bytes,
+        listen: str,
+    ) -> None:
+        import grpc
+
+        credentials = grpc.ssl_server_credentials(
+            [(identity.tls_key, identity.card.pem)], root_certificates=roots, require_client_auth=True
+        )
+        self._server = grpc.server(
+            ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
+            maximum_concurrent_rpcs=2 * THREADS,
+            options=[
+                ("grpc.max_receive_message_length", wire.MAX_CALL_BYTES),
+                ("grpc.max_send_message_length", 2 * wire.MAX_CALL_BYTES),
+                ("grpc.max_metadata_size", 16 << 10),
+                ("grpc.server_handshake_timeout_ms", 10_000),
+                ("grpc.max_connection_idle_ms", 300_000),
+                ("grpc.max_connection_age_ms", 3_600_000),
+                ("grpc.max_connection_age_grace_ms", 30_000),
+                ("grpc.keepalive_time_ms", 20_000),
+                ("grpc.keepalive_timeout_ms", 5_000),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                # Two servers must never share a port by accident.
+                ("grpc.so_reuseport", 0),
+            ],
+        )
+        self._server.add_generic_rpc_handlers((_Handlers(backend),))
+        try:
+            self.port = self._server.add_secure_port(listen, credentials)
+        except RuntimeError:
+            raise EngineError(f"cannot listen on {listen}: the address is in use or not ours") from None
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._server.start()
+
+    def stop(self, grace: float) -> None:
+        """No new calls; those under way get `grace` seconds to finish."""
+        self._server.stop(grace).wait(grace + 5.0)
+
+
+class _Handlers:
+    """Routes /fedvalue.v1.Relay/METHOD to the backend. A gRPC generic handler."""
+
+    def __init__(self, backend: Backend) -> None:
+        import grpc
+
+        self._grpc = grpc
+        self._backend = backend
+        self._calls: Counter[tuple[bytes, bytes]] = Counter()
+        self._arriving: dict[int, tuple[float, Any]] = {}
+        self._lock = threading.Lock()
+        # As a stream of one message, which is the same on the wire: for the message of a unary call gRPC
+        # would wait in one of our threads, before anybody has asked whose call it is.
+        self._methods = {
+            f"/{wire.SERVICE}/{name}": grpc.stream_unary_rpc_method_handler(self._handler(name))
+            for name in _REQUESTS
+        }
+
+    def service(self, details: Any) -> Any:
+        """Who handles a method; None makes gRPC answer UNIMPLEMENTED. Asked before a thread is taken."""
+        self._cut_off_late()
+        return self._methods.get(details.method)
+
+    def _handler(self, name: str) -> Callable[[Iterator[bytes], Any], bytes]:
+        act = getattr(self._backend, name.lower())
+
+        def handle(messages: Iterator[bytes], context: Any) -> bytes:
+            peer = None
+            try:
+                peer = peer_of(context.auth_context())
+                with self._slot((peer.spki, b""), CALLS_IN_ALL):
+                    data = self._arrived(peer, messages, context)
+                    request = wire.decode(data, _REQUESTS[name])
+                    with self._slot((peer.spki, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
+                        return wire.encode(act(peer, request))
+            except FedValueError as error:
+                refusal = error
+            except Exception:  # noqa: BLE001  # a bug of ours must not show its inside to a peer
+                refusal = EngineError("an error inside the server", code="E_ENGINE")
+            self._backend.refused(peer, name, refusal)
+            context.abort(self._status(refusal), wire.error_text(refusal))
+            raise AssertionError("abort raises")
+
+        return handle
+
+    def _arrived(self, peer: Peer, messages: Iterator[bytes], context: Any) -> bytes:
+        """The message of a call, when it is here.
+
+        Raises:
+            TransportError: E_BUSY: too many calls of this peer wait for theirs.
+            RemoteProtocolError: E_MALFORMED: it did not come, or not in time.
+        """
+        with self._slot((peer.spki, b"arriving"), CALLS_ARRIVING):
+            with self._lock:
+                self._arriving[id(context)] = (time.monotonic() + ARRIVAL_SECONDS, context)
+            try:
+                data = next(messages, None)
+            except self._grpc.RpcError:
+                data = None  # the caller, or we, have given it up
+            finally:
+                with self._lock:
+                    del self._arriving[id(context)]
+        if data is None:
+            raise RemoteProtocolError("a call without a message", code="E_MALFORMED")
+        return data
+
+    def _cut_off_late(self) -> None:
+        """End the calls whose message takes too long. Nobody misses their threads before somebody calls."""
+        now = time.monotonic()
+        with self._lock:
+            late = [context for until, context in self._arriving.values() if until < now]
+        for context in late:
+            context.cancel()
+
+    @contextmanager
+    def _slot(self, key: tuple[bytes, bytes], most: int) -> Iterator[None]:
+        with self._lock:
+            if self._calls[key] >= most:
+                raise TransportError(f"more than {most} calls at once", code="E_BUSY")
+            self._calls[key] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls[key] -= 1
+                if not self._calls[key]:
+                    del self._calls[key]
+
+    def _status(self, error: FedValueError) -> Any:
+        codes = self._grpc.StatusCode
+        return {
+            "E_IDENTITY": codes.PERMISSION_DENIED,
+            "E_SENDER": codes.PERMISSION_DENIED,
+            "E_RUN": codes.NOT_FOUND,
+            "E_SIZE": codes.RESOURCE_EXHAUSTED,
+            "E_BUSY": codes.RESOURCE_EXHAUSTED,
+            "E_STORAGE": codes.RESOURCE_EXHAUSTED,
+            "E_CONFLICT": codes.ABORTED,
+            "E_DIGEST": codes.DATA_LOSS,
+            "E_MALFORMED": codes.INVALID_ARGUMENT,
+            "E_ENGINE": codes.INTERNAL,
+        }.get(error.code, codes.FAILED_PRECONDITION)
+
+
+def peer_of(auth: Any) -> Peer:
+    """The peer of a call, from what TLS proved.
+
+    Raises:
+        VerificationError: E_IDENTITY: below TLS 1.3, or no certificate.
+    """
+    version = auth.get("ssl_tls_version", [b""])[0]
+    if version != b"TLSv1.3":
+        raise VerificationError("TLS 1.3 is required", code="E_IDENTITY")
+    pems = auth.get("x509_pem_cert", [])
+    if len(pems) != 1:
+        raise VerificationError("a client certificate is required", code="E_IDENTITY")
+    return Peer(spki_sha256(pems[0]), pems[0])

@@ -1,0 +1,35 @@
+"""Loading the compiled kernels before anybody waits for them, by a run of all roles on eight samples.
+
+The first use of a kernel loads it from Numba's cache, or compiles it where the cache is cold. Inside a
+run that would count against its deadlines, at every participant at once.
+"""
+
+from __future__ import annotations
+
+
+def warm_up(*, values: bool) -> None:
+    """Run `mirror` in this process.
+
+    Args:
+        values: Whether to value the counts as well, as servers do.
+    """
+    import numpy as np
+
+    from fedvalue.crypto.ids import PackedIds
+    from fedvalue.federated.in_process import InProcessTransport
+    from fedvalue.federated.run import make_cast, make_settings
+    from fedvalue.federated.valuers import make_valuer
+    from fedvalue.tables.party_table import PartyTable
+
+    samples = np.arange(8)
+    label, task, *parties = (
+        PartyTable(name=name, codes=codes, n_codes=2, features=())
+        for name, codes in (
+            ("label", samples % 2), ("task", samples // 2 % 2), ("a", samples // 4), ("b", samples[::-1] % 2),
+        )
+    )  # fmt: skip
+    policy = "valuation" if values else "counts"
+    settings = make_settings(label=label, task=task, parties=parties, protocol="mirror", policy=policy)
+    ids = PackedIds.of_rows(len(samples))
+    cast = make_cast(settings, label=label, task=task, parties=parties, ids=ids, valuer=make_valuer())
+    InProcessTransport(threads=1).run(cast.everyone())

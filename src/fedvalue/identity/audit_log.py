@@ -1,0 +1,227 @@
+"""Audit logs: each entry holds the hash of the one before, and every head is signed.
+
+A log can be checked by anyone who has the writer's public key. What the chain alone cannot show,
+a tail cut off or a second history for another reader, a receipt shows: it is a head, signed with its
+run and its number, that the writer gave away earlier, and the log must still contain it. A receipt
+shows what came before it; entries after the last receipt that anybody holds can still be cut off.
+
+Entries hold event names, digests and sizes, never ids, tokens, labels or counts. Pure: lines in,
+lines out; the time is passed in, so that a log can be rebuilt to the byte from a journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedvalue.crypto.canonical import canonical_json, no_duplicates
+from fedvalue.errors import ConfigError, FedValueError, VerificationError
+from fedvalue.identity.cards import Identity, verify
+
+GENESIS = "0" * 64
+"""`prev` of the first entry."""
+
+_PURPOSE = "audit"
+_FIELDS = {"seq", "prev", "run_id", "actor", "event", "digest", "time"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a log.
+
+    Args:
+        seq: 0, 1, 2, ...
+        prev: Hash of the entry before, hex.
+        run_id: The run, hex.
+        actor: Whose log this is.
+        event: What happened, a short stable name, possibly with a peer's name or an error code.
+        digest: SHA-256 of what the event is about, hex; empty when there is nothing.
+        time: UTC, to the second.
+    """
+
+    seq: int
+    prev: str
+    run_id: str
+    actor: str
+    event: str
+    digest: str
+    time: str
+
+    def canonical(self) -> bytes:
+        """The bytes that are hashed and signed."""
+        return canonical_json({key: getattr(self, key) for key in sorted(_FIELDS)})
+
+    @property
+    def head(self) -> str:
+        """The hash of this entry, hex: the head of the log that ends here."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A signed head that the writer of a log gave to somebody else."""
+
+    actor: str
+    run_id: str
+    seq: int
+    head: str
+    signature: bytes
+
+    def check(self, sign_key: bytes) -> None:
+        """Raises VerificationError E_SIGNATURE when the writer did not sign this head of this run."""
+        content = _signed_head(self.run_id, self.seq, self.head)
+        verify(sign_key, _PURPOSE, content, self.signature, who=self.actor)
+
+    def to_line(self) -> str:
+        """The receipt as one line of a file."""
+        data = {k: getattr(self, k) for k in ("actor", "run_id", "seq", "head")}
+        return canonical_json({**data, "signature": self.signature.hex()}).decode()
+
+    @classmethod
+    def from_line(cls, line: str) -> Receipt:
+        """The inverse of `to_line`.
+
+        Raises:
+            ConfigError: Not a receipt.
+        """
+        try:
+            data = json.loads(line, object_pairs_hook=no_duplicates)
+            _signed_head(data["run_id"], int(data["seq"]), data["head"])
+            return cls(
+                actor=str(data["actor"]),
+                run_id=str(data["run_id"]),
+                seq=int(data["seq"]),
+                head=str(data["head"]),
+                signature=bytes.fromhex(data["signature"]),
+            )
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"not a receipt: {error}", code="E_AUDIT") from None
+
+
+class ChainWriter:
+    """Makes the lines of one log. Keeping them is the caller's business."""
+
+    def __init__(self, identity: Identity, run_id: str, *, seq: int = 0, prev: str = GENESIS) -> None:
+        self._identity = identity
+        self._run_id = run_id
+        self._seq = seq
+        self._prev = prev
+        self._receipt: Receipt | None = None
+
+    def append(self, event: str, digest: str, time: str) -> str:
+        """The next line."""
+        entry = Entry(self._seq, self._prev, self._run_id, self._identity.card.name, event, digest, time)
+        head = entry.head
+        signature = self._identity.sign(_PURPOSE, _signed_head(self._run_id, entry.seq, head))
+        self._seq, self._prev = self._seq + 1, head
+        self._receipt = Receipt(entry.actor, self._run_id, entry.seq, head, signature)
+        line = {"entry": json.loads(entry.canonical()), "signature": signature.hex()}
+        return canonical_json(line).decode()
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The current head, signed; None while the log is empty."""
+        return self._receipt
+
+
+def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
+    """Check a whole log and return its entries.
+
+    1. Every line is well-formed, and counts up from 0.
+    2. Every entry holds the hash of the one before.
+    3. Every head is signed by the one writer; run and actor do not change.
+
+    The caller still has to compare receipts (`check_receipts`), which show a tail that was cut off.
+
+    Raises:
+        VerificationError: E_AUDIT, naming the sequence number where the log breaks.
+    """
+    entries: list[Entry] = []
+    prev = GENESIS
+    for seq, line in enumerate(lines):
+        entry, signature = _parse(seq, line)
+        if entry.seq != seq:
+            raise _broken(seq, f"the entry there has number {entry.seq}")
+        if entry.prev != prev:
+            raise _broken(seq, "it does not continue the entry before")
+        if entries and (entry.run_id, entry.actor) != (entries[0].run_id, entries[0].actor):
+            raise _broken(seq, "it belongs to another run or actor")
+        prev = entry.head
+        try:
+            verify(sign_key, _PURPOSE, _signed_head(entry.run_id, seq, prev), signature, who=entry.actor)
+        except (VerificationError, ValueError):
+            raise _broken(seq, "its signature does not fit") from None
+        entries.append(entry)
+    return entries
+
+
+def last_receipt(lines: Sequence[str]) -> Receipt | None:
+    """The signed head of our own log, to continue it; None when it is empty."""
+    if not lines:
+        return None
+    entry, signature = _parse(len(lines) - 1, lines[-1])
+    return Receipt(entry.actor, entry.run_id, entry.seq, entry.head, signature)
+
+
+def check_receipts(entries: Sequence[Entry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
+    """Whether a log still contains every head that its writer signed for others.
+
+    Receipts that another key signed are passed over (a party keeps those of both servers in one
+    file); the number of compared ones is returned. A receipt of this key for another run or under
+    another name contradicts the log: a log is not excused by its label, nor by being empty.
+
+    Raises:
+        VerificationError: E_AUDIT: the writer changed, cut or replaced its history, or none of the
+            receipts is its own. E_SIGNATURE: a receipt under its name that it did not sign.
+    """
+    compared = 0
+    given = 0
+    for receipt in receipts:
+        given += 1
+        try:
+            receipt.check(sign_key)
+        except VerificationError:
+            if entries and receipt.actor == entries[0].actor and receipt.run_id == entries[0].run_id:
+                raise  # under this log's name, and not signed by its writer
+            continue
+        if not entries:
+            raise _broken(receipt.seq, "the log is empty, and its writer gave a receipt for this entry")
+        if (receipt.actor, receipt.run_id) != (entries[0].actor, entries[0].run_id):
+            raise _broken(receipt.seq, "its writer gave a receipt for another run or under another name")
+        if not 0 <= receipt.seq < len(entries) or entries[receipt.seq].head != receipt.head:
+            raise _broken(receipt.seq, "a receipt that the writer gave away contradicts it")
+        compared += 1
+    if given and not compared:
+        raise VerificationError("none of the receipts is of this log's writer", code="E_AUDIT")
+    return compared
+
+
+def _parse(seq: int, line: str) -> tuple[Entry, bytes]:
+    try:
+        data: Any = json.loads(line, object_pairs_hook=no_duplicates)
+        fields, signature = _line(**data)
+        entry = Entry(**fields)
+        entry.canonical()
+        return entry, bytes.fromhex(signature)
+    except (FedValueError, KeyError, TypeError, ValueError, RecursionError):
+        raise _broken(seq, "the line is not a log entry") from None
+
+
+def _line(*, entry: dict[str, Any], signature: str) -> tuple[dict[str, Any], str]:
+    """The two fields of a line; any other one is a TypeError."""
+    return entry, signature
+
+
+def _signed_head(run_id: str, seq: int, head: str) -> bytes:
+    """What a writer signs: the run, the number and the hash, so that a receipt fits one place only."""
+    run, digest = bytes.fromhex(run_id), bytes.fromhex(head)
+    if len(run) != 32 or len(digest) != 32 or (run_id, head) != (run.hex(), digest.hex()):
+        raise ValueError("a run and a head are 64 small hex digits")
+    return run + seq.to_bytes(8, "big") + digest
+
+
+def _broken(seq: int, why: str) -> VerificationError:
+    return VerificationError(f"the log is broken at entry {seq}: {why}", code="E_AUDIT")

@@ -1,0 +1,217 @@
+"""Who a participant is: one Ed25519 signing key and one TLS certificate.
+
+The signing key carries authority (manifest, messages, audit log); the certificate carries the
+connection. Both are listed in the manifest and compared on every call, so no certificate authority
+has a say in who is who. Certificates are self-signed and pinned (`docs/decisions/0401`).
+
+Bytes in, bytes out: files and their permissions are the business of `deployment.identity_files`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.identity.tls_certificates import (
+    ROLES,
+    check_certificate,
+    check_name,
+    identity_uri,
+    pem_of,
+    self_signed,
+    spki_sha256,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CARD_SCHEMA = "fedvalue.card/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The public half of an identity: what participants exchange before their first run.
+
+    Args:
+        consortium: Name of the group that runs valuations together.
+        role: One of `ROLES`.
+        name: Name of the participant, unique in the consortium.
+        sign_key: Raw Ed25519 public key, 32 bytes.
+        certificate: TLS certificate, DER.
+    """
+
+    consortium: str
+    role: str
+    name: str
+    sign_key: bytes
+    certificate: bytes
+
+    @property
+    def uri(self) -> str:
+        """`fedvalue://<consortium>/<role>/<name>`, the subject alternative name."""
+        return identity_uri(self.consortium, self.role, self.name)
+
+    @property
+    def spki(self) -> bytes:
+        """SHA-256 of the certificate's public key: the pin."""
+        return spki_sha256(self.certificate)
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate as PEM, as TLS libraries want it."""
+        return pem_of(self.certificate)
+
+    @property
+    def fingerprint(self) -> str:
+        """What two people read to each other over the phone: SHA-256 over everything above.
+
+        Sixteen groups of four digits of the hash; both keys and the name are bound by it.
+        """
+        parts = (CARD_SCHEMA.encode(), self.uri.encode(), self.sign_key, self.certificate)
+        digest = hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).hexdigest()
+        return " ".join(digest[k : k + 4] for k in range(0, 64, 4))
+
+    def to_dict(self) -> dict[str, str]:
+        """The card as JSON-ready data."""
+        return {
+            "schema": CARD_SCHEMA,
+            "consortium": self.consortium,
+            "role": self.role,
+            "name": self.name,
+            "sign_key": self.sign_key.hex(),
+            "certificate": self.certificate.hex(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Card:
+        """The inverse of `to_dict`; the certificate must say the same as the card.
+
+        Raises:
+            ConfigError: A field is missing or the certificate is not this participant's.
+        """
+        if not hasattr(data, "get") or data.get("schema") != CARD_SCHEMA:
+            raise ConfigError(f"expected an identity card of schema {CARD_SCHEMA!r}", code="E_IDENTITY")
+        try:
+            card = cls(
+                consortium=str(data["consortium"]),
+                role=str(data["role"]),
+                name=str(data["name"]),
+                sign_key=bytes.fromhex(str(data["sign_key"])),
+                certificate=bytes.fromhex(str(data["certificate"])),
+            )
+        except (KeyError, ValueError) as error:
+            raise ConfigError(
+                f"identity card: field {error} is missing or malformed", code="E_IDENTITY"
+            ) from None
+        if len(card.sign_key) != 32:
+            raise ConfigError(
+                f"identity card of {card.name!r}: expected a signing key of 32 bytes, "
+                f"got {len(card.sign_key)}",
+                code="E_IDENTITY",
+            )
+        check_certificate(card.certificate, card.consortium, card.role, card.name)
+        return card
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A card with its private keys. The keys never appear in `repr`."""
+
+    card: Card
+    signing: ed25519.Ed25519PrivateKey = field(repr=False)
+    tls_key: bytes = field(repr=False)
+
+    def sign(self, purpose: str, content: bytes) -> bytes:
+        """An Ed25519 signature of `content` for one purpose; other purposes do not accept it."""
+        return self.signing.sign(_tagged(purpose, content))
+
+    def signing_pem(self) -> bytes:
+        """The signing key as PKCS#8 PEM, for a file that only its owner can read."""
+        return self.signing.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+
+def create_identity(
+    consortium: str,
+    role: str,
+    name: str,
+    *,
+    valid_days: int = 365,
+    now: dt.datetime | None = None,
+) -> Identity:
+    """Make new keys and a self-signed certificate.
+
+    Raises:
+        ConfigError: A name that does not fit, or an unknown role.
+    """
+    check_name("consortium", consortium)
+    check_name("name", name)
+    if role not in ROLES:
+        raise ConfigError(f"role must be one of {', '.join(ROLES)}, got {role!r}", code="E_IDENTITY")
+    if not 1 <= valid_days <= 825:
+        raise ConfigError(f"valid_days must lie in 1 .. 825, got {valid_days}", code="E_IDENTITY")
+    moment = now or dt.datetime.now(dt.UTC)
+    tls = ec.generate_private_key(ec.SECP256R1())
+    signing = ed25519.Ed25519PrivateKey.generate()
+    certificate = self_signed(tls, consortium, role, name, moment, dt.timedelta(days=valid_days))
+    public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    return Identity(
+        card=Card(consortium, role, name, public, certificate.public_bytes(serialization.Encoding.DER)),
+        signing=signing,
+        tls_key=tls.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def load_identity(card: Card, signing_pem: bytes, tls_key: bytes) -> Identity:
+    """Put an identity together from its files; the keys must belong to the card.
+
+    Raises:
+        ConfigError: A key cannot be read or is not the card's.
+    """
+    try:
+        signing = serialization.load_pem_private_key(signing_pem, password=None)
+        tls = serialization.load_pem_private_key(tls_key, password=None)
+    except (ValueError, TypeError):
+        raise ConfigError(f"the private keys of {card.name!r} cannot be read", code="E_IDENTITY") from None
+    if not isinstance(signing, ed25519.Ed25519PrivateKey):
+        raise ConfigError(f"the signing key of {card.name!r} is not an Ed25519 key", code="E_IDENTITY")
+    public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    spki = tls.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    if public != card.sign_key or hashlib.sha256(spki).digest() != card.spki:
+        raise ConfigError(f"the private keys of {card.name!r} do not belong to its card", code="E_IDENTITY")
+    return Identity(card=card, signing=signing, tls_key=tls_key)
+
+
+def verify(sign_key: bytes, purpose: str, content: bytes, signature: bytes, *, who: str) -> None:
+    """Check a signature made by `Identity.sign`.
+
+    Raises:
+        VerificationError: E_SIGNATURE, naming `who`.
+    """
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(sign_key).verify(signature, _tagged(purpose, content))
+    except (InvalidSignature, ValueError):
+        raise VerificationError(
+            f"the signature of {who!r} on its {purpose} does not fit", code="E_SIGNATURE"
+        ) from None
+
+
+def _tagged(purpose: str, content: bytes) -> bytes:
+    """A domain tag in front, so that a signature never serves another purpose."""
+    return b"fedvalue/1/" + purpose.encode() + b"\x00" + content

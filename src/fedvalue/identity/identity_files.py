@@ -1,0 +1,114 @@
+"""Identities and cards on disk. Private files are readable by their owner alone, or refused.
+
+identity/
+    card.json    public: to be given to the other participants
+    sign.key     Ed25519, 0600
+    tls.key      ECDSA P-256, 0600
+peers/
+    NAME.json    the cards of the others, pinned after their fingerprints were compared
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+from fedvalue.errors import ConfigError
+from fedvalue.identity.cards import Card, Identity, load_identity
+from fedvalue.storage.database import write_whole
+
+CARD, SIGN, TLS = "card.json", "sign.key", "tls.key"
+
+
+def save_identity(identity: Identity, folder: Path) -> None:
+    """Write a new identity. An existing one is never overwritten.
+
+    Raises:
+        ConfigError: There is one already.
+        EngineError: E_STORAGE.
+    """
+    if any((folder / name).exists() for name in (CARD, SIGN, TLS)):
+        raise ConfigError(f"{folder} holds an identity already; it is never overwritten", code="E_IDENTITY")
+    write_whole(folder / SIGN, identity.signing_pem())
+    write_whole(folder / TLS, identity.tls_key)
+    write_card(identity.card, folder / CARD)
+
+
+def read_identity(folder: Path) -> Identity:
+    """The identity in a folder.
+
+    Raises:
+        ConfigError: E_IDENTITY: a file is missing, readable by others, or not this identity's.
+    """
+    return load_identity(read_card(folder / CARD), read_private(folder / SIGN), read_private(folder / TLS))
+
+
+def write_card(card: Card, path: Path) -> None:
+    """Write a card; it is public."""
+    write_whole(path, (json.dumps(card.to_dict(), indent=2) + "\n").encode(), mode=0o644)
+
+
+def read_card(path: Path) -> Card:
+    """One card.
+
+    Raises:
+        ConfigError: E_IDENTITY.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_IDENTITY") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not JSON", code="E_IDENTITY") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} is not an identity card", code="E_IDENTITY")
+    try:
+        return Card.from_dict(data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}", code="E_IDENTITY") from None
+
+
+def read_cards(folder: Path) -> dict[str, Card]:
+    """All pinned cards, by name.
+
+    Raises:
+        ConfigError: No such folder, an unreadable card, or two cards of one name.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"no folder of identity cards at {folder}", code="E_IDENTITY")
+    cards: dict[str, Card] = {}
+    for path in sorted(folder.glob("*.json")):
+        card = read_card(path)
+        if card.name in cards:
+            raise ConfigError(f"{path}: a second card of {card.name!r} is pinned", code="E_IDENTITY")
+        cards[card.name] = card
+    return cards
+
+
+def read_private(path: Path) -> bytes:
+    """A secret file. One that others may read is refused, as ssh does.
+
+    Raises:
+        ConfigError: E_IDENTITY: missing, another user's, or its permissions are too wide.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid():
+                raise ConfigError(
+                    f"{path} belongs to user {found.st_uid}; a private key must belong to its user",
+                    code="E_IDENTITY",
+                )
+            mode = stat.S_IMODE(found.st_mode)
+            if mode & 0o077:
+                raise ConfigError(
+                    f"{path} has permissions {mode:04o}; a private key must be readable by its owner only "
+                    f"(chmod 600 {path})",
+                    code="E_IDENTITY",
+                )
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_IDENTITY") from None

@@ -1,0 +1,1 @@
+"""Valuation on this machine: `fedvalue.value` for tables, streamed files and growing data."""

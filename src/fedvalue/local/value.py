@@ -1,0 +1,146 @@
+"""`fedvalue.value`: the valuation that a notebook or the command asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.engines import plain_interrupts
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
+from fedvalue.valuation.engine import check_settings, value_counts
+
+if TYPE_CHECKING:
+    from fedvalue.engines import Stop
+    from fedvalue.tables.discretise import Binning
+    from fedvalue.typing import Progress
+    from fedvalue.valuation.result import Valuation
+
+
+@plain_interrupts()
+def value(
+    *,
+    label: Any,
+    parties: Mapping[str, Any],
+    task: Any = None,
+    bins: int = 5,
+    binning: Binning = "width",
+    pca: int | None = None,
+    method: str = "auto",
+    n_permutations: int = 5000,
+    seed: int = 0,
+    precision: float | None = None,
+    statistics: bool = True,
+    coalitions: bool = True,
+    time_limit: float | None = None,
+    protocol: str | None = None,
+    ids: Any = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **protocol_options: Any,
+) -> Valuation:
+    """What each data party's data is worth for predicting `label`, given what the task party has.
+
+    Args:
+        label: One label per sample. A regression label is binned, and the result says so.
+        parties: The features of each data party by its name; NumPy array, pandas or Polars frame,
+            Arrow table or dict of columns, rows aligned with the label.
+        task: The task party's own features, or None.
+        bins: Bins of a numeric column.
+        binning: "width" for equal-width bins (the paper's), "quantile" for equally filled ones.
+        pca: Reduce each data party to this many principal components before binning.
+        method: "exact", "sampled", or "auto" to let the predicted cost decide.
+        n_permutations: Permutations of the sampled method.
+        seed: Of the sampled permutations.
+        precision: Stop sampling when the largest standard error is at most this fraction of the total.
+        statistics: Whether to compute standard errors, learnable values and interactions.
+        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        time_limit: Seconds after which an exact walk samples what is left of it, with its error.
+        protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
+        ids: One id per sample, for the protocols; row numbers when None.
+        executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
+        progress: Told how far long work has come.
+        stop: Set its `asked` from another thread or a signal handler to end long work early, with the best
+            answer so far and its error.
+        **protocol_options: Of the protocol: q, n_r, harden, policy and others
+            (see `fedvalue.federated.run.federated_value`).
+
+    Returns:
+        The values in nats, with everything else that was computed about each party.
+
+    Raises:
+        InputError: The tables or a setting are wrong; the message says what was expected and what came.
+    """
+    check_settings(
+        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
+    )
+    if protocol is None and protocol_options:
+        raise InputError(
+            f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)"
+        )
+    _check_parties(parties)
+    y = label_table(label, bins=bins)
+    own = task_table(task, len(y.codes), bins=bins, binning=binning)
+    tables = {
+        name: party_table(name, table, bins=bins, binning=binning, pca=pca) for name, table in parties.items()
+    }
+    check_lengths(y, [own, *tables.values()])
+    settings: dict[str, Any] = {
+        "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
+        "statistics": statistics, "executor": executor, "progress": progress,
+    }  # fmt: skip
+    if protocol is None:
+        result = value_counts(
+            joint_counts(y, own, tables),
+            coalitions=coalitions,
+            time_limit=time_limit,
+            stop=stop,
+            **settings,
+        )
+    else:
+        if time_limit is not None:
+            raise InputError("time_limit: only without a protocol, for two servers must do the same work")
+        from fedvalue.federated.run import federated_value
+
+        result = federated_value(
+            label=y, task=own, parties=list(tables.values()), ids=ids, protocol=protocol,
+            **settings, **protocol_options,
+        )  # fmt: skip
+    notes = [note for table in (y, own, *tables.values()) for note in table.notes]
+    details = {**result.details, **({"notes": notes} if notes else {})}
+    return replace(result, bins=int(bins), details=details)
+
+
+def _check_parties(parties: Mapping[str, Any]) -> None:
+    """Refuse what is not a table per party name, before anything is asked of it."""
+    if parties is not None and not isinstance(parties, Mapping):
+        raise InputError(f"parties: expected a dict of tables by party name, got {type(parties).__name__}")
+    if not parties:
+        raise InputError("at least one data party is needed, got none")
+    for name in parties:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a party's name must be text, got {name!r}")
+
+
+def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, PartyTable]) -> JointCounts:
+    """The joint counts of aligned party tables."""
+    return JointCounts.from_columns(
+        label=label.codes,
+        task=task.codes,
+        parties={name: table.codes for name, table in parties.items()},
+        n_codes=[table.n_codes for table in parties.values()],
+    )
+
+
+def check_lengths(label: PartyTable, others: list[PartyTable]) -> None:
+    """Refuse tables that do not have one row per label."""
+    n = len(label.codes)
+    for table in others:
+        if len(table.codes) != n:
+            raise InputError(
+                f"party {table.name!r}: expected {n} samples as the label has, got {len(table.codes)}"
+            )

@@ -1,0 +1,1 @@
+"""The paper: its experiments and the trained models that it compares with."""

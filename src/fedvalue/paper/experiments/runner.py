@@ -1,0 +1,222 @@
+"""Run experiments: units over the cores, then summary, verdict, drawing and page.
+
+Units that measure time run one by one in this process, after the others, so that nothing runs beside
+them. Workers are spawned, not forked: numba's threads and a fork do not go together.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import multiprocessing
+import os
+import platform
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue._version import __version__
+from fedvalue.errors import EngineError, FedValueError, InputError
+from fedvalue.paper.experiments.base import PROFILES, Experiment, Numbers, Unit
+from fedvalue.paper.experiments.page import write_index
+from fedvalue.paper.experiments.store import Store, write
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Progress
+
+SCHEMA = "fedvalue.experiment/1"
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    *,
+    profile: str,
+    out: Path,
+    seed: int = 0,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> list[Numbers]:
+    """Run experiments and write their results; finished units of an earlier run are kept.
+
+    Args:
+        experiments: Which ones.
+        profile: "quick" or "paper".
+        out: The folder to write to.
+        seed: Of everything random.
+        workers: Processes; the number of cores when None, this process alone when 0.
+        fresh: Throw earlier results in `out` away.
+        progress: Told how much of the predicted work is done.
+
+    Returns:
+        What was written to `<name>.json`, in the order asked for.
+
+    Raises:
+        InputError: A missing data set or extra, or an out folder that belongs to another run.
+        EngineError: A piece of work failed.
+    """
+    if profile not in PROFILES:
+        raise InputError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+    if seed < 0:
+        raise InputError(f"seed must not be negative, got {seed}")
+    check_needs(experiments)
+    store = Store.open(out, seed=seed, profile=profile, fresh=fresh)
+    plan = {experiment.name: experiment.units(profile, seed) for experiment in experiments}
+    records = _run_units(store, list({u.key: u for units in plan.values() for u in units}.values()),
+                         workers=workers, progress=progress)  # fmt: skip
+    written = []
+    for experiment in experiments:
+        mine = {unit.key: records[unit.key] for unit in plan[experiment.name]}
+        written.append(_finish(experiment, mine, store))
+    write_index(store.folder)
+    return written
+
+
+def check_needs(experiments: Sequence[Experiment]) -> None:
+    """Refuse before the first minute of work rather than after the last.
+
+    Raises:
+        InputError: A data set or the extra `paper` is missing; the message says how to get it.
+    """
+    from fedvalue.datasets import locate
+    from fedvalue.datasets.catalogue import CATALOGUE
+
+    if any(experiment.models for experiment in experiments):
+        from fedvalue.paper.reference import require_paper_extra
+
+        require_paper_extra()
+    wanted = {name for experiment in experiments for name in experiment.data}
+    missing = [entry for entry in CATALOGUE.values() if entry.name in wanted and locate.find(entry) is None]
+    if missing:
+        raise InputError("; ".join(locate.missing_message(entry) for entry in missing), code="E_DATASET")
+
+
+def _run_units(
+    store: Store, units: Sequence[Unit], *, workers: int | None, progress: Progress | None
+) -> dict[str, Numbers]:
+    records: dict[str, Numbers] = {}
+    todo: list[Unit] = []
+    for unit in units:
+        record = store.unit(unit)
+        if record is None:
+            todo.append(unit)
+        else:
+            records[unit.key] = record
+    total = sum(unit.cost for unit in todo)
+    done = 0.0
+
+    def finished(unit: Unit, result: Numbers, cpu_seconds: float) -> None:
+        nonlocal done
+        store.keep(unit, result, cpu_seconds)
+        records[unit.key] = {"settings": unit.settings, "cpu_seconds": cpu_seconds, "result": result}
+        done += unit.cost
+        if progress is not None:
+            progress(done, total, unit.key)
+
+    if progress is not None:
+        progress(0.0, max(total, 1e-9), f"{len(records)} of {len(units)} pieces already done")
+    together = sorted((unit for unit in todo if not unit.alone), key=lambda unit: -unit.cost)
+    workers = (os.cpu_count() or 1) if workers is None else workers
+    if workers == 0:
+        for unit in together:
+            finished(unit, *_call(unit))
+    elif together:
+        _run_parallel(together, min(workers, len(together)), finished)
+    for unit in todo:
+        if unit.alone:
+            finished(unit, *_call(unit))
+    return records
+
+
+def _run_parallel(units: Sequence[Unit], workers: int, finished: Any) -> None:
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_with_parent
+    )
+    try:
+        running: dict[Future[tuple[Numbers, float]], Unit] = {pool.submit(_call, u): u for u in units}
+        while running:
+            done = wait(running, return_when=FIRST_COMPLETED).done
+            # A failure ends the run, so what was finished beside it is stored first.
+            for future in sorted(done, key=lambda one: one.exception() is not None):
+                unit = running.pop(future)
+                finished(unit, *future.result())
+    except BrokenProcessPool as error:
+        raise EngineError(
+            "a worker process died, perhaps for lack of memory; finished pieces are kept, run the same "
+            "command again (with --workers 1 if memory is short)"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the main process is gone: a killed run must not leave workers behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _call(unit: Unit) -> tuple[Numbers, float]:
+    start = time.process_time()
+    try:
+        result = unit.call(**unit.settings)
+    except FedValueError as error:
+        raise type(error)(f"{unit.key}: {error}", code=error.code) from error
+    return result, time.process_time() - start
+
+
+def _finish(experiment: Experiment, records: dict[str, Numbers], store: Store) -> Numbers:
+    numbers = experiment.summarise({key: record["result"] for key, record in records.items()})
+    verdict = experiment.judge(numbers)
+    document: Numbers = {
+        "schema": SCHEMA,
+        "name": experiment.name,
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "measured": verdict.measured,
+        "verdict": verdict.verdict,
+        "profile": store.profile,
+        "seed": store.seed,
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "versions": versions(),
+        "machine": {"cores": os.cpu_count(), "processor": platform.machine()},
+        "data": list(experiment.data),
+        "notes": list(experiment.notes),
+        "cpu_seconds": round(sum(record["cpu_seconds"] for record in records.values()), 1),
+        "settings": {key: record["settings"] for key, record in records.items()},
+        "numbers": numbers,
+    }
+    draw(experiment, numbers, store.folder / f"{experiment.name}.svg")
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    write(store.folder / f"{experiment.name}.json", text + "\n")
+    return document
+
+
+def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:
+    """Write the drawing as SVG."""
+    from fedvalue.paper.experiments.drawing import styled, svg
+
+    with styled():
+        figure = experiment.draw(numbers)
+    write(path, svg(figure, salt=experiment.name))
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {"fedvalue": __version__, "python": platform.python_version()}
+    for package in ("numpy", "numba", "scikit-learn", "shap"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -1,0 +1,55 @@
+"""A computation server that favours one party, for `fedvalue demo --fault cheat`.
+
+It is a program of its own (`python -m fedvalue.simulation.cheating_server server.toml`); the real server
+never imports this module. Everything about it is honest except one number in its result.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fedvalue.deployment.answers import valuer_of
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.credentials import Credentials
+    from fedvalue.protocol.mirror.chunk_store import ChunkStore
+    from fedvalue.protocol.outcome import Answer
+    from fedvalue.protocol.role import Role
+    from fedvalue.protocol.settings import Settings
+
+
+def cheating_role(
+    role: str, manifest: Manifest, settings: Settings, credentials: Credentials, chunks: ChunkStore
+) -> Role:
+    """The computation server's role with a valuer that moves 0.01 nats from one party to another."""
+    from fedvalue.protocol.computation_server import ComputationServer
+
+    honest = valuer_of(manifest, settings)
+
+    def favouring(counts: JointCounts) -> Answer:
+        answer = honest(counts)
+        first, second, *rest = (dict(share) for share in answer.shares)
+        first["value"] += 0.01
+        second["value"] -= 0.01
+        return msgspec.structs.replace(answer, shares=(first, second, *rest))
+
+    assert role == "compute"
+    return ComputationServer(settings, credentials=credentials, valuer=favouring, store=chunks)
+
+
+def main() -> None:
+    """Serve, and cheat."""
+    from fedvalue.deployment.config import read_server_config
+    from fedvalue.deployment.servers.serve import serve
+
+    serve(read_server_config(Path(sys.argv[1])), "compute", make_role=cheating_role)
+
+
+if __name__ == "__main__":
+    main()

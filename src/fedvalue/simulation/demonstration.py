@@ -1,0 +1,238 @@
+"""A whole federated valuation on this machine, with everything switched on.
+
+Two servers, a bank and four data parties, each its own process with its own folder, keys and
+table, talk over mutual TLS on loopback. The values are shown next to those of a computation on the
+joined table, which nobody in a real run could do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.errors import EngineError, VerificationError
+from fedvalue.federated.warm_up import warm_up
+from fedvalue.simulation.children import Child, Children, wait_until
+from fedvalue.simulation.local_consortium import LocalConsortium, Source, build
+from fedvalue.storage.database import storage_errors
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Valuation
+
+Say = Callable[[str, str], None]
+"""(who, words) for a person who watches."""
+
+TASK = "bank"
+PARTIES = ("telco", "shop", "insurer", "utility")
+ID, LABEL = "customer", "defaulted"
+FAULTS = ("kill-party", "kill-server", "cheat")
+_START_SECONDS = 120.0
+_RUN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the demonstration has to show.
+
+    Args:
+        result: The task party's result; None when a cheat was detected.
+        central: Values of the joined table, by party.
+        checks: Sentences about what was checked at the end.
+        detected: The codes with which the parties ended, when a server cheated.
+    """
+
+    result: dict[str, Any] | None
+    central: dict[str, float]
+    checks: tuple[str, ...]
+    detected: dict[str, str]
+
+
+def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None) -> Shown:
+    """Run the demonstration.
+
+    Args:
+        root: Folder for the participants' folders.
+        output: Folder for result.json, report.html and certificate.json.
+        say: Told what happens.
+        fault: What to break: "kill-party", "kill-server" or "cheat".
+
+    Raises:
+        EngineError: A process did not do what it should.
+        VerificationError: A cheat went unnoticed, or an honest run did not give the central values.
+    """
+    consortium = set_up(root, say)
+    say("demo", "loading the compiled kernels; the first time they are compiled, which takes a while")
+    warm_up(values=True)  # once here, instead of seven times side by side
+    with Children() as children:
+        servers = {name: _child(children, consortium, name) for name in ("compute", "validate")}
+        parties = {name: _child(children, consortium, name) for name in (TASK, *PARTIES)}
+        if fault == "cheat":
+            config = consortium.members["compute"].folder / "server.toml"
+            servers["compute"].arguments = ["fedvalue.simulation.cheating_server", str(config)]
+            say("demo", "the computation server will add 0.01 nats to one party and take them from another")
+        for child in (*servers.values(), *parties.values()):
+            child.start()
+        say("demo", f"started {len(servers)} servers and {len(parties)} parties, each its own process")
+        _watch(servers, parties, say, fault)
+        central = central_values()
+        if fault == "cheat":
+            return Shown(None, central, (), _detected(parties))
+        for name, child in parties.items():
+            if child.code != 0:
+                raise EngineError(f"{name} ended with {child.code}: {child.errors()[-500:]}")
+    return _finished(consortium, output, central)
+
+
+def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
+    """Identities, cards, a signed manifest and configurations, in folders under `root`."""
+    sources: dict[str, Source] = {}
+    for name in (TASK, *PARTIES):
+        folder = root / name
+        folder.mkdir(parents=True)
+        table = resources.files("fedvalue.simulation.example") / f"{name}.csv"
+        (folder / "table.csv").write_bytes(table.read_bytes())
+        sources[name] = Source("table.csv", ID, LABEL if name == TASK else None)
+    defaults: dict[str, Any] = {
+        "purpose": "Which data would help the bank to foresee defaults? (invented data)",
+        "n_samples": 5000,
+    }
+    consortium = build(root, TASK, sources, **(defaults | terms))
+    say("demo", f"{len(consortium.members)} participants signed manifest {consortium.run_id[:12]}")
+    return consortium
+
+
+def central_values() -> dict[str, float]:
+    """What a computation on the joined table gives."""
+    return central_valuation().values
+
+
+def central_valuation() -> Valuation:
+    """The valuation of the example tables, joined by id in this process."""
+    import fedvalue
+    from fedvalue.tables.files import read_table
+
+    tables = {}
+    for name in (TASK, *PARTIES):
+        with resources.as_file(resources.files("fedvalue.simulation.example") / f"{name}.csv") as path:
+            tables[name] = read_table(path, text_columns=(ID,)).sort_by(ID)
+    bank = tables[TASK]
+    return fedvalue.value(
+        task=bank.drop_columns([ID, LABEL]),
+        label=bank.column(LABEL),
+        parties={name: tables[name].drop_columns([ID]) for name in PARTIES},
+    )
+
+
+def _child(children: Children, consortium: LocalConsortium, name: str) -> Child:
+    member = consortium.members[name]
+    return children.add(Child(name, ["fedvalue", *member.command], member.folder))
+
+
+def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault: str | None) -> None:
+    """Pass on what the processes say, cause the fault, and wait for the parties' end."""
+    hurt = False
+
+    def look() -> bool:
+        nonlocal hurt
+        for name, child in {**servers, **parties}.items():
+            for line in child.new_lines():
+                words = _words(line)
+                if words:
+                    say(name, words)
+                if not hurt and _moment(fault, name, words):
+                    hurt = True
+                    _hurt(child, say)
+        dead = [name for name, child in servers.items() if child.code not in (None, 0)]
+        if dead:
+            raise EngineError(f"server {dead[0]} ended: {servers[dead[0]].errors()[-500:]}")
+        return all(child.code is not None for child in parties.values())
+
+    wait_until(look, _START_SECONDS + _RUN_SECONDS, "the end of the run")
+
+
+def _moment(fault: str | None, name: str, words: str) -> bool:
+    """Whether now is the time to kill: keys are being agreed on, and everybody depends on everybody."""
+    if fault == "kill-party":
+        return name == "shop" and words == "wrapping"
+    return fault == "kill-server" and name == "compute" and words == "stage keying"
+
+
+def _hurt(child: Child, say: Say) -> None:
+    child.kill()
+    say("demo", f"kill -9 {child.name}")
+    child.start()
+    say("demo", f"started {child.name} again with the same command")
+
+
+def _words(line: str) -> str:
+    """A log line of a server or a progress line of a party, for a person."""
+    if not line.startswith("{"):
+        return line
+    event = json.loads(line)
+    known = {
+        "listening": "listening",
+        "recovered": "recovered from its journal",
+        "stopping": "",
+        "stopped": "",
+    }
+    if event["event"] in known:
+        return known[event["event"]]
+    if event["event"] == "stage":
+        return f"stage {event['stage']}"
+    return f"{event['event']} {event.get('code', '')}".strip()
+
+
+def _detected(parties: dict[str, Child]) -> dict[str, str]:
+    codes: dict[str, str] = {}
+    for name, child in parties.items():
+        last = child.errors().rstrip().rpartition("[")[2].rstrip("]")
+        if child.code == 0 or not last.startswith("E_"):
+            raise VerificationError(f"party {name!r} did not notice the cheating server", code="E_DEMO")
+        codes[name] = last
+    return codes
+
+
+def _finished(consortium: LocalConsortium, output: Path, central: dict[str, float]) -> Shown:
+    folder = consortium.members[TASK].folder
+    with storage_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        for name in ("result.json", "report.html", "certificate.json"):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, output / name)
+    result = json.loads((folder / "result.json").read_bytes())
+    worst = max(abs(one["value"] - central[one["name"]]) for one in result["parties"])
+    if worst > 1e-9:
+        raise VerificationError(f"federated and central values differ by {worst:.2g}", code="E_DEMO")
+    return Shown(result, central, tuple(_checks(consortium)), {})
+
+
+def _checks(consortium: LocalConsortium) -> list[str]:
+    """Certificate and audit logs, as an auditor would check them."""
+    from fedvalue.deployment.servers.store import read_audit
+    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
+
+    certificate = read_certificate(consortium.members[TASK].folder / "certificate.json")
+    said = list(check_certificate(certificate).proved)
+    short = consortium.run_id[:12]
+    receipts = [
+        Receipt.from_line(line)
+        for name in (TASK, *PARTIES)
+        for line in (consortium.members[name].folder / "state" / f"receipts-{short}.jsonl")
+        .read_text()
+        .splitlines()
+    ]
+    for server in ("compute", "validate"):
+        member = consortium.members[server]
+        key = member.identity.card.sign_key
+        entries = read_log(read_audit(member.folder / "state", consortium.signed.run_id), key)
+        agreed = check_receipts(entries, receipts, key)
+        said.append(
+            f"audit log of {server}: {len(entries)} entries unbroken, {agreed} receipts of parties agree"
+        )
+    return said

@@ -1,0 +1,66 @@
+"""Which q and n_r for `paper`: detection against cost, before anybody runs anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedvalue.errors import InputError
+from fedvalue.simulation.drill import predict
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One choice.
+
+    Args:
+        protocol: "paper" or "mirror".
+        hardened: Whether H1, H2 and H3 are on.
+        q: Encryption ids per sample; None for `mirror`.
+        n_r: Adversarial samples per cell; None for `mirror`.
+        detection: Probability that the worst case for this choice is detected: dropping one sample
+            of a cell that holds one; for the published check, returning one party's whole upload
+            is never detected (`whole_upload`).
+        whole_upload: Probability that attack A1 is detected.
+        n_bytes: Bytes that all parties upload.
+    """
+
+    protocol: str
+    hardened: bool
+    q: int | None
+    n_r: int | None
+    detection: float
+    whole_upload: float
+    n_bytes: int
+
+
+def advise(*, cells: int, samples: int = 10_000, parties: int = 5) -> list[Advice]:
+    """Detection probability and bytes of sensible choices.
+
+    The parties are taken to have equally many values each; then a party's sample is in
+    cells / values of the queries.
+
+    Raises:
+        InputError: A number out of range.
+    """
+    if cells < 2 or samples < 1 or parties < 1:
+        raise InputError(
+            f"expected cells >= 2, samples >= 1, parties >= 1, got {cells}, {samples}, {parties}"
+        )
+    members = parties + 1
+    values = max(2.0, cells ** (1 / members))
+    rows_per_party = samples * cells / values
+
+    def n_bytes(q: int, n_r: int, width: int) -> int:
+        return int(width * q * members * (rows_per_party + n_r * cells))
+
+    out = [
+        Advice(
+            "paper", False, q, n_r, 1 - predict.miss_dropping(n_r + 1, 1, q, n_r), 0.0, n_bytes(q, n_r, 16)
+        )
+        for q in (2, 3, 4)
+        for n_r in (1, 5, 10, 50, 100)
+    ]
+    sure = 1.0 - predict.HARDENED_MISS
+    out.append(Advice("paper", True, 1, 0, sure, sure, n_bytes(1, 0, 24)))
+    out.append(Advice("mirror", True, None, None, 1.0, 1.0, 2 * 8 * samples * members))
+    return out

@@ -1,0 +1,179 @@
+"""Servers that cheat under `mirror`: they count truly and answer falsely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
+from fedvalue.protocol.mirror.counting import MirrorCounting
+from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.protocol.work import Addressed
+from fedvalue.simulation.drill.plot import Plot
+
+Counts: TypeAlias = NDArray[np.int64]
+Fiddle: TypeAlias = Callable[[Plot, Counts], Counts]
+"""Makes false counts out of the true ones; the cells stand in rising order of their opaque codes."""
+
+
+class FiddlingCounting(MirrorCounting):
+    """Falsifies the counts of the cells, for everybody or for one party only."""
+
+    plot: Plot
+    fiddle: Fiddle
+    only: str | None = None
+    _honest = False
+
+    def results(self) -> list[Addressed]:
+        """The false result for those who shall believe it, the true one for the others."""
+        false = super().results()
+        if self.only is None:
+            return false
+        self._honest = True
+        truth = super().results()
+        return [item for item in truth if item[0] != self.only] + [
+            item for item in false if item[0] == self.only
+        ]
+
+    def _cells(self) -> tuple[NDArray[np.uint64], Counts]:
+        words, counts = super()._cells()
+        if self._honest:
+            return words, counts
+        changed = self.fiddle(self.plot, counts.copy())
+        self.plot.fired = not np.array_equal(changed, counts)
+        return words[changed > 0], changed[changed > 0]
+
+
+def drop(plot: Plot, counts: Counts) -> Counts:
+    """Some samples fewer in one cell that has more."""
+    cell = plot.rng.choice(np.flatnonzero(counts > plot.n_samples))
+    counts[cell] -= plot.n_samples
+    return counts
+
+
+def drop_only(plot: Plot, counts: Counts) -> Counts:
+    """The only sample of a cell is gone."""
+    counts[np.flatnonzero(counts == 1)[0]] = 0
+    return counts
+
+
+def zero(plot: Plot, counts: Counts) -> Counts:
+    """One cell is empty."""
+    counts[plot.rng.integers(len(counts))] = 0
+    return counts
+
+
+def more(plot: Plot, counts: Counts) -> Counts:
+    """One cell has some more."""
+    counts[plot.rng.integers(len(counts))] += plot.q
+    return counts
+
+
+def double(plot: Plot, counts: Counts) -> Counts:
+    """One cell is counted twice."""
+    counts[plot.rng.integers(len(counts))] *= 2
+    return counts
+
+
+def scatter(plot: Plot, counts: Counts) -> Counts:
+    """What is left when a party's upload is not added: rows in random cells, the right number."""
+    return plot.rng.multinomial(counts.sum(), np.full(len(counts), 1 / len(counts))).astype(np.int64)
+
+
+def swap(plot: Plot, counts: Counts) -> Counts:
+    """Two cells of different size change places."""
+    a, b = plot.rng.choice(len(counts), size=2, replace=False)
+    counts[[a, b]] = counts[[b, a]]
+    return counts
+
+
+def merge(plot: Plot, counts: Counts) -> Counts:
+    """One cell is added to another."""
+    a, b = plot.rng.choice(len(counts), size=2, replace=False)
+    counts[a] += counts[b]
+    counts[b] = 0
+    return counts
+
+
+def keep_marginals(plot: Plot, counts: Counts) -> Counts:
+    """Four cells change by one so that every party's marginal stays (attack A7).
+
+    The first four opaque cells are all combinations of the label and the first data party.
+    """
+    step = np.array([1, -1, -1, 1])
+    if (counts[:4] + step).min() < 1:
+        step = -step
+    counts[:4] += step
+    return counts
+
+
+class FiddlingComputationServer(ComputationServer):
+    """A computation server that falsifies its counts."""
+
+    def __init__(
+        self, settings: Settings, *, credentials: Credentials, valuer: Valuer | None, **named: Any
+    ) -> None:
+        super().__init__(settings, credentials=credentials, valuer=valuer)
+        self._mirror = _fiddling(settings, self.name, credentials, valuer, **named)
+
+
+class FiddlingValidationServer(ValidationServer):
+    """A validation server that falsifies its counts."""
+
+    def __init__(
+        self, settings: Settings, *, credentials: Credentials, valuer: Valuer | None, **named: Any
+    ) -> None:
+        super().__init__(settings, credentials=credentials, valuer=valuer)
+        self._mirror = _fiddling(settings, self.name, credentials, valuer, **named)
+
+
+def _fiddling(
+    settings: Settings,
+    server: str,
+    credentials: Credentials,
+    valuer: Valuer | None,
+    *,
+    plot: Plot,
+    fiddle: Fiddle,
+    only: str | None = None,
+) -> FiddlingCounting:
+    counting = FiddlingCounting(settings, server, credentials, valuer, MemoryChunkStore())
+    counting.plot, counting.fiddle, counting.only = plot, fiddle, only
+    return counting
+
+
+class ReplayingComputationServer(ComputationServer):
+    """Answers with the signed result of an earlier run."""
+
+    def __init__(self, settings: Settings, *, plot: Plot, stolen: list[m.AnyMessage], **named: Any) -> None:
+        super().__init__(settings, **named)
+        self._plot = plot
+        self._stolen = stolen
+
+    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
+        """Replace the results on their way out."""
+        sent = super().receive(envelope, checked=checked)
+        if not any(isinstance(item.message, m.ResultSeal) for item in sent):
+            return sent
+        self._plot.fired = True
+        return [self._to(party, old) for party in self.settings.everybody for old in self._stolen]
+
+
+def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
+    """What two servers that share one lie compute: everything worth twice as much."""
+
+    def lie(counts: Any) -> Answer:
+        truth = valuer(counts)
+        plot.fired = True
+        shares = tuple({**share, "value": 2 * share["value"]} for share in truth.shares)
+        return Answer({**truth.public, "total": 2 * truth.public["total"]}, truth.task, shares)
+
+    return lie

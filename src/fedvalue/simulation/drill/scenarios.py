@@ -1,0 +1,192 @@
+"""Every way to cheat, with the table and parameters that show it, and what the formulas predict.
+
+Tables are chosen so that a lie shows: every cell has another count, so that a wrong one cannot be
+mistaken for a right one. The task party has the label alone; data parties have one binary code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.role import Role
+from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.simulation.drill import mirror_cheats as mirror
+from fedvalue.simulation.drill import predict
+from fedvalue.simulation.drill import token_cheats as tokens
+from fedvalue.simulation.drill.plot import Plot
+
+Factory: TypeAlias = Callable[..., Role]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Codes of one party."""
+
+    name: str
+    codes: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
+    n_codes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small joint table: the label and binary data parties."""
+
+    label: Column
+    parties: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[int], n_parties: int) -> Table:
+        """Cells in the order (y, a, b, …), the last one fastest, with these counts."""
+        shape = (2,) * (n_parties + 1)
+        codes = np.unravel_index(np.repeat(np.arange(2 ** (n_parties + 1)), counts), shape)
+        names = ["label", *"abcdefgh"[:n_parties]]
+        columns = [Column(name, code.astype(np.int64), 2) for name, code in zip(names, codes, strict=True)]
+        return cls(columns[0], tuple(columns[1:]))
+
+
+DISTINCT = Table.of([3, 5, 2, 7, 4, 1, 6, 8], 2)
+"""Every cell another count: the size of an intersection names its cell."""
+
+BALANCED = Table.of([6, 4, 4, 6], 1)
+"""Equal marginals: the table 10, 0, 0, 10 has the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One behaviour.
+
+    Args:
+        behaviour: Its name in the output.
+        paper: Makes the cheating servers of the paper's protocol; None where it does not apply.
+        mirror: Makes the cheating servers of `mirror`; None where it does not apply.
+        table: The data.
+        n_r: Adversarial samples per cell in `paper`; the drill's own when None.
+        cell: Number of real samples in the cell that is falsified; 0 for any.
+        dropped: How many samples are dropped.
+        missed: Probability that the published check misses it, from (q, n_r).
+        collusion: Both servers cheat together: no protocol here detects that.
+    """
+
+    behaviour: str
+    paper: Callable[[Plot], Servers] | None
+    mirror: Callable[[Plot], Servers] | None
+    table: Table = DISTINCT
+    n_r: int | None = None
+    cell: int = 0
+    dropped: int = 1
+    missed: Callable[[int, int], float] = lambda q, n_r: 0.0
+    collusion: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """How to make the two servers of a trial."""
+
+    computation: Factory = ComputationServer
+    validation: Factory = ValidationServer
+    shared_lie: bool = False
+    needs_earlier_run: bool = False
+
+
+def _trick(trick: tokens.Trick, **more: Any) -> Callable[[Plot], Servers]:
+    def servers(plot: Plot) -> Servers:
+        return Servers(partial(tokens.CheatingComputationServer, plot=plot, trick=trick), **more)
+
+    return servers
+
+
+def _counting(kind: type[tokens.CheatingCounting]) -> Callable[[Plot], Servers]:
+    def servers(plot: Plot) -> Servers:
+        return Servers(partial(tokens.CheatingComputationServer, plot=plot, counting=kind))
+
+    return servers
+
+
+def _fiddle(fiddle: mirror.Fiddle, only: str | None = None) -> Callable[[Plot], Servers]:
+    def servers(plot: Plot) -> Servers:
+        return Servers(partial(mirror.FiddlingComputationServer, plot=plot, fiddle=fiddle, only=only))
+
+    return servers
+
+
+def _miscount(only: str | None) -> Callable[[Plot], Servers]:
+    def servers(plot: Plot) -> Servers:
+        return Servers(partial(tokens.MiscountingComputationServer, plot=plot, only=only))
+
+    return servers
+
+
+def _lying_validation(plot: Plot) -> Servers:
+    return Servers(
+        validation=partial(tokens.CheatingValidationServer, plot=plot, checking=tokens.LyingChecking)
+    )
+
+
+def _paper_collusion(plot: Plot) -> Servers:
+    return Servers(
+        computation=partial(tokens.CheatingComputationServer, plot=plot, counting=tokens.ForgingCounting),
+        validation=partial(tokens.CheatingValidationServer, plot=plot, checking=tokens.AcceptingChecking),
+    )
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario(
+        "drop one", _trick(tokens.drop), _fiddle(mirror.drop), cell=3,
+        missed=lambda q, n_r: predict.miss_dropping(3 + n_r, 1, q, n_r),
+    ),
+    Scenario(
+        "drop many", _trick(tokens.drop), _fiddle(mirror.drop), cell=3, dropped=2,
+        missed=lambda q, n_r: predict.miss_dropping(3 + n_r, 2, q, n_r),
+    ),
+    Scenario(
+        "drop the only one", _trick(tokens.drop), _fiddle(mirror.drop_only), cell=1, n_r=0,
+        missed=lambda q, n_r: predict.miss_dropping(1, 1, q, 0),
+    ),
+    Scenario(
+        "zero", _trick(tokens.zero), _fiddle(mirror.zero), cell=7,
+        missed=lambda q, n_r: predict.miss_dropping(7 + n_r, 7 + n_r, q, n_r),
+    ),
+    Scenario("wrong count", _miscount(None), _fiddle(mirror.more)),
+    Scenario(
+        "inject random tokens", _trick(tokens.inject), _fiddle(mirror.more), cell=5,
+        missed=lambda q, n_r: predict.miss_injecting(q),
+    ),
+    Scenario("duplicate tokens", _trick(tokens.duplicate), _fiddle(mirror.double), cell=5),
+    Scenario("replay another query", _trick(tokens.replay_query), None),
+    Scenario(
+        "replay another run", _trick(tokens.replay_run, needs_earlier_run=True),
+        lambda plot: Servers(partial(mirror.ReplayingComputationServer, plot=plot), needs_earlier_run=True),
+        cell=5,
+    ),
+    Scenario(
+        "return one party's upload", _trick(tokens.return_upload), _fiddle(mirror.scatter), cell=5,
+        missed=lambda q, n_r: 1.0,
+    ),
+    Scenario(
+        "ignore a party", _trick(tokens.ignore_party), _fiddle(mirror.scatter), cell=5,
+        missed=lambda q, n_r: 1.0,
+    ),
+    Scenario("swap cells", _counting(tokens.SwappingCounting), _fiddle(mirror.swap)),
+    Scenario("merge cells", _trick(tokens.merge), _fiddle(mirror.merge)),
+    Scenario(
+        "marginal-preserving forgery", _counting(tokens.ForgingCounting), _fiddle(mirror.keep_marginals),
+        table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0,
+    ),
+    Scenario("different answers to different parties", _miscount("a"), _fiddle(mirror.swap, only="a")),
+    Scenario(
+        "validation server lies", _lying_validation,
+        lambda plot: Servers(
+            validation=partial(mirror.FiddlingValidationServer, plot=plot, fiddle=mirror.swap)
+        ),
+    ),
+    Scenario(
+        "both servers share one lie", _paper_collusion, lambda plot: Servers(shared_lie=True),
+        table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0, collusion=True,
+    ),
+)  # fmt: skip

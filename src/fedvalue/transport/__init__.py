@@ -1,1 +1,0 @@
-"""Moves protocol messages between roles."""

@@ -1,1 +1,0 @@
-"""Valuing files: columns that are streamed into counts, and states to which later rows are added."""

@@ -1,0 +1,1 @@
+"""Coalitional games with closed-form values: oracles for the solvers of `fedvalue.valuation`."""

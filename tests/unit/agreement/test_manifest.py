@@ -1,0 +1,286 @@
+"""The manifest: one spelling, all signatures, nothing weaker than accepted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedvalue import __version__
+from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
+from fedvalue.crypto.canonical import canonical_json
+from fedvalue.errors import ConfigError, FedValueError, VerificationError
+from tests.support.consortium import NOW, identities, identity, manifest, signed
+
+
+def verify(one: SignedManifest, *, now: dt.datetime = NOW, version: str = __version__) -> None:
+    one.verify(now=now, code_version=version)
+
+
+def test_canonical_json_is_rfc_8785_without_fractions():
+    """Keys sorted, no spaces, text in UTF-8, minimal escapes (the RFC's own rules, by hand)."""
+    data = {"b": [1, True, None, 'é\n€"'], "a": {"y": -1, "x": ""}}
+    assert canonical_json(data) == '{"a":{"x":"","y":-1},"b":[1,true,null,"é\\n€\\""]}'.encode()
+    for bad in ({"x": 0.5}, {"é": 1}, {"x": 2**53}, {"x": b""}):
+        with pytest.raises(ConfigError):
+            canonical_json(bad)
+
+
+def test_run_id_is_the_hash_of_the_canonical_bytes():
+    one = manifest()
+    text = SignedManifest(one).to_json()
+    spelled = json.dumps(
+        json.loads(text)["manifest"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    assert one.run_id == hashlib.sha256(spelled.encode()).digest()
+    assert manifest(seed=1).run_id != one.run_id
+
+
+def test_a_manifest_signed_by_all_passes_and_survives_its_file():
+    one = signed()
+    verify(one)
+    again = SignedManifest.from_json(one.to_json())
+    assert again == one
+    verify(again)
+
+
+def test_every_changed_term_breaks_the_signatures():
+    """Item 24: altered by one byte; policy downgraded."""
+    data = json.loads(signed().to_json())
+    changes = {
+        "policy": "counts", "n_samples": 1001, "seed": 1, "purpose": "another purpose", "bins": 6,
+        "nonce": "00" * 16, "method": "exact", "research": True, "align": "intersect",
+    }  # fmt: skip
+    for key, value in changes.items():
+        altered = {**data, "manifest": {**data["manifest"], key: value}}
+        with pytest.raises(VerificationError, match="does not fit") as caught:
+            verify(SignedManifest.from_json(json.dumps(altered)))
+        assert caught.value.code == "E_MANIFEST", key
+
+
+def test_every_flipped_byte_of_the_file_is_refused():
+    """Item 24: no byte of the agreement can change unseen (spaces between terms may)."""
+    text = signed().to_json().encode()
+    for position in range(0, len(text), 7):
+        altered = bytearray(text)
+        altered[position] ^= 1
+        if bytes(altered).split() == text.split():
+            continue
+        try:
+            one = SignedManifest.from_json(bytes(altered))
+            verify(one)
+        except FedValueError:
+            continue
+        # Only the case of a hex digit of a signature may change: it is the same signature.
+        assert one == signed()
+        assert position > text.index(b'"signatures"')
+
+
+@pytest.mark.parametrize("name", ["bank", "telco", "compute"])
+def test_a_missing_signature_is_named(name):
+    """Item 24: one signature missing."""
+    one = signed()
+    rest = {key: value for key, value in one.signatures.items() if key != name}
+    with pytest.raises(VerificationError, match=f"not signed by {name}") as caught:
+        verify(SignedManifest(one.manifest, rest))
+    assert caught.value.code == "E_MANIFEST"
+
+
+def test_expiry_is_strict_and_a_clock_behind_does_not_matter():
+    """Item 30: clock skew of an hour affects the expiry only."""
+    verify(signed(), now=NOW - dt.timedelta(hours=1))
+    verify(signed(), now=NOW + dt.timedelta(hours=1))
+    verify(signed(), now=NOW + dt.timedelta(days=7, seconds=-1))
+    with pytest.raises(VerificationError, match="expired") as caught:
+        verify(signed(), now=NOW + dt.timedelta(days=7))
+    assert caught.value.code == "E_MANIFEST"
+
+
+def test_another_minor_version_is_refused_by_name():
+    """Item 38: version skew."""
+    with pytest.raises(ConfigError, match="made for version") as caught:
+        verify(signed(code_version="0.0.9"))
+    assert caught.value.code == "E_VERSION"
+
+
+def test_only_the_named_participant_can_sign():
+    one = SignedManifest(manifest())
+    stranger = identity("stranger", "data")
+    with pytest.raises(ConfigError, match="not a participant"):
+        one.signed_by(stranger)
+    from fedvalue.identity.cards import create_identity
+
+    with pytest.raises(ConfigError, match="other keys"):
+        one.signed_by(create_identity("alpha", "data", "telco"))
+
+
+def test_pins_decide_who_a_participant_is():
+    """Item 23: the right name with an unpinned key is refused."""
+    cards = {name: one.card for name, one in identities().items()}
+    check_pins(manifest(), cards)
+    from fedvalue.identity.cards import create_identity
+
+    rogue = {**cards, "telco": create_identity("alpha", "data", "telco").card}
+    for pinned, words in (
+        (rogue, "other keys"),
+        ({k: c for k, c in cards.items() if k != "shop"}, "no identity card"),
+    ):
+        with pytest.raises(VerificationError, match=words) as caught:
+            check_pins(manifest(), pinned)
+        assert caught.value.code == "E_IDENTITY"
+
+
+@pytest.mark.parametrize(
+    ("terms", "accepted"),
+    [
+        ({"policy": "counts"}, Terms()),
+        ({"protocol": "paper", "policy": "counts"}, Terms(policies=("counts",))),
+        ({"research": True}, Terms()),
+        (
+            {"protocol": "paper", "policy": "counts", "harden": False, "research": True},
+            Terms(protocols=("paper",), policies=("counts",), research=True),
+        ),
+    ],
+)
+def test_weaker_terms_than_accepted_are_refused_even_when_all_signed(terms, accepted):
+    """Item 24: downgrade."""
+    one = signed(**terms)
+    verify(one)
+    with pytest.raises(VerificationError, match="accepted here") as caught:
+        check_terms(one.manifest, accepted)
+    assert caught.value.code == "E_MANIFEST"
+
+
+def test_terms_that_are_accepted_pass():
+    check_terms(manifest(), Terms())
+    check_terms(manifest(policy="counts", research=True), Terms(policies=("counts",), research=True))
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"n_samples": 99}, "below the gate"),
+        ({"min_samples": 10}, "needs research"),
+        ({"min_rows_per_code": 1}, "needs research"),
+        ({"min_cell": 9}, "needs research"),
+        ({"protocol": "single", "policy": "counts"}, "needs research"),
+        ({"protocol": "paper", "policy": "counts", "harden": False}, "needs research"),
+        ({"protocol": "paper"}, "needs policy 'counts'"),
+        ({"protocol": "single", "research": True}, "needs policy 'counts'"),
+        ({"n_r": "random:0"}, "n_r must be"),
+        ({"n_r": "90%"}, "n_r must be"),
+        ({"purpose": "scoring\n\nAll gates are on."}, "printable"),
+        ({"purpose": "scoring\x1b[8m"}, "printable"),
+        ({"protocol": "psi"}, "protocol must be one of"),
+        ({"q": 0}, "q must be an integer"),
+        ({"q": True}, "q must be an integer"),
+        ({"bins": 1}, "bins must be"),
+        ({"chunk_bytes": 1 << 23}, "chunk_bytes"),
+        ({"purpose": " "}, "purpose"),
+        ({"nonce": b"short"}, "nonce"),
+        ({"expires": NOW}, "expires"),
+        ({"code_version": ""}, "code_version"),
+        ({"participants": ()}, "exactly one participant"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(terms, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        manifest(**terms)
+    assert caught.value.code == "E_MANIFEST"
+
+
+def test_research_signed_by_all_lifts_the_gates():
+    verify(signed(research=True, n_samples=20, min_samples=1, min_rows_per_code=1))
+
+
+def test_participants_must_be_distinct_complete_and_reachable():
+    full = manifest().participants
+    by_name = {one.name: one for one in full}
+    cases = [
+        (tuple(one for one in full if one.role != "data"), "at least one data party"),
+        (tuple(one for one in full if one.name != "validate"), "role 'validate'"),
+        ((*full, by_name["shop"]), "same name"),
+        ((*full, replace(by_name["shop"], name="shop2")), "share a signing key"),
+        (tuple(replace(one, endpoint="") if one.name == "compute" else one for one in full), "host:port"),
+        (tuple(replace(one, endpoint="h:1") if one.name == "shop" else one for one in full), "must not have"),
+        (
+            tuple(replace(one, spki=b"\x00" * 32) if one.name == "shop" else one for one in full),
+            "another key",
+        ),
+    ]
+    for participants, words in cases:
+        with pytest.raises(ConfigError, match=words):
+            manifest(participants=participants)
+
+
+def test_the_run_without_a_party_is_a_new_run_with_the_same_terms():
+    one = manifest()
+    rest = one.without("shop", nonce=b"n" * 16, created=NOW + dt.timedelta(days=1))
+    assert [p.name for p in rest.data] == ["telco"]
+    assert rest.run_id != one.run_id
+    assert rest.expires - rest.created == one.expires - one.created
+    assert (
+        replace(
+            rest, participants=one.participants, nonce=one.nonce, created=one.created, expires=one.expires
+        )
+        == one
+    )
+    with pytest.raises(ConfigError, match="not a data party"):
+        one.without("bank", nonce=b"n" * 16, created=NOW)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200))
+def test_any_bytes_end_in_a_typed_error(text):
+    """Item 36: the decoder never crashes."""
+    with pytest.raises(ConfigError):
+        SignedManifest.from_json(text)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(key=st.sampled_from(sorted(json.loads(signed().to_json())["manifest"])), value=_JSON)
+def test_any_value_of_any_term_ends_in_a_typed_error_or_a_manifest(key, value):
+    """Item 36: well-formed JSON with odd terms."""
+    data = json.loads(signed().to_json())
+    original = data["manifest"][key]
+    data["manifest"][key] = value
+    try:
+        verify(SignedManifest.from_json(json.dumps(data)))
+    except FedValueError:
+        return
+    assert value == original
+
+
+def test_a_huge_file_is_refused_before_it_is_parsed():
+    with pytest.raises(ConfigError, match="at most"):
+        SignedManifest.from_json(b" " * (1 << 20) + b"{}")
+    with pytest.raises(ConfigError, match="twice"):
+        SignedManifest.from_json('{"manifest": 1, "manifest": 2}')
+
+
+def test_a_drawn_number_of_adversarial_samples_is_a_term():
+    one = signed(n_r="random:8")
+    verify(one)
+    assert SignedManifest.from_json(one.to_json()).manifest.n_r == "random:8"
+
+
+def test_text_that_is_no_unicode_is_refused_without_a_traceback():
+    text = signed().to_json().replace("What is", "\\ud800 is")
+    assert "\\ud800" in text
+    with pytest.raises(ConfigError) as caught:
+        SignedManifest.from_json(text)
+    assert caught.value.code == "E_MANIFEST"
+    name = signed().to_json().replace('"telco": "', '"\\ud800": "')
+    with pytest.raises(FedValueError):
+        verify(SignedManifest.from_json(name))

@@ -1,0 +1,187 @@
+"""What a certificate proves, and that the task party cannot write its own."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from fedvalue.deployment.answers import task_valuation
+from fedvalue.deployment.shell import messages as shell
+from fedvalue.deployment.shell.endorsement import SealedEndorsement, make_endorsement
+from fedvalue.deployment.valuation_certificate import _PURPOSE, _digest, check_certificate, make_certificate
+from fedvalue.errors import VerificationError
+from tests.support.consortium import identity, signed
+from tests.support.drivers import party_input, run_drivers
+from tests.support.town import columns, expected
+
+N = 200
+
+
+def run(tamper=lambda sender, to, body: body, n: int = N, **terms: Any):
+    """A run in this thread; returns (drivers, codes, agreement)."""
+    codes = columns(n)
+    inputs = {"bank": party_input(codes["task"], codes["label"])}
+    inputs |= {name: party_input(codes[name]) for name in ("telco", "shop")}
+    agreed = signed(n_samples=n, **terms)
+    return run_drivers(agreed, inputs, tamper), codes, agreed
+
+
+def certify(driver, agreed, change=lambda result: None) -> dict[str, Any]:
+    outcome = driver.outcome
+    result = json.loads(json.dumps(task_valuation(agreed.manifest, outcome).to_dict()))
+    change(result)
+    made = make_certificate(identity("bank"), agreed, driver.evidence, result, driver.order)
+    return json.loads(json.dumps(made))
+
+
+def resigned(data: dict[str, Any]) -> dict[str, Any]:
+    """Whatever the task party has changed, it can sign."""
+    content = {key: value for key, value in data.items() if key != "signature"}
+    return {**content, "signature": identity("bank").sign(_PURPOSE, _digest(content)).hex()}
+
+
+@pytest.fixture(scope="module", params=["valuation", "counts"])
+def finished(request):
+    drivers, codes, agreed = run(policy=request.param)
+    return drivers["bank"], codes, agreed
+
+
+def test_an_honest_certificate_holds_the_naive_twins_values(finished):
+    driver, codes, agreed = finished
+    data = certify(driver, agreed)
+    checked = check_certificate(data)
+    assert checked.unproved == ()
+    assert "every data party signed which column of the results is its own" in checked.proved
+    found = {party["name"]: party["value"] for party in data["result"]["parties"]}
+    assert found == pytest.approx(expected(codes), abs=1e-9)
+
+
+def test_a_certificate_without_the_servers_results_proves_nothing(finished):
+    driver, _, agreed = finished
+    data = certify(driver, agreed)
+    for server in data["servers"].values():
+        server["result"] = []
+    with pytest.raises(VerificationError) as caught:
+        check_certificate(resigned(data))
+    assert caught.value.code == "E_CERTIFICATE"
+
+
+def test_the_task_party_cannot_invent_values(finished):
+    driver, _, agreed = finished
+
+    def change(result: dict[str, Any]) -> None:
+        for party in result["parties"]:
+            party["value"] /= 2
+        result["total"] /= 2
+
+    with pytest.raises(VerificationError) as caught:
+        check_certificate(certify(driver, agreed, change))
+    assert caught.value.code == "E_MIRROR"
+
+
+def test_the_task_party_cannot_give_the_columns_other_names(finished):
+    """Names swapped in order, values and, where it tries, in the endorsements."""
+    driver, _, agreed = finished
+    data = certify(driver, agreed)
+    data["order"] = data["order"][::-1]
+    first, second = data["result"]["parties"]
+    first["name"], second["name"] = second["name"], first["name"]
+    with pytest.raises(VerificationError, match="another place") as caught:
+        check_certificate(resigned(data))
+    assert caught.value.code == "E_CERTIFICATE"
+    forged = copy.deepcopy(data)
+    for one in forged["endorsements"]:
+        one["place"] = 1 - one["place"]
+    with pytest.raises(VerificationError) as caught:
+        check_certificate(resigned(forged))
+    assert caught.value.code == "E_SIGNATURE"
+    forged = copy.deepcopy(data)
+    forged["endorsements"] = forged["endorsements"][:1]
+    with pytest.raises(VerificationError, match="not every data party") as caught:
+        check_certificate(resigned(forged))
+    assert caught.value.code == "E_CERTIFICATE"
+
+
+def test_an_endorsement_of_other_results_is_refused(finished):
+    driver, _, agreed = finished
+    data = certify(driver, agreed)
+    other = make_endorsement(
+        identity("telco"),
+        agreed.run_id,
+        place=driver.order.index("telco"),
+        digests=dict.fromkeys(("compute", "validate"), bytes(32)),
+    )
+    for one in data["endorsements"]:
+        if one["party"] == "telco":
+            one["digests"] = {name: digest.hex() for name, digest in other.digests.items()}
+            one["signature"] = other.signature.hex()
+    with pytest.raises(VerificationError, match="other results"):
+        check_certificate(resigned(data))
+
+
+@pytest.mark.parametrize("policy", ["valuation", "counts"])
+def test_no_server_learns_whose_a_column_is(policy):
+    """What a data party signs about its place passes the computation server, which must not read it."""
+    passed: list[bytes] = []
+
+    def watch(sender: str, to: str, body: bytes) -> bytes:
+        if to in ("compute", "validate"):
+            passed.append(body)
+        return body
+
+    drivers, _, _ = run(watch, policy=policy)
+    bank = drivers["bank"]
+    assert len(bank.evidence.endorsements) == 2
+    for one in bank.evidence.endorsements.values():
+        assert bank.order[one.place] == one.party
+        assert not any(one.signature in body for body in passed)
+        signed_part = one.content(b"")[1:]  # name, place and digests, as they are encoded
+        assert not any(signed_part in body or msgspec.msgpack.encode(one)[1:] in body for body in passed)
+
+
+@pytest.mark.parametrize("change", ["seal", "name"])
+def test_a_relay_that_changes_an_endorsement_is_found_out(change):
+    def meddle(sender: str, to: str, body: bytes) -> bytes:
+        if not (sender == "compute" and shell.is_shell(body)):
+            return body
+        message = shell.decode(body)
+        if not isinstance(message, SealedEndorsement) or message.party != "telco":
+            return body
+        if change == "seal":
+            return shell.encode(SealedEndorsement("telco", message.sealed[:-1] + b"x"))
+        return shell.encode(SealedEndorsement("shop", message.sealed))
+
+    with pytest.raises(VerificationError) as caught:
+        run(meddle)
+    assert caught.value.code == "E_SEAL"
+
+
+def test_no_result_without_the_endorsements():
+    """A computation server that keeps them back: the task party does not release values."""
+
+    def withhold(sender: str, to: str, body: bytes) -> bytes | None:
+        held = shell.is_shell(body) and isinstance(shell.decode(body), SealedEndorsement)
+        return None if held and sender == "compute" else body
+
+    drivers, _, agreed = run(withhold)
+    with pytest.raises(VerificationError, match="not every data party"):
+        certify(drivers["bank"], agreed)
+
+
+def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
+    drivers, _, agreed = run(n=40, protocol="single", policy="counts", research=True, min_samples=1)
+    data = certify(drivers["bank"], agreed)
+    checked = check_certificate(data)
+    assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
+    assert not any("these values" in sentence for sentence in checked.proved)
+
+
+def test_a_match_rate_that_nobody_signed_is_refused(finished):
+    driver, _, agreed = finished
+    with pytest.raises(VerificationError, match="match rates") as caught:
+        check_certificate(certify(driver, agreed, lambda result: result.update(match_rate={"telco": 1.0})))
+    assert caught.value.code == "E_CERTIFICATE"

@@ -1,0 +1,169 @@
+"""Identities: names, certificates, fingerprints, signatures."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from dataclasses import replace
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
+from cryptography.x509.oid import NameOID
+
+from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.identity.cards import Card, create_identity, load_identity, verify
+from fedvalue.identity.tls_certificates import check_certificate, spki_sha256
+from tests.support.consortium import NOW, identity
+
+
+def certificate(names: list[x509.GeneralName], usages: list[x509.ObjectIdentifier]) -> bytes:
+    """A certificate made here, by hand, so that the check meets something it did not make itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "anything")])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW)
+        .not_valid_after(NOW + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    )
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+TELCO = x509.UniformResourceIdentifier("fedvalue://alpha/data/telco")
+
+
+def test_party_certificate_names_the_party_and_nothing_else():
+    """The only subject alternative name of a party is its URI; it may authenticate as a client only."""
+    parsed = x509.load_der_x509_certificate(identity("telco").card.certificate)
+    names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    usage = parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(names) == [TELCO]
+    assert list(usage) == [Usage.CLIENT_AUTH]
+
+
+def test_server_certificate_has_its_uri_and_one_dns_name_for_the_host_check():
+    """A server authenticates both ways; its DNS name follows from its URI."""
+    parsed = x509.load_der_x509_certificate(identity("compute").card.certificate)
+    names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.UniformResourceIdentifier) == ["fedvalue://alpha/compute/compute"]
+    assert names.get_values_for_type(x509.DNSName) == ["compute.compute.alpha.fedvalue"]
+    assert len(names) == 2
+    usage = parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert set(usage) == {Usage.CLIENT_AUTH, Usage.SERVER_AUTH}
+
+
+def test_a_certificate_made_elsewhere_with_the_right_name_and_usage_passes():
+    check_certificate(certificate([TELCO], [Usage.CLIENT_AUTH]), "alpha", "data", "telco", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("names", "usages"),
+    [
+        ([TELCO, x509.DNSName("telco.example")], [Usage.CLIENT_AUTH]),
+        ([TELCO, TELCO], [Usage.CLIENT_AUTH]),
+        ([TELCO, x509.UniformResourceIdentifier("fedvalue://alpha/data/shop")], [Usage.CLIENT_AUTH]),
+        ([x509.UniformResourceIdentifier("fedvalue://alpha/data/shop")], [Usage.CLIENT_AUTH]),
+        ([x509.UniformResourceIdentifier("fedvalue://alpha/task/telco")], [Usage.CLIENT_AUTH]),
+        ([x509.UniformResourceIdentifier("fedvalue://beta/data/telco")], [Usage.CLIENT_AUTH]),
+        ([TELCO], [Usage.SERVER_AUTH]),
+        ([TELCO], [Usage.CLIENT_AUTH, Usage.SERVER_AUTH]),
+    ],
+)
+def test_a_certificate_with_another_name_two_names_or_another_usage_is_refused(names, usages):
+    """Item 21 of the test list: wrong EKU, two SANs."""
+    with pytest.raises(ConfigError) as caught:
+        check_certificate(certificate(names, usages), "alpha", "data", "telco")
+    assert caught.value.code == "E_IDENTITY"
+
+
+@pytest.mark.parametrize("moment", [NOW - dt.timedelta(days=2), NOW + dt.timedelta(days=366)])
+def test_a_certificate_outside_its_validity_is_refused(moment):
+    with pytest.raises(ConfigError, match="is valid from"):
+        check_certificate(identity("telco").card.certificate, "alpha", "data", "telco", now=moment)
+
+
+def test_spki_is_the_hash_of_the_public_key_alone():
+    """The pin is SHA-256 of the SubjectPublicKeyInfo, from DER and from PEM alike."""
+    card = identity("telco").card
+    key = x509.load_der_x509_certificate(card.certificate).public_key()
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    assert card.spki == hashlib.sha256(der).digest() == spki_sha256(card.pem)
+
+
+def test_card_survives_its_json_form_and_keys_are_hidden():
+    one = identity("telco")
+    assert Card.from_dict(one.card.to_dict()) == one.card
+    assert "signing" not in repr(one)
+    assert "tls_key" not in repr(one)
+    assert one.tls_key.decode().splitlines()[1] not in repr(one)
+
+
+def test_fingerprint_changes_with_every_part_of_the_card():
+    card = identity("telco").card
+    others = [
+        replace(card, name="telca"),
+        replace(card, role="task"),
+        replace(card, consortium="beta"),
+        replace(card, sign_key=identity("shop").card.sign_key),
+        replace(card, certificate=identity("shop").card.certificate),
+    ]
+    prints = {card.fingerprint, *(one.fingerprint for one in others)}
+    assert len(prints) == 6
+    assert len(card.fingerprint.split()) == 16
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "shop"}, {"sign_key": "00"}, {"certificate": "zz"}, {"schema": "x"}]
+)
+def test_a_card_that_contradicts_its_certificate_is_refused(change):
+    with pytest.raises(ConfigError) as caught:
+        Card.from_dict(identity("telco").card.to_dict() | change)
+    assert caught.value.code == "E_IDENTITY"
+
+
+def test_keys_of_somebody_else_do_not_load():
+    one, other = identity("telco"), identity("shop")
+    assert load_identity(one.card, one.signing_pem(), one.tls_key).card == one.card
+    for signing, tls in ((other.signing_pem(), one.tls_key), (one.signing_pem(), other.tls_key)):
+        with pytest.raises(ConfigError, match="do not belong"):
+            load_identity(one.card, signing, tls)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_identity(one.card, b"nonsense", one.tls_key)
+
+
+def test_a_signature_serves_one_purpose_one_content_one_signer():
+    one = identity("telco")
+    signature = one.sign("manifest", b"content")
+    verify(one.card.sign_key, "manifest", b"content", signature, who="telco")
+    wrong = [
+        (one.card.sign_key, "audit", b"content", signature),
+        (one.card.sign_key, "manifest", b"contend", signature),
+        (identity("shop").card.sign_key, "manifest", b"content", signature),
+        (one.card.sign_key, "manifest", b"content", signature[:-1]),
+        (b"\x00" * 3, "manifest", b"content", signature),
+    ]
+    for key, purpose, content, given in wrong:
+        with pytest.raises(VerificationError) as caught:
+            verify(key, purpose, content, given, who="telco")
+        assert caught.value.code == "E_SIGNATURE"
+
+
+@pytest.mark.parametrize("name", ["", "Telco", "tel co", "-telco", "telco-", "a" * 33, "té", "a/b"])
+def test_names_that_do_not_fit_a_certificate_are_refused(name):
+    with pytest.raises(ConfigError, match="lower-case"):
+        create_identity("alpha", "data", name)
+
+
+def test_an_unknown_role_and_a_certificate_without_end_are_refused():
+    with pytest.raises(ConfigError, match="role"):
+        create_identity("alpha", "auditor", "telco")
+    with pytest.raises(ConfigError, match="valid_days"):
+        create_identity("alpha", "data", "telco", valid_days=3650)
