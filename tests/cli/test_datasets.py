@@ -10,10 +10,10 @@ import pytest
 from tests.cli.runner import fedvalue
 
 
-def test_the_list_names_all_six_with_their_sizes() -> None:
+def test_the_list_names_all_of_them_with_their_sizes() -> None:
     ran = fedvalue("datasets")
     assert ran.code == 0
-    for name, rows in (("wine", "178"), ("music", "1,000"), ("credit", "30,000")):
+    for name, rows in (("wine", "178"), ("music", "1,000"), ("credit", "30,000"), ("adult", "32,561")):
         assert any(line.split()[:2] == [name, rows] for line in ran.out.splitlines())
     assert "Licence: CC BY 4.0" in ran.out
 
@@ -21,7 +21,17 @@ def test_the_list_names_all_six_with_their_sizes() -> None:
 def test_json_is_alone_on_stdout() -> None:
     ran = fedvalue("datasets", "--json", "-")
     rows = {row["name"]: row for row in json.loads(ran.out)}
-    assert list(rows) == ["wine", "parkinsons", "spect", "breast", "music", "credit"]
+    assert list(rows) == [
+        "wine",
+        "parkinsons",
+        "spect",
+        "breast",
+        "music",
+        "credit",
+        "adult",
+        "bank",
+        "digits",
+    ]
     assert rows["wine"]["found"] is not None
     assert rows["breast"]["n_features"] == 30
 

@@ -1,4 +1,4 @@
-"""`fedvalue datasets`: which of the paper's data sets are here, and how to get the others."""
+"""`fedvalue datasets`: which data sets are on this machine, and how to get the others."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def datasets(
         str | None, typer.Option("--json", help="Print the list as JSON (- for stdout).", metavar="FILE")
     ] = None,
 ) -> None:
-    """List the paper's six data sets: what is on this machine, whose they are, how to get the rest.
+    """List the paper's six data sets and the benchmark's other three: where they are, how to get them.
 
     Looked for in the folder named by FEDVALUE_DATA, in ../shared/data beside a checkout, in your cache,
-    then in scikit-learn (Wine and Breast). Nothing is downloaded unless you ask for it.
+    then in scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless you ask for it.
     """
     from pathlib import Path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
+
+    Feature: TypeAlias = Floats | NDArray[np.str_]
+    """One column: numbers with NaN, or texts with "", where a value is missing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +38,7 @@ class Dataset:
     """
 
     name: str
-    X: dict[str, Floats] = field(repr=False)
+    X: dict[str, Feature] = field(repr=False)
     y: NDArray[np.str_] = field(repr=False)
     origin: str
     licence: str
@@ -58,7 +61,7 @@ class Dataset:
         """Number of distinct labels."""
         return len(np.unique(self.y))
 
-    def columns(self, names: Iterable[str]) -> dict[str, Floats]:
+    def columns(self, names: Iterable[str]) -> dict[str, Feature]:
         """Some of the features, in the order asked for; what `fedvalue.value` takes as one party."""
         try:
             return {name: self.X[name] for name in names}
@@ -71,12 +74,14 @@ class Dataset:
 
 
 def load(name: str, *, download: bool = False, verify: bool = True) -> Dataset:
-    """Load one of the paper's data sets: wine, parkinsons, spect, breast, music or credit.
+    """Load a data set: the paper's wine, parkinsons, spect, breast, music or credit; adult, bank or digits.
+
+    Columns that no model may use (a sampling weight, what is known only afterwards) are dropped.
 
     Args:
         name: Which one.
         download: Fetch it from its public source when it is nowhere on this machine.
-        verify: Refuse a copy with other values than the paper's. Turn it off to work with, say, a
+        verify: Refuse a copy with other values than the known ones. Turn it off to work with, say, a
             rounded copy of Music; `sha256` then tells it apart.
 
     Raises:
@@ -92,7 +97,7 @@ def load(name: str, *, download: bool = False, verify: bool = True) -> Dataset:
     columns = locate.read(entry, place, verify=verify)
     return Dataset(
         name=name,
-        X={feature: columns.values[:, k].copy() for k, feature in enumerate(columns.names)},
+        X={name: columns.feature(name) for name in columns.names if name not in entry.leave_out},
         y=columns.labels,
         origin=entry.origin,
         licence=entry.licence,

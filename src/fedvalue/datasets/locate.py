@@ -1,7 +1,7 @@
 """Where a data set is on this machine, and how it gets there.
 
 Search order: the folder named by `FEDVALUE_DATA`, `../shared/data` beside a checkout, the user's
-cache, scikit-learn (Wine and Breast). Downloading is the last resort and happens only when asked
+cache, scikit-learn (Wine, Breast and Digits). Downloading is the last resort and happens only when asked
 for. A copy that fails its fingerprint is an error, never skipped in silence: a folder that a user
 named must not be outvoted by another.
 """
@@ -21,7 +21,7 @@ from fedvalue.errors import InputError, TransportError
 
 Fetch = Callable[[str], bytes]
 
-_SKLEARN = ("wine", "breast")
+_SKLEARN = ("wine", "breast", "digits")
 _KAGGLE_MUSIC = "features_30_sec.csv"
 _TIMEOUT_SECONDS = 60
 _SIZE_LIMIT = 64 * 2**20  # twenty times the largest of the files
@@ -71,7 +71,7 @@ def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
     """Read and check a found copy.
 
     Raises:
-        InputError: The file cannot be read, has another layout, or other values than the paper's set.
+        InputError: The file cannot be read, has another layout, or other values than the known set.
     """
     if place.path is None:
         columns = parse.from_sklearn(entry.name)
@@ -79,7 +79,9 @@ def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
         try:
             raw = place.path.read_bytes()
             columns = (
-                parse.kaggle_music(raw) if place.path.name == _KAGGLE_MUSIC else parse.common_layout(raw)
+                parse.kaggle_music(raw)
+                if place.path.name == _KAGGLE_MUSIC
+                else parse.common_layout(raw, entry.text)
             )
         except OSError as error:
             raise InputError(f"cannot read {place}: {error.strerror}", code="E_DATASET") from error
@@ -141,7 +143,7 @@ def _check(entry: Entry, columns: parse.Columns, where: str) -> None:
     if found != entry.fingerprint:
         n, m = columns.values.shape
         raise InputError(
-            f"{where} is not the {entry.name} data set of the paper: expected {entry.n_samples} rows and "
+            f"{where} is not the {entry.name} data set: expected {entry.n_samples} rows and "
             f"{entry.n_features} features with fingerprint {entry.fingerprint[:12]}…, "
             f"got {n} rows and {m} features with {found[:12]}…",
             code="E_DATASET",
@@ -165,5 +167,5 @@ def _fetch(url: str) -> bytes:
 
 
 def status() -> list[tuple[Entry, Place | None]]:
-    """Every data set of the paper and where it was found."""
+    """Every data set and where it was found."""
     return [(entry, find(entry)) for entry in CATALOGUE.values()]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Feature values, shape (n_samples, n_features), and one label per row as text."""
+    """Feature values, shape (n_samples, n_features), and one label per row as text.
+
+    Args:
+        names: Of the features.
+        values: Numbers; of a text feature the place in its categories. NaN where a cell is empty.
+        labels: One per row.
+        categories: The distinct texts of each text feature, in code point order.
+    """
 
     names: tuple[str, ...]
     values: Floats
     labels: NDArray[np.str_]
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def feature(self, name: str) -> Floats | NDArray[np.str_]:
+        """One feature: numbers with NaN, or texts with "", where a cell is empty."""
+        values = self.values[:, self.names.index(name)]
+        if name not in self.categories:
+            return values.copy()
+        texts = np.array([*self.categories[name], ""], dtype=np.str_)
+        return np.asarray(texts[np.where(np.isnan(values), len(texts) - 1, values).astype(np.int64)])
 
 
 def fingerprint(columns: Columns) -> str:
@@ -43,15 +60,23 @@ def fingerprint(columns: Columns) -> str:
     digest.update(np.array(columns.values.shape, dtype="<i8").tobytes())
     digest.update(np.ascontiguousarray(columns.values, dtype="<f8").tobytes())
     digest.update("\n".join(columns.labels.tolist()).encode())
+    for name in columns.names:
+        if name in columns.categories:
+            digest.update("\n".join(("", name, *columns.categories[name])).encode())
     return digest.hexdigest()
 
 
-def common_layout(raw: bytes) -> Columns:
-    """Read a file of the common layout: a header, then id, features, label."""
+def common_layout(raw: bytes, text: Collection[str] = ()) -> Columns:
+    """Read a file of the common layout: a header, then id, features, label.
+
+    Args:
+        raw: The file.
+        text: Features that are text. In a file with text features a cell may be empty.
+    """
     header, *rows = _cells(raw)
     if header[:1] != ["id"] or header[-1:] != ["label"]:
         raise InputError("expected the columns id, features, label")
-    return _columns(header[1:-1], [row[1:-1] for row in rows], [row[-1] for row in rows])
+    return _columns(header[1:-1], [row[1:-1] for row in rows], [row[-1] for row in rows], text)
 
 
 def write_common_layout(name: str, columns: Columns) -> bytes:
@@ -60,9 +85,18 @@ def write_common_layout(name: str, columns: Columns) -> bytes:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["id", *columns.names, "label"])
     width = len(str(len(columns.labels)))
-    for i, (row, label) in enumerate(zip(columns.values.tolist(), columns.labels.tolist(), strict=True), 1):
-        writer.writerow([f"{name}-{i:0{max(width, 4)}d}", *(repr(cell) for cell in row), label])
+    features = [[_written(cell) for cell in columns.feature(feature).tolist()] for feature in columns.names]
+    for i, (row, label) in enumerate(
+        zip(zip(*features, strict=True), columns.labels.tolist(), strict=True), 1
+    ):
+        writer.writerow([f"{name}-{i:0{max(width, 4)}d}", *row, label])
     return out.getvalue().encode()
+
+
+def _written(cell: float | str) -> str:
+    if isinstance(cell, str):
+        return cell
+    return "" if np.isnan(cell) else repr(cell)
 
 
 def uci_wine(files: Sequence[bytes]) -> Columns:
@@ -100,6 +134,37 @@ def uci_credit(files: Sequence[bytes]) -> Columns:
     return _columns(CREDIT_NAMES, [row[1:-1] for row in rows], [row[-1] for row in rows])
 
 
+def uci_adult(files: Sequence[bytes]) -> Columns:
+    """UCI's adult.data: no header, the label last, "?" where a value is missing."""
+    rows = [[cell.strip().replace("?", "") for cell in row] for row in _cells(files[0])]
+    text = [name for name in ADULT_NAMES if name not in _ADULT_NUMBERS]
+    return _columns(ADULT_NAMES, [row[:-1] for row in rows], [row[-1] for row in rows], text)
+
+
+def uci_bank(files: Sequence[bytes]) -> Columns:
+    """UCI's bank-additional.zip: semicolons, a header, label yes or no, "unknown" for a missing value."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(files[0])) as archive:
+            raw = archive.read("bank-additional/bank-additional-full.csv")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise InputError(f"expected an archive with bank-additional-full.csv: {error}") from error
+    header, *rows = _cells(raw, delimiter=";")
+    names = [name.replace(".", "_") for name in header]
+    keep = [names.index(name) for name in BANK_NAMES]
+    return _columns(
+        BANK_NAMES,
+        [["" if row[k] == "unknown" else row[k] for k in keep] for row in rows],
+        [str(int(row[names.index("y")] == "yes")) for row in rows],
+        BANK_NAMES[1:7],
+    )
+
+
+def uci_digits(files: Sequence[bytes]) -> Columns:
+    """UCI's optdigits.tes: no header, 64 pixels, the digit last."""
+    rows = _cells(files[0])
+    return _columns(DIGITS_NAMES, [row[:-1] for row in rows], [row[-1] for row in rows])
+
+
 def kaggle_music(raw: bytes) -> Columns:
     """Kaggle's features_30_sec.csv. `filename` spells the genre and `length` is not in the paper's 57."""
     header, *rows = _cells(raw)
@@ -111,39 +176,58 @@ def kaggle_music(raw: bytes) -> Columns:
 
 
 def from_sklearn(name: str) -> Columns:
-    """Wine and Breast as scikit-learn ships them, with the labels of the common layout.
+    """Wine, Breast and Digits as scikit-learn ships them, with the labels of the common layout.
 
     scikit-learn counts the cultivars from 0 and codes benign as 1.
     """
     from sklearn import datasets
 
-    bunch = {"wine": datasets.load_wine, "breast": datasets.load_breast_cancer}[name]()
-    target = bunch.target + 1 if name == "wine" else 1 - bunch.target
-    names = WINE_NAMES if name == "wine" else BREAST_NAMES
+    load, names, first, step = {
+        "wine": (datasets.load_wine, WINE_NAMES, 1, 1),
+        "breast": (datasets.load_breast_cancer, BREAST_NAMES, 1, -1),
+        "digits": (datasets.load_digits, DIGITS_NAMES, 0, 1),
+    }[name]
+    bunch = load()
+    target = first + step * bunch.target
     return Columns(tuple(names), np.asarray(bunch.data, dtype=np.float64), target.astype(np.str_))
 
 
-def _cells(raw: bytes) -> list[list[str]]:
-    """The non-empty lines of a comma-separated file."""
+def _cells(raw: bytes, delimiter: str = ",") -> list[list[str]]:
+    """The non-empty lines of a separated file."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
     if len(rows) < 2:
         raise InputError(f"expected a table with rows, got {len(rows)} line(s)")
     return rows
 
 
-def _columns(names: Sequence[str], rows: list[list[str]], labels: list[str]) -> Columns:
+def _columns(
+    names: Sequence[str], rows: list[list[str]], labels: list[str], text: Collection[str] = ()
+) -> Columns:
     widths = {len(row) for row in rows}
     if widths != {len(names)}:
         raise InputError(f"expected {len(names)} features in every row, got {sorted(widths)}")
+    categories: dict[str, tuple[str, ...]] = {}
+    values = np.empty((len(rows), len(names)))
+    for k, (name, cells) in enumerate(zip(names, zip(*rows, strict=True), strict=True)):
+        if name in text:
+            categories[name] = tuple(sorted(set(cells) - {""}))
+            place = {"": np.nan, **{kind: number for number, kind in enumerate(categories[name])}}
+            values[:, k] = [place[cell] for cell in cells]
+        else:
+            values[:, k] = _numbers(name, cells, may_be_empty=bool(text))
+    label_column = np.array([label.strip() for label in labels], dtype=np.str_)
+    return Columns(tuple(names), values, label_column, categories)
+
+
+def _numbers(name: str, cells: Sequence[str], *, may_be_empty: bool) -> Floats:
     try:
-        values = np.array(rows, dtype=np.float64)
+        return np.array([cell or "nan" for cell in cells] if may_be_empty else cells, dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"a feature is not a number: {error}") from error
-    return Columns(tuple(names), values, np.array([label.strip() for label in labels], dtype=np.str_))
+        raise InputError(f"a feature is not a number: {name}: {error}") from error
 
 
 WINE_NAMES = (
@@ -169,10 +253,26 @@ CREDIT_NAMES = (
     *(f"PAY_AMT{k}" for k in range(1, 7)),
 )  # fmt: skip
 
+ADULT_NAMES = (
+    "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation",
+    "relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country",
+)  # fmt: skip
+_ADULT_NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
+
+BANK_NAMES = (
+    "age", "job", "marital", "education", "default", "housing", "loan", "duration", "campaign", "pdays",
+    "previous", "emp_var_rate", "cons_price_idx", "cons_conf_idx", "euribor3m", "nr_employed",
+)  # fmt: skip
+
+DIGITS_NAMES = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
+
 DOWNLOADED: dict[str, Callable[[Sequence[bytes]], Columns]] = {
     "wine": uci_wine,
     "parkinsons": uci_parkinsons,
     "spect": uci_spect,
     "breast": uci_breast,
     "credit": uci_credit,
+    "adult": uci_adult,
+    "bank": uci_bank,
+    "digits": uci_digits,
 }

@@ -87,8 +87,13 @@ def correlation_split(dataset: Dataset, *, features_per_party: int, seed: int) -
     """Features that correlate go to the same party: start with a random one, add its closest kin, repeat.
 
     Parties are then redundant inside and different from each other, the opposite of a random split.
+
+    Raises:
+        InputError: A feature is text.
     """
     names = dataset.feature_names
+    if texts := [name for name in names if dataset.X[name].dtype.kind == "U"]:
+        raise InputError(f"{dataset.name}: {', '.join(texts)} are text and have no correlation")
     sizes = _even_sizes(len(names), features_per_party)
     closeness = np.abs(_correlations(np.column_stack(list(dataset.X.values()))))
     rng = np.random.default_rng(seed)

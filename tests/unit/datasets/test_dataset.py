@@ -1,4 +1,4 @@
-"""The loaded sets are the paper's."""
+"""The loaded sets are the published ones."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ LABELS = {
     "parkinsons": {"1": 147, "0": 48},
     "spect": {"1": 212, "0": 55},
     "credit": {"0": 23364, "1": 6636},
+    "adult": {"<=50K": 24720, ">50K": 7841},
+    "bank": {"0": 36548, "1": 4640},
 }
 
 
@@ -26,7 +28,10 @@ LABELS = {
     [
         "wine",
         "breast",
-        *(pytest.param(name, marks=pytest.mark.data) for name in ("parkinsons", "spect", "credit")),
+        *(
+            pytest.param(name, marks=pytest.mark.data)
+            for name in ("parkinsons", "spect", "credit", "adult", "bank")
+        ),
     ],
 )
 def test_labels_are_as_published(name: str) -> None:
@@ -38,6 +43,38 @@ def test_music_has_ten_genres_of_a_hundred_tracks() -> None:
     music = datasets.load("music")
     assert set(Counter(music.y.tolist()).values()) == {100}
     assert "jazz" in music.y
+
+
+def test_digits_are_64_pixels_of_0_to_16() -> None:
+    digits = datasets.load("digits")
+    pixels = np.column_stack(list(digits.X.values()))
+    assert pixels.shape == (1797, 64)
+    assert (pixels.min(), pixels.max()) == (0, 16)
+    assert set(digits.y) == set("0123456789")
+
+
+@pytest.mark.data
+def test_adult_has_texts_and_gaps_and_lacks_what_no_model_may_use() -> None:
+    """UCI: 14 attributes, less the weight and the repeated education; 583 unknown countries."""
+    adult = datasets.load("adult")
+    assert len(adult.X) == 12
+    assert not {"fnlwgt", "education"} & set(adult.X)
+    assert adult.X["sex"].tolist()[:5] == ["Male", "Male", "Male", "Male", "Female"]
+    assert int((adult.X["native_country"] == "").sum()) == 583
+    assert adult.X["age"].tolist()[:3] == [39.0, 50.0, 38.0]
+
+
+@pytest.mark.data
+def test_bank_lacks_the_duration_of_the_call() -> None:
+    bank = datasets.load("bank")
+    assert len(bank.X) == 15
+    assert "duration" not in bank.X
+    assert bank.X["default"].tolist()[:2] == ["no", ""]
+
+
+def test_the_paper_has_six_sets_and_the_benchmark_three_more() -> None:
+    assert datasets.NAMES == ("wine", "parkinsons", "spect", "breast", "music", "credit")
+    assert list(datasets.CATALOGUE)[6:] == ["adult", "bank", "digits"]
 
 
 def test_rows_and_columns() -> None:

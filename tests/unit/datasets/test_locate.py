@@ -68,9 +68,7 @@ def test_a_copy_with_another_value_is_refused_not_skipped(nowhere: Path) -> None
     values = parse.from_sklearn("wine").values.copy()
     values[3, 3] += 0.001
     put(nowhere / "named/wine.csv", wine_file(values))
-    with pytest.raises(
-        InputError, match=r"named/wine.csv is not the wine data set of the paper: expected 178"
-    ):
+    with pytest.raises(InputError, match=r"named/wine.csv is not the wine data set: expected 178"):
         datasets.load("wine")
     assert datasets.load("wine", verify=False).sha256 != WINE.fingerprint
 

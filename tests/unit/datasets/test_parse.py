@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.datasets import load, parse
+from fedvalue.datasets import load, locate, parse
 from fedvalue.datasets.catalogue import CATALOGUE
 from fedvalue.errors import InputError
 
@@ -24,6 +25,23 @@ def table(rows: list[list[object]]) -> bytes:
 def as_rows(name: str) -> tuple[list[list[float]], list[str]]:
     dataset = load(name)
     return np.column_stack(list(dataset.X.values())).tolist(), dataset.y.tolist()
+
+
+def test_text_columns_and_empty_cells_survive_the_common_layout() -> None:
+    raw = b"id,age,job,label\n1,39,clerk,0\n2,,baker,1\n3,20,,0\n"
+    columns = parse.common_layout(raw, text=("job",))
+    assert columns.feature("job").tolist() == ["clerk", "baker", ""]
+    assert columns.feature("age").tolist()[::2] == [39.0, 20.0]
+    assert np.isnan(columns.feature("age")[1])
+    again = parse.common_layout(parse.write_common_layout("people", columns), text=("job",))
+    assert parse.fingerprint(again) == parse.fingerprint(columns)
+    renamed = parse.common_layout(raw.replace(b"baker", b"cook"), text=("job",))
+    assert parse.fingerprint(renamed) != parse.fingerprint(columns)
+
+
+def test_a_set_of_numbers_has_no_empty_cells() -> None:
+    with pytest.raises(InputError, match="a feature is not a number: age"):
+        parse.common_layout(b"id,age,label\n1,,0\n2,3,1\n")
 
 
 @pytest.mark.parametrize("name", ["wine", "breast"])
@@ -87,6 +105,40 @@ def test_uci_layouts_of_parkinsons_spect_and_credit() -> None:
     parsed = parse.uci_credit([table(rows)])
     assert parsed.names == load("credit").feature_names
     assert parse.fingerprint(parsed) == CATALOGUE["credit"].fingerprint
+
+
+@pytest.mark.data
+def test_uci_layouts_of_adult_bank_and_digits() -> None:
+    """UCI: adult.data marks gaps with "?", bank-additional with "unknown" and has four more columns."""
+    entry = CATALOGUE["adult"]
+    columns = locate.read(entry, locate.find(entry))  # type: ignore[arg-type]
+    cells = [
+        [str(cell).removesuffix(".0") or "?" for cell in columns.feature(name)] for name in columns.names
+    ]
+    lines = [", ".join(row) for row in zip(*cells, columns.labels.tolist(), strict=True)]
+    assert parse.fingerprint(parse.uci_adult(["\n".join(lines).encode()])) == entry.fingerprint
+
+    entry = CATALOGUE["bank"]
+    columns = locate.read(entry, locate.find(entry))  # type: ignore[arg-type]
+    cells = [[str(cell) or "unknown" for cell in columns.feature(name)] for name in columns.names]
+    header = [
+        name.replace("_", ".") if name.startswith(("emp", "cons", "nr")) else name for name in columns.names
+    ]
+    rows = [["y", "month", *header]]
+    rows += [
+        [{"1": "yes", "0": "no"}[label], "may", *row]
+        for label, row in zip(columns.labels.tolist(), zip(*cells, strict=True), strict=True)
+    ]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("bank-additional/bank-additional-full.csv", "\n".join(";".join(row) for row in rows))
+    assert parse.fingerprint(parse.uci_bank([archive.getvalue()])) == entry.fingerprint
+    with pytest.raises(InputError, match=r"expected an archive with bank-additional-full\.csv"):
+        parse.uci_bank([b"not a zip"])
+
+    values, labels = as_rows("digits")
+    raw = table([[*map(int, row), label] for row, label in zip(values, labels, strict=True)])
+    assert parse.fingerprint(parse.uci_digits([raw])) == CATALOGUE["digits"].fingerprint
 
 
 @pytest.mark.data

@@ -108,3 +108,9 @@ def test_correlation_split_keeps_kin_together() -> None:
 def test_features_per_party_must_be_positive(size: int) -> None:
     with pytest.raises(InputError, match=f"features_per_party must be at least 1, got {size}"):
         datasets.random_split(names(5), features_per_party=size, seed=0)
+
+
+@pytest.mark.data
+def test_text_has_no_correlation() -> None:
+    with pytest.raises(InputError, match=r"adult: workclass, .* are text and have no correlation"):
+        datasets.correlation_split(datasets.load("adult"), features_per_party=2, seed=0)
