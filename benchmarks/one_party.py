@@ -24,10 +24,9 @@ from fedvalue.deployment.config import TableConfig
 from fedvalue.deployment.parties.input import PartyInput, read_input
 from fedvalue.identity.cards import create_identity
 from fedvalue.protocol import codec
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.messages import Envelope
-from fedvalue.protocol.mirror.party import MirrorWork
+from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.settings import ProtocolName, Settings
 
 PEERS = ("bank", "telco", "insurer", "utility", "press")

@@ -329,7 +329,7 @@ def test_one_different_missing_or_extra_id_is_seen_before_any_upload() -> None:
 
 def test_without_the_population_check_masks_do_not_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second line of defence: a row that is not the same person everywhere ends in E_AUTH."""
-    monkeypatch.setattr("fedvalue.protocol.party.multiset_hash", lambda key, hashes: bytes(16))
+    monkeypatch.setattr("fedvalue.protocol.party_roles.multiset_hash", lambda key, hashes: bytes(16))
     same = [f"person-{k}" for k in range(len(WORLD.label.codes))]
     ids = {"task party": WORLD.ids, "p0": canonical_ids([*same[:-1], "somebody else"]), "p1": WORLD.ids}
     postman = run(WORLD.cast(ids=ids))

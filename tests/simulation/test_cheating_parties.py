@@ -12,8 +12,8 @@ from fedvalue.crypto.permute import row_order
 from fedvalue.errors import InputError
 from fedvalue.protocol.mirror.authenticators import CodeCheck, codewords
 from fedvalue.protocol.mirror.naming import label_name
-from fedvalue.protocol.mirror.party import MirrorWork
-from fedvalue.protocol.tokens.party import TokenWork
+from fedvalue.protocol.mirror.upload import MirrorWork
+from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.transitions import State
 from tests.simulation.world import Codes, World, run
 
@@ -189,7 +189,7 @@ def test_sets_that_depend_on_the_cell_pass_as_published(monkeypatch: pytest.Monk
 def test_a_server_that_misstates_a_size_ends_the_run(who: str) -> None:
     """It can do no more: what it says about sizes changes no value."""
     from fedvalue.protocol.computation_server import ComputationServer
-    from fedvalue.protocol.tokens.counting import AnswerLog
+    from fedvalue.protocol.tokens.intersecting import AnswerLog
 
     class Misstating(AnswerLog):
         def answer(self, query_id, coalition, count, sizes=()):  # type: ignore[no-untyped-def]

@@ -19,7 +19,7 @@ from fedvalue.crypto.tokens import token_blocks, tokens
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.naming import label_name
-from fedvalue.protocol.mirror.result import CountsResult, decode_result, encode_result
+from fedvalue.protocol.mirror.server_result import CountsResult, decode_result, encode_result
 from tests.simulation.world import Codes, World, run
 
 

@@ -14,14 +14,14 @@ from fedvalue.federated.valuers import make_noisy_valuer, valuation_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.result import (
+from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     ValuesResult,
     decode_fields,
     decode_result,
 )
-from fedvalue.protocol.noise import drawn
+from fedvalue.protocol.noisy_release import drawn
 from fedvalue.protocol.privacy import GRID_BITS
 from fedvalue.protocol.transitions import State
 from tests.naive import shapley_cmi

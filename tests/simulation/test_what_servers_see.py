@@ -13,9 +13,9 @@ from fedvalue.federated.run import Cast
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
-from fedvalue.protocol.mirror.layout import CODE_BITS
 from fedvalue.protocol.mirror.naming import Naming
-from fedvalue.protocol.party import Party
+from fedvalue.protocol.mirror.row_layout import CODE_BITS
+from fedvalue.protocol.party_roles import PartyRole
 from tests.simulation.world import Codes, Postman, World, run
 
 N = 4000
@@ -41,7 +41,7 @@ def watched(cast: Cast) -> tuple[Postman, bytes, Keyring]:
         def _deliver(self, envelope: m.Envelope) -> None:
             super()._deliver(envelope)
             role = self._by_name[envelope.recipient]
-            if isinstance(role, Party) and role._ring is not None and not rings:
+            if isinstance(role, PartyRole) and role._ring is not None and not rings:
                 rings.append(role._ring)
 
     postman = Spying(cast.everyone())

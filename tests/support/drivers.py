@@ -14,7 +14,7 @@ from fedvalue.deployment.parties.driver import PartyDriver
 from fedvalue.deployment.parties.input import PartyInput, _made
 from fedvalue.deployment.servers.role_driver import RoleDriver
 from fedvalue.deployment.servers.roles import server_role
-from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
+from fedvalue.protocol.mirror.counting import MemoryChunkStore
 from tests.support.consortium import identity
 
 

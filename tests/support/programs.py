@@ -67,7 +67,7 @@ def buggy_party_program(config: str, verb: str, notes: str) -> None:
     """The command with a bug deep in the role, after the keys were agreed; keys are noted in `notes`."""
     from fedvalue.cli.app import main
     from fedvalue.crypto import keys
-    from fedvalue.protocol.mirror.party import MirrorWork
+    from fedvalue.protocol.mirror.upload import MirrorWork
 
     derive = keys.hkdf
 

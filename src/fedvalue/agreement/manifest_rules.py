@@ -10,6 +10,7 @@ from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.identity.cards import Card
 from fedvalue.identity.tls_certificates import ROLES, SERVER_ROLES, check_certificate, check_name, spki_sha256
 from fedvalue.protocol.privacy import parse_epsilon
+from fedvalue.protocol.settings import MAX_Q
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -142,7 +143,7 @@ def check_sense(m: Manifest) -> None:
             "epsilon needs protocol 'mirror' with policy 'valuation'",
         )
     _range("n_samples", m.n_samples, 1, 2**40)
-    _range("q", m.q, 1, 64)
+    _range("q", m.q, 1, MAX_Q)
     if not (isinstance(m.n_r, str) and re.fullmatch("random:[1-9][0-9]{0,8}", m.n_r)):
         _range("n_r", m.n_r, 0, 2**32)
     _range("bins", m.bins, 2, 2**16)

@@ -16,7 +16,7 @@ from fedvalue.errors import VerificationError
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.identity.cards import Identity
-    from fedvalue.protocol.credentials import Credentials
+    from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.privacy import Privacy
     from fedvalue.protocol.settings import Settings
 
@@ -147,7 +147,7 @@ def credentials_of(
     manifest: Manifest, identity: Identity, seed: bytes, psk: bytes | None = None
 ) -> Credentials:
     """The keys of one role: its own signing key, everybody's pinned public key, its secret seed."""
-    from fedvalue.protocol.credentials import Credentials
+    from fedvalue.protocol.keyring import Credentials
 
     return Credentials(
         seed=seed,

@@ -12,7 +12,7 @@ from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from fedvalue.simulation.drill.advise import Advice
-    from fedvalue.simulation.drill.runner import Row
+    from fedvalue.simulation.drill.runner import DrillRow
 
 
 class Drilled(StrEnum):
@@ -62,7 +62,7 @@ def drill(
     _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)
 
 
-def _drill(protocols: tuple[str, ...], **settings: Any) -> list[Row]:
+def _drill(protocols: tuple[str, ...], **settings: Any) -> list[DrillRow]:
     from rich.console import Console
 
     from fedvalue.simulation.drill.runner import run_drill
@@ -75,7 +75,7 @@ def _drill(protocols: tuple[str, ...], **settings: Any) -> list[Row]:
     return rows
 
 
-def _deliver_rows(rows: list[Row], trials: int, json_file: str | None) -> None:
+def _deliver_rows(rows: list[DrillRow], trials: int, json_file: str | None) -> None:
     from dataclasses import asdict
 
     if wrote_json([asdict(row) for row in rows], json_file, "rows"):

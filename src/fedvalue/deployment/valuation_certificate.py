@@ -29,8 +29,8 @@ from fedvalue.deployment.shell.messages import Ready
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.identity.cards import verify
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.layout import Layout
-from fedvalue.protocol.mirror.result import (
+from fedvalue.protocol.mirror.row_layout import RowLayout
+from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     CountsResult,
@@ -243,7 +243,7 @@ def _counted(
 ) -> Outcome:
     """The signed counts under the parties' names. Codes keep their aliases: no value depends on them."""
     sizes = {name: ready.sizes for name, ready in readies.items()}
-    layout = Layout.of((*sizes[manifest.task.name], *(sizes[name][0] for name in order)))
+    layout = RowLayout.of((*sizes[manifest.task.name], *(sizes[name][0] for name in order)))
     cells = layout.joint_counts(*result.cells(layout))
     names = tuple(party.name for party in manifest.data)
     places = [order.index(name) for name in names]

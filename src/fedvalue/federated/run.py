@@ -17,12 +17,12 @@ from fedvalue.errors import InputError
 from fedvalue.federated.in_process import InProcessTransport, Tap
 from fedvalue.federated.valuers import make_noisy_valuer, make_valuer, valuation_of
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.outcome import Outcome, Valuer
-from fedvalue.protocol.party import DataParty
+from fedvalue.protocol.party_roles import DataParty, TaskParty
 from fedvalue.protocol.role import Role
-from fedvalue.protocol.samples import MemorySamples
+from fedvalue.protocol.samples import CodedColumn, MemorySamples
 from fedvalue.protocol.settings import (
     COMPUTE,
     MAX_TOKENS,
@@ -32,10 +32,8 @@ from fedvalue.protocol.settings import (
     ProtocolName,
     Settings,
 )
-from fedvalue.protocol.task_party import TaskParty
 from fedvalue.protocol.tokens.queries import check_budget
 from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.protocol.work import Column
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.result import Valuation
 
@@ -160,7 +158,7 @@ def _announce(settings: Settings, progress: Progress | None) -> dict[str, int]:
         InputError: More tokens than `max_tokens` (E_BUDGET).
     """
     if settings.protocol is ProtocolName.MIRROR:
-        n_words = Layout.of([size for _, size in settings.sizes()]).n_words
+        n_words = RowLayout.of([size for _, size in settings.sizes()]).n_words
         n_bytes = 8 * n_words * settings.n_samples * len(settings.everybody) * len(settings.servers)
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     else:
@@ -287,8 +285,8 @@ def make_cast(
             samples=MemorySamples(
                 ids_of(settings.task),
                 [
-                    Column(settings.task, own, settings.n_task_codes),
-                    Column(label.name, label.codes, settings.n_label_codes),
+                    CodedColumn(settings.task, own, settings.n_task_codes),
+                    CodedColumn(label.name, label.codes, settings.n_label_codes),
                 ],
             ),
             credentials=credentials(settings.task),
@@ -297,7 +295,7 @@ def make_cast(
             DataParty(
                 settings,
                 party.name,
-                samples=MemorySamples(ids_of(party.name), [Column(party.name, party.codes, size)]),
+                samples=MemorySamples(ids_of(party.name), [CodedColumn(party.name, party.codes, size)]),
                 credentials=credentials(party.name),
             )
             for party, size in zip(parties, settings.n_codes, strict=True)

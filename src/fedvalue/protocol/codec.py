@@ -7,12 +7,12 @@ RemoteProtocolError, and memory stays within a small multiple of the input.
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
-from fedvalue.protocol.messages import BulkMessage, Envelope
-from fedvalue.protocol.stored_chunk import StoredChunk
-from fedvalue.protocol.tail import header, without_tail
+from fedvalue.protocol.messages import BulkMessage, Envelope, StoredChunk
 
 VERSION = 1
 MAGIC = b"FV"
@@ -79,3 +79,23 @@ def decode(data: bytes | bytearray | memoryview) -> Envelope:
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         # The decoder's own text names a field and a type, never the content.
         raise RemoteProtocolError(f"malformed message: {type(error).__name__}", code="E_MALFORMED") from error
+
+
+_EMPTY = b"\xc4\x00"
+"""MessagePack's bin 8 of length 0."""
+
+
+def without_tail(encoded: bytes, n_fields: int) -> bytes:
+    """A message without its last `n_fields` fields, which are empty bytes."""
+    tail = n_fields * _EMPTY
+    assert encoded.endswith(tail)
+    return encoded[: len(encoded) - len(tail)]
+
+
+def header(size: int) -> bytes:
+    """What stands before `size` bytes."""
+    if size < 1 << 8:
+        return struct.pack(">BB", 0xC4, size)
+    if size < 1 << 16:
+        return struct.pack(">BH", 0xC5, size)
+    return struct.pack(">BI", 0xC6, size)

@@ -23,8 +23,7 @@ from typing import TypeVar
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.settings import Settings
 
 T = TypeVar("T")

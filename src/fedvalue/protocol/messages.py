@@ -27,6 +27,7 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -206,6 +207,20 @@ class Chunk(SaltedMessage, frozen=True):
     def parts(self) -> tuple[bytes | memoryview, ...]:
         """Salt and rows."""
         return (self.salt, self.data)
+
+
+class StoredChunk(Chunk, frozen=True):
+    """Index, total, digest and salt of a chunk, and how to get its bytes; `data` is empty.
+
+    The encoder makes a `Chunk` of it. It has no form of its own on the wire: a function cannot be
+    encoded, and no decoder knows its name.
+    """
+
+    read: Callable[[], memoryview]
+
+    def whole(self) -> Chunk:
+        """The chunk with its bytes."""
+        return Chunk(self.index, self.total, self.digest, self.salt, self.read())
 
 
 class QueryKey(SecretMessage, frozen=True):

@@ -11,12 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.protocol import messages as m
+
+Addressed: TypeAlias = tuple[str, m.AnyMessage]
+"""A recipient and a message."""
 
 TOLERANCE = 1e-9
 """Largest difference between the two servers' numbers: they add in different orders."""
@@ -61,6 +65,26 @@ class Outcome:
     task: Fields = field(default_factory=dict)
     shares: Mapping[str, Fields] = field(default_factory=dict)
     order: tuple[str, ...] = ()
+
+
+class Work(Protocol):
+    """What a party does between the confirmation of keys and the agreement on results."""
+
+    def begin(self) -> list[Addressed]:
+        """The first uploads."""
+
+    def take(self, sender: str, message: m.AnyMessage) -> list[Addressed]:
+        """A message of a server; returns further uploads."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all results are here and every check has passed."""
+
+    def outcome(self) -> Outcome:
+        """What this party has learned."""
+
+    def digests(self) -> dict[str, bytes]:
+        """Per peer, a digest of what both must have seen."""
 
 
 def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import RECOVERABLE, missing_of, peer_failure, safe_code
+from fedvalue.protocol.error_codes import RECOVERABLE, missing_of, peer_failure, safe_code
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State
 

@@ -22,15 +22,23 @@ from fedvalue.crypto import aes, keys
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.errors import InputError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.work import Column
 
 if TYPE_CHECKING:
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.typing import Codes, Counts
 
 
+@dataclass(frozen=True, slots=True)
+class CodedColumn:
+    """One column of a party: X_t, Y, or a data party's joint code."""
+
+    name: str
+    codes: Codes = field(repr=False)
+    n_codes: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class RowBlock:
     """Some rows: their hashes and their codes, one array per column."""
 
     hashes: aes.Blocks = field(repr=False)
@@ -43,7 +51,7 @@ class HashedSamples(Protocol):
     def blocks(self) -> Iterator[aes.Blocks]:
         """All hashes, some at a time."""
 
-    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[RowBlock]:
         """All rows, cut by AES_key(h): every row of a part comes before every row of the next one.
 
         Within a part rows stand in any order; sorting them is left to the caller.
@@ -98,7 +106,7 @@ class MemorySamples:
         InputError: Codes that are no whole numbers, outside their range, or not one per id.
     """
 
-    def __init__(self, ids: PackedIds, columns: Sequence[Column]) -> None:
+    def __init__(self, ids: PackedIds, columns: Sequence[CodedColumn]) -> None:
         self.ids = ids
         self.codes = tuple(_checked_codes(column, len(ids)) for column in columns)
         self.sizes = tuple(column.n_codes for column in columns)
@@ -130,21 +138,21 @@ class MemorySamples:
 
     def hashed(self, key: bytes) -> MemoryHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
-        return MemoryHashed(Part(hash_ids(key, self.ids), self.codes))
+        return MemoryHashed(RowBlock(hash_ids(key, self.ids), self.codes))
 
 
 class MemoryHashed:
     """Hashed samples in memory: one part that has all rows."""
 
-    def __init__(self, whole: Part) -> None:
-        self.whole: Part | None = whole
+    def __init__(self, whole: RowBlock) -> None:
+        self.whole: RowBlock | None = whole
 
     def blocks(self) -> Iterator[aes.Blocks]:
         """All hashes at once."""
         assert self.whole is not None
         yield self.whole.hashes
 
-    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[RowBlock]:
         """All rows as one part."""
         assert self.whole is not None
         yield self.whole
@@ -196,7 +204,7 @@ def code_type(n_codes: int) -> np.dtype[np.unsignedinteger]:
     return np.min_scalar_type(max(n_codes - 1, 0))
 
 
-def _checked_codes(column: Column, n_samples: int) -> Codes:
+def _checked_codes(column: CodedColumn, n_samples: int) -> Codes:
     """A copy of the codes: whole numbers in their range, or refused here, before any byte is sent."""
     codes = np.asarray(column.codes)
     who = column.name.replace("\0", " ")

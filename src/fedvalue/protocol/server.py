@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.chunk_store import ChunkStore, MemoryChunkStore
-from fedvalue.protocol.mirror.counting import MirrorCounting
-from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.mirror.counting import ChunkStore, MemoryChunkStore, MirrorCounting
+from fedvalue.protocol.outcome import Addressed, Valuer
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.transitions import State
-from fedvalue.protocol.work import Addressed
 
 
 class Server(Role):

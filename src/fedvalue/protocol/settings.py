@@ -26,6 +26,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 """Largest bulk payload of one message (protocol.md 4.6: unary calls of 4 MiB)."""
 MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
+MAX_Q = 64
 MAX_PARTIES = 256
 MAX_NAME = 200
 MAX_COALITION_PARTIES = 16
@@ -195,8 +196,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 "pad hides the set sizes that the hardened paper protocol checks (H3): use pad with "
                 "harden=False, or harden without pad"
             )
-        if not 1 <= self.q <= 255:
-            raise InputError(f"q must be 1 to 255, got {self.q}")
+        if not 1 <= self.q <= MAX_Q:
+            raise InputError(f"q must be 1 to {MAX_Q}, got {self.q}")
         if not 1024 <= self.chunk_bytes <= CHUNK_BYTES:
             raise InputError(f"chunk_bytes must be 1024 to {CHUNK_BYTES}, got {self.chunk_bytes}")
         if self.epsilon is not None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.chunk_store import ChunkStore
-from fedvalue.protocol.mirror.counting import MirrorCounting
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.mirror.counting import ChunkStore, MirrorCounting
 from fedvalue.protocol.noisy_release import AnsweringRelease
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, Settings
-from fedvalue.protocol.tokens.checking import TokenChecking
+from fedvalue.protocol.tokens.validating import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
 
 

@@ -17,8 +17,8 @@ from fedvalue.deployment.answers import valuer_of
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.mirror.chunk_store import ChunkStore
+    from fedvalue.protocol.keyring import Credentials
+    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.outcome import Answer
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedvalue.protocol.mirror.authenticators import GROUP_LIMIT, CodeCheck, masked_keys, summed_keys
-from fedvalue.protocol.mirror.layout import CODE_BITS, LANE_LIMIT, Layout
+from fedvalue.protocol.mirror.row_layout import CODE_BITS, LANE_LIMIT, RowLayout
 
 LAYOUTS = [
     (1, 2, 3),
@@ -34,7 +34,7 @@ def codeword(place: int, code: int) -> int:
     return int.from_bytes(cipher.update(code.to_bytes(16, "little"))[:8], "little")
 
 
-def row(layout: Layout, codes: list[int]) -> list[int]:
+def row(layout: RowLayout, codes: list[int]) -> list[int]:
     """The words of one row, by big integers: codes and authenticator in one word where they fit."""
     words = [0] * layout.n_lanes
     for place, code in enumerate(codes):
@@ -45,7 +45,7 @@ def row(layout: Layout, codes: list[int]) -> list[int]:
     return [*words, tag % 2**64]
 
 
-def authentic(layout: Layout, rows: list[list[int]]) -> bool:
+def authentic(layout: RowLayout, rows: list[list[int]]) -> bool:
     check = CodeCheck(layout, [key(k) for k in range(len(layout.radices))])
     return check.authentic(np.array(rows, dtype=np.uint64))
 
@@ -54,7 +54,7 @@ def authentic(layout: Layout, rows: list[list[int]]) -> bool:
 def test_honest_rows_pass_and_every_shifted_digit_is_refused(radices: tuple[int, ...]) -> None:
     """One digit moved by one, up or down, in one row of many, also where it leaves its range."""
     rng = np.random.default_rng(0)
-    layout = Layout.of(radices)
+    layout = RowLayout.of(radices)
     codes = [[int(rng.integers(r)) for r in radices] for _ in range(8)]
     codes += [[0] * len(radices), [r - 1 for r in radices]]
     rows = [row(layout, one) for one in codes]
@@ -71,7 +71,7 @@ def test_honest_rows_pass_and_every_shifted_digit_is_refused(radices: tuple[int,
 @pytest.mark.parametrize("word", [12, LANE_LIMIT, 2**64 - 1])
 @pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, 2**23)])
 def test_a_word_outside_its_lane_is_refused(radices: tuple[int, ...], word: int) -> None:
-    layout = Layout.of(radices)
+    layout = RowLayout.of(radices)
     outside = [word + (4 * 2**23 if layout.n_words == 2 else 0), *[0] * (layout.n_words - 1)]
     assert not authentic(layout, [row(layout, [0, 1, 2]), [outside[0] % 2**64, *outside[1:]]])
 
@@ -80,15 +80,15 @@ def test_a_word_outside_its_lane_is_refused(radices: tuple[int, ...], word: int)
 @pytest.mark.parametrize("radices", [(2, 2, 3), (2, 2, 2**23)])
 def test_a_wrong_authenticator_is_refused(radices: tuple[int, ...], bit: int) -> None:
     """Every bit of the last word counts, whether the codes share it or not."""
-    layout = Layout.of(radices)
+    layout = RowLayout.of(radices)
     honest = row(layout, [1, 0, 2])
     assert not authentic(layout, [[*honest[:-1], honest[-1] ^ (1 << bit)]])
 
 
 def test_rows_are_eight_bytes_where_codes_have_24_bits() -> None:
-    assert Layout.of((2, 2, 2**22)).n_words == 1
-    assert Layout.of((2, 2, 2**22 + 1)).n_words == 2
-    assert Layout.of((3, 2, 2**24, 2**24, 2**20)).n_words == 4
+    assert RowLayout.of((2, 2, 2**22)).n_words == 1
+    assert RowLayout.of((2, 2, 2**22 + 1)).n_words == 2
+    assert RowLayout.of((3, 2, 2**24, 2**24, 2**20)).n_words == 4
 
 
 @given(st.integers(2, 6), st.randoms(use_true_random=False))

@@ -15,7 +15,7 @@ from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.result import CountsResult, ValuesResult, decode_fields, decode_result
+from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, decode_fields, decode_result
 from tests.simulation.world import World, run
 
 N_FUZZ = 100_000

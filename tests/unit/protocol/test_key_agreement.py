@@ -7,8 +7,8 @@ import pytest
 from fedvalue.crypto import keys
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.key_agreement import KeyAgreement
+from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.settings import ProtocolName, Settings
 
 NAMES = ("t", "a", "b")

@@ -16,7 +16,7 @@ from scipy import stats
 
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.protocol import noise
+from fedvalue.protocol import noisy_release as noise
 from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.privacy import GRID_BITS, Privacy, parse_epsilon, spell_epsilon
 from fedvalue.protocol.settings import Policy, ProtocolName, Settings

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.cells import DENSE_LIMIT, CellCounter, collapse
-from fedvalue.protocol.mirror.layout import LANE_LIMIT, Layout
-from fedvalue.protocol.mirror.result import CountsResult
+from fedvalue.protocol.mirror.opaque_cells import DENSE_LIMIT, OpaqueCellCounter, collapse
+from fedvalue.protocol.mirror.row_layout import LANE_LIMIT, RowLayout
+from fedvalue.protocol.mirror.server_result import CountsResult
 from fedvalue.protocol.outcome import same_numbers
 from fedvalue.protocol.settings import Adversarial, NoiseKind
 from fedvalue.protocol.tokens import queries
@@ -26,7 +26,7 @@ from tests.simulation.world import World, run
 @given(st.lists(st.integers(1, 2**24), min_size=3, max_size=40), st.randoms(use_true_random=False))
 def test_layout_writes_and_reads_every_digit(radices: list[int], random: object) -> None:
     """Digits of all coordinates come back, and no lane is larger than its limit."""
-    layout = Layout.of(radices)
+    layout = RowLayout.of(radices)
     codes = [[random.randrange(r) for r in radices] for _ in range(5)]  # type: ignore[attr-defined]
     words = np.zeros((5, layout.n_lanes), dtype=np.uint64)
     for k in range(len(radices)):
@@ -43,8 +43,8 @@ def test_layout_writes_and_reads_every_digit(radices: list[int], random: object)
 def test_cells_equal_a_counter(radices: tuple[int, ...]) -> None:
     """Dense, sparse and several lanes: the same as counting tuples, over many chunks."""
     rng = np.random.default_rng(0)
-    layout = Layout.of(radices)
-    counter, expected = CellCounter(layout), Counter()
+    layout = RowLayout.of(radices)
+    counter, expected = OpaqueCellCounter(layout), Counter()
     for _ in range(7):
         words = np.column_stack([rng.integers(0, min(int(m), 40), 500) for m in layout.limits()])
         counter.add(words.astype(np.uint64))
@@ -75,7 +75,7 @@ def test_collapse_of_nothing() -> None:
 def test_counts_from_a_server_are_checked(words: list, counts: list, n_samples: int, code: str) -> None:
     cells = np.array(words, "<u8").tobytes(), np.array(counts, "<i8").tobytes()
     result = CountsResult(n_samples, *cells, bytes(16))
-    layout = Layout.of((2, 2, 3))
+    layout = RowLayout.of((2, 2, 3))
     if not code:
         assert result.cells(layout)[1].tolist() == counts
         return

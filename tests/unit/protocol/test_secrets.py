@@ -11,8 +11,7 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.tokens import TokenKeys
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.party import RESULT_BYTES
-from fedvalue.protocol.mirror.result import (
+from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     decode_fields,
     encode_result,
@@ -20,6 +19,7 @@ from fedvalue.protocol.mirror.result import (
     sealed_values,
     unpadded,
 )
+from fedvalue.protocol.mirror.upload import RESULT_BYTES
 from fedvalue.protocol.outcome import Answer
 
 KEY = b"\x07secret-key-of-32-bytes-is-here\x07"

@@ -9,7 +9,7 @@ import pytest
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import BREACHES, CHECKS
+from fedvalue.protocol.error_codes import BREACHES, CHECKS
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State, mermaid
 from tests.simulation.world import RUN_ID, Postman, World

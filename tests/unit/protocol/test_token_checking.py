@@ -6,7 +6,7 @@ import pytest
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.tokens.checking import TokenChecking
+from fedvalue.protocol.tokens.validating import TokenChecking
 from tests.simulation.world import World
 
 
@@ -31,7 +31,7 @@ def test_authenticators_that_do_not_fit_are_refused_at_arrival(harden: bool, n_a
 def test_what_waits_for_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intersections without end, none of which the task party has asked for."""
     settings = World.drawn(1, n=10).cast("paper", n_r=1).task.settings
-    monkeypatch.setattr("fedvalue.protocol.tokens.counting.PENDING_BYTES", 10_000)
+    monkeypatch.setattr("fedvalue.protocol.tokens.intersecting.PENDING_BYTES", 10_000)
     checking = TokenChecking(settings, bytes(32))
     one = 30 * 24
     for query in range(10_000 // (one + 64)):

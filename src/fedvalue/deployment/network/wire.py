@@ -14,7 +14,7 @@ from msgspec import Meta
 from fedvalue import errors
 from fedvalue.crypto.canonical import printable
 from fedvalue.errors import FedValueError, RemoteProtocolError
-from fedvalue.protocol.tail import header, without_tail
+from fedvalue.protocol.codec import header, without_tail
 
 VERSION = 1
 SERVICE = "fedvalue.v1.Relay"

@@ -29,8 +29,8 @@ from fedvalue.deployment.shell.endorsement import (
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import known_names, missing_of, safe_code
-from fedvalue.protocol.party import Party
+from fedvalue.protocol.error_codes import known_names, missing_of, safe_code
+from fedvalue.protocol.party_roles import PartyRole
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class PartyDriver:
         self._given = given
         self._seed = seed
         self._rosters: dict[str, dict[str, shell.Ready]] = {}
-        self._role: Party | None = None
+        self._role: PartyRole | None = None
         self._early: list[tuple[str, bytes]] = []
         self._alignment = (
             PartyAlignment(identity, manifest, given.ids, seed) if manifest.align == "intersect" else None
@@ -218,7 +218,7 @@ class PartyDriver:
     def _shells(self, messages: Sequence[tuple[str, ShellMessage]]) -> list[Parcel]:
         return [Parcel(server, shell.encode(message)) for server, message in messages]
 
-    def _make_role(self, settings: Settings) -> Party:
+    def _make_role(self, settings: Settings) -> PartyRole:
         samples = self._given.samples
         credentials = credentials_of(self._manifest, self._identity, self._seed, self._psk)
         if self._identity.card.role == "task":

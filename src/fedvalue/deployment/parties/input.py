@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.errors import ConfigError, InputError
-from fedvalue.protocol.samples import MemorySamples
-from fedvalue.protocol.work import Column
+from fedvalue.protocol.samples import CodedColumn, MemorySamples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,7 +200,7 @@ def _made(
     select: Callable[[NDArray[np.int64]], PartyInput],
 ) -> PartyInput:
     columns = [codes] if label is None else [codes, label]
-    samples = MemorySamples(ids, [Column(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)])
+    samples = MemorySamples(ids, [CodedColumn(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)])
     return PartyInput(samples, notes, select)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
 from fedvalue.deployment.parties.scratch import Scratch
-from fedvalue.protocol.samples import Part
+from fedvalue.protocol.samples import RowBlock
 
 Extent: TypeAlias = tuple[int, int]
 """Where some rows begin, and how many they are."""
@@ -49,7 +49,7 @@ class RowFile:
             record[4 + k] = column
         return self._scratch.append(record), n
 
-    def get(self, extents: Sequence[Extent]) -> Part:
+    def get(self, extents: Sequence[Extent]) -> RowBlock:
         """The rows of some pieces together."""
         n = sum(size for _, size in extents)
         hashes = np.empty((n, 2), dtype=np.uint64)
@@ -62,7 +62,7 @@ class RowFile:
             for k, column in enumerate(codes):
                 column[rows] = record[(4 + k) * size : (5 + k) * size]
             done += size
-        return Part(hashes, codes)
+        return RowBlock(hashes, codes)
 
     def close(self) -> None:
         """Give the disk space back."""
@@ -102,7 +102,7 @@ class Deal:
                 piece = self._rows.put(hashes[start:end], [column[start:end] for column in codes])
                 self._buckets[k].append(piece)
 
-    def buckets(self) -> Iterator[Part]:
+    def buckets(self) -> Iterator[RowBlock]:
         """The buckets in the order of their bits; rows stand in a bucket as they were dealt."""
         for extents in self._buckets:
             if extents:

@@ -26,9 +26,8 @@ from fedvalue.crypto.ids import PackedIds
 from fedvalue.crypto.sorting import n_repeated
 from fedvalue.deployment.parties.row_files import Deal, Extent, RowFile
 from fedvalue.deployment.parties.scratch import Scratch
-from fedvalue.protocol.messages import Chunk
-from fedvalue.protocol.samples import DataDigest, Part
-from fedvalue.protocol.stored_chunk import StoredChunk
+from fedvalue.protocol.messages import Chunk, StoredChunk
+from fedvalue.protocol.samples import DataDigest, RowBlock
 
 if TYPE_CHECKING:
     from fedvalue.typing import Codes, Counts
@@ -136,7 +135,7 @@ class SpooledHashed:
         for extent in self._extents:
             yield self._rows.get([extent]).hashes
 
-    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[Part]:
+    def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[RowBlock]:
         """All rows, in buckets by the leading bits of AES_key(h)."""
         n_rows = sum(size for _, size in self._extents)
         deal = Deal(self._space.folder, n_rows, self._n_columns, self._space.memory, row_bytes)

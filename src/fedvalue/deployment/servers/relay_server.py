@@ -35,8 +35,8 @@ from fedvalue.identity.tls_certificates import check_certificate
 if TYPE_CHECKING:
     from fedvalue.deployment.network.rpc_server import Peer
     from fedvalue.deployment.servers.pins import Pins
-    from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.mirror.chunk_store import ChunkStore
+    from fedvalue.protocol.keyring import Credentials
+    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
 

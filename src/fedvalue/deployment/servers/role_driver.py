@@ -19,7 +19,7 @@ from fedvalue.deployment.shell.endorsement import SealedEndorsement, needed
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import missing_of, peer_failure, safe_code
+from fedvalue.protocol.error_codes import missing_of, peer_failure, safe_code
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:

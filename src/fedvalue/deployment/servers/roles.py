@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
-    from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.mirror.chunk_store import ChunkStore
+    from fedvalue.protocol.keyring import Credentials
+    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
 

@@ -24,7 +24,7 @@ from fedvalue.errors import EngineError, FedValueError, RemoteProtocolError, Tra
 from fedvalue.identity.audit_log import ChainWriter, Receipt, last_receipt
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.codes import missing_of, safe_code
+from fedvalue.protocol.error_codes import missing_of, safe_code
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from fedvalue.deployment.servers.metrics import Metrics
     from fedvalue.deployment.servers.store import RunRow, ServerStore
     from fedvalue.identity.cards import Identity
-    from fedvalue.protocol.credentials import Credentials
-    from fedvalue.protocol.mirror.chunk_store import ChunkStore
+    from fedvalue.protocol.keyring import Credentials
+    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.role import Role
     from fedvalue.protocol.settings import Settings
 

@@ -19,8 +19,7 @@ from fedvalue.deployment.shell.base import Key32, Name, ShellMessage, Signature
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.identity.cards import Identity, verify
 from fedvalue.protocol.mirror.naming import Naming
-from fedvalue.protocol.party import DataParty, Party
-from fedvalue.protocol.task_party import TaskParty
+from fedvalue.protocol.party_roles import DataParty, PartyRole, TaskParty
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -54,7 +53,7 @@ class SealedEndorsement(ShellMessage, frozen=True):
     sealed: Annotated[bytes, Meta(max_length=1024)]
 
 
-class _KnowingOrder(Party):
+class _KnowingOrder(PartyRole):
     """A party that remembers the order of the columns, from the moment the run's key is confirmed."""
 
     order: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedvalue.crypto import aes
 from fedvalue.crypto.masks import add_masks
-from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.mirror.row_layout import RowLayout
 
 KEY_BYTES = 16
 
@@ -70,7 +70,7 @@ class CodeCheck:
     holds the sum of the codewords of every combination.
     """
 
-    def __init__(self, layout: Layout, keys: Sequence[bytes]) -> None:
+    def __init__(self, layout: RowLayout, keys: Sequence[bytes]) -> None:
         self._n_lanes = layout.n_lanes
         self._codes = np.uint64((1 << layout.tag_shift) - 1)
         first, sizes, tables = [0], [], []
@@ -96,7 +96,7 @@ class CodeCheck:
         )
 
 
-def _groups(layout: Layout, lane: int) -> list[list[int]]:
+def _groups(layout: RowLayout, lane: int) -> list[list[int]]:
     """The places of a lane, lowest digit first, cut where a table of sums would become too large."""
     groups: list[list[int]] = []
     size = 0

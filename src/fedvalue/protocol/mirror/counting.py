@@ -6,22 +6,54 @@ as every party's chunk of that number is here and every row is authentic, and th
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import keys
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
-from fedvalue.protocol.mirror.cells import CellCounter
-from fedvalue.protocol.mirror.chunk_store import ChunkStore
-from fedvalue.protocol.mirror.layout import Layout, chunk_rows
-from fedvalue.protocol.mirror.result import CountsResult, ValuesResult, encode_result, sealed_values
-from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
+from fedvalue.protocol.mirror.row_layout import RowLayout, chunk_rows
+from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
+from fedvalue.protocol.outcome import Addressed, Answer, Valuer
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import Policy, Settings
-from fedvalue.protocol.work import Addressed
+
+
+class ChunkStore(Protocol):
+    """Bytes by (party, chunk number). A durable implementation survives the process."""
+
+    def put(self, party: str, index: int, data: memoryview) -> None:
+        """Keep the chunk."""
+
+    def get(self, party: str, index: int) -> memoryview:
+        """The chunk that was put."""
+
+    def discard(self, party: str, index: int) -> None:
+        """The chunk has been counted; it may be deleted, now or later."""
+
+
+class MemoryChunkStore:
+    """Chunks in memory. Discards at once, so memory grows with the parties' lead over each other."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[tuple[str, int], memoryview] = {}
+
+    def put(self, party: str, index: int, data: memoryview) -> None:
+        """Keep the chunk."""
+        self._chunks[party, index] = data
+
+    def get(self, party: str, index: int) -> memoryview:
+        """The chunk that was put."""
+        return self._chunks[party, index]
+
+    def discard(self, party: str, index: int) -> None:
+        """Delete the chunk."""
+        self._chunks.pop((party, index), None)
 
 
 class MirrorCounting:
@@ -50,8 +82,8 @@ class MirrorCounting:
         self._waiting: dict[int, set[str]] = {}
         self._n_counted = 0
         self._share_keys: m.ShareKeys | None = None
-        self._layout: Layout | None = None
-        self._counter: CellCounter | None = None
+        self._layout: RowLayout | None = None
+        self._counter: OpaqueCellCounter | None = None
         self._check: CodeCheck | None = None
         self._noisy: Answer | None = None
 
@@ -66,7 +98,7 @@ class MirrorCounting:
         radices = declaration.radices
         if (*radices[:2], *sorted(radices[2:])) != agreed or declaration.rows != settings.n_samples:
             raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
-        layout = Layout.of(radices)
+        layout = RowLayout.of(radices)
         n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
         if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
@@ -74,7 +106,7 @@ class MirrorCounting:
             raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
         if self._layout is None:
             self._layout = layout
-            self._counter = CellCounter(layout)
+            self._counter = OpaqueCellCounter(layout)
         elif self._layout != layout:
             raise RemoteProtocolError(f"{party!r} declares another order of columns", code="E_DECLARED")
         self._declared[party] = declaration

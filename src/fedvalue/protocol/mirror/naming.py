@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.keyring import Keyring
-from fedvalue.protocol.mirror.cells import collapse
-from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.mirror.opaque_cells import collapse
+from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.settings import Settings
 
 
@@ -35,7 +35,7 @@ class Naming:
         places = ring.coordinate_order(len(settings.parties))
         self.order = tuple(settings.parties[int(k)] for k in places)
         sizes = dict(zip(settings.parties, settings.n_codes, strict=True))
-        self.layout = Layout.of(
+        self.layout = RowLayout.of(
             (settings.n_task_codes, settings.n_label_codes, *(sizes[party] for party in self.order))
         )
         self._columns = (settings.task, label_name(settings), *self.order)

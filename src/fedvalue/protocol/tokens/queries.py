@@ -31,7 +31,7 @@ MAX_QUERIES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class QueryTable:
     """The cells of one coalition: queries `first` to `first + n_cells - 1`, last member fastest."""
 
     coalition: tuple[str, ...]
@@ -68,18 +68,18 @@ def coalitions(settings: Settings) -> list[tuple[str, ...]]:
     ]
 
 
-def tables(settings: Settings) -> list[Table]:
+def tables(settings: Settings) -> list[QueryTable]:
     """All tables of the run, with their query numbers."""
     sizes = member_sizes(settings)
     out, first = [], 0
     for coalition in coalitions(settings):
-        table = Table(coalition, tuple(sizes[member] for member in coalition), first)
+        table = QueryTable(coalition, tuple(sizes[member] for member in coalition), first)
         out.append(table)
         first += table.n_cells
     return out
 
 
-def adversarial_per_cell(settings: Settings, table: Table, ring: Keyring) -> NDArray[np.int64]:
+def adversarial_per_cell(settings: Settings, table: QueryTable, ring: Keyring) -> NDArray[np.int64]:
     """n_r of every cell of a table. `single` has none."""
     rule, n = settings.n_r, table.n_cells
     if not uses_adversarial(settings):

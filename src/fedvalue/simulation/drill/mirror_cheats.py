@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.mirror.chunk_store import MemoryChunkStore
-from fedvalue.protocol.mirror.counting import MirrorCounting
-from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.mirror.counting import MemoryChunkStore, MirrorCounting
+from fedvalue.protocol.outcome import Addressed, Answer, Valuer
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.protocol.work import Addressed
 from fedvalue.simulation.drill.plot import Plot
 
 Counts: TypeAlias = NDArray[np.int64]

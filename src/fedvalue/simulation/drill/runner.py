@@ -22,13 +22,13 @@ from fedvalue.protocol.settings import Settings
 from fedvalue.simulation.drill import mirror_cheats, predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
-from fedvalue.simulation.drill.scenarios import SCENARIOS, Factory, Scenario, Servers, Table
+from fedvalue.simulation.drill.scenarios import SCENARIOS, DrillTable, Factory, Scenario, Servers
 
 PROTOCOLS = ("paper", "mirror")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DrillRow:
     """How one behaviour fared against one protocol.
 
     Args:
@@ -70,7 +70,7 @@ def run_drill(
     n_r: int = 1,
     seed: int = 0,
     behaviours: tuple[str, ...] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[DrillRow]:
     """Every behaviour against every protocol, row by row.
 
     Args:
@@ -97,13 +97,15 @@ def run_drill(
                     yield _row(scenario, protocol, hardened, trials, q, n_r, seed)
 
 
-def _row(scenario: Scenario, protocol: str, hardened: bool, trials: int, q: int, n_r: int, seed: int) -> Row:
+def _row(
+    scenario: Scenario, protocol: str, hardened: bool, trials: int, q: int, n_r: int, seed: int
+) -> DrillRow:
     n_r = n_r if scenario.n_r is None else scenario.n_r
     rng = np.random.default_rng([seed, trials])
     trial = Trial(scenario, protocol, hardened=hardened, q=q, n_r=n_r)
     codes = Counter(trial.run(rng) for _ in range(trials))
     missed = codes.pop("", 0)
-    return Row(
+    return DrillRow(
         protocol=protocol,
         hardened=hardened,
         behaviour=scenario.behaviour,
@@ -224,7 +226,7 @@ class _Recording(ComputationServer):
         return sent
 
 
-def _columns(table: Table) -> dict[str, Any]:
+def _columns(table: DrillTable) -> dict[str, Any]:
     return {"label": table.label, "parties": table.parties, "task": None}
 
 

@@ -25,7 +25,7 @@ Factory: TypeAlias = Callable[..., Role]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DrillColumn:
     """Codes of one party."""
 
     name: str
@@ -34,26 +34,28 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DrillTable:
     """A small joint table: the label and binary data parties."""
 
-    label: Column
-    parties: tuple[Column, ...]
+    label: DrillColumn
+    parties: tuple[DrillColumn, ...]
 
     @classmethod
-    def of(cls, counts: Sequence[int], n_parties: int) -> Table:
+    def of(cls, counts: Sequence[int], n_parties: int) -> DrillTable:
         """Cells in the order (y, a, b, …), the last one fastest, with these counts."""
         shape = (2,) * (n_parties + 1)
         codes = np.unravel_index(np.repeat(np.arange(2 ** (n_parties + 1)), counts), shape)
         names = ["label", *"abcdefgh"[:n_parties]]
-        columns = [Column(name, code.astype(np.int64), 2) for name, code in zip(names, codes, strict=True)]
+        columns = [
+            DrillColumn(name, code.astype(np.int64), 2) for name, code in zip(names, codes, strict=True)
+        ]
         return cls(columns[0], tuple(columns[1:]))
 
 
-DISTINCT = Table.of([3, 5, 2, 7, 4, 1, 6, 8], 2)
+DISTINCT = DrillTable.of([3, 5, 2, 7, 4, 1, 6, 8], 2)
 """Every cell another count: the size of an intersection names its cell."""
 
-BALANCED = Table.of([6, 4, 4, 6], 1)
+BALANCED = DrillTable.of([6, 4, 4, 6], 1)
 """Equal marginals: the table 10, 0, 0, 10 has the same ones."""
 
 
@@ -76,7 +78,7 @@ class Scenario:
     behaviour: str
     paper: Callable[[Plot], Servers] | None
     mirror: Callable[[Plot], Servers] | None
-    table: Table = DISTINCT
+    table: DrillTable = DISTINCT
     n_r: int | None = None
     cell: int = 0
     dropped: int = 1

@@ -11,12 +11,12 @@ from fedvalue.crypto.aes import Blocks
 from fedvalue.crypto.sorting import intersect, sort_blocks
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.outcome import Addressed
 from fedvalue.protocol.settings import Settings
-from fedvalue.protocol.tokens.checking import Checked, TokenChecking
-from fedvalue.protocol.tokens.counting import AnswerLog, Query, TokenCounting
+from fedvalue.protocol.tokens.intersecting import AnswerLog, Query, TokenCounting
+from fedvalue.protocol.tokens.validating import CheckedQuery, TokenChecking
 from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.protocol.work import Addressed
 from fedvalue.simulation.drill.plot import Intersection, Plot
 
 Trick: TypeAlias = Callable[[Plot, Query, Intersection], Intersection]
@@ -196,7 +196,7 @@ class LyingChecking(TokenChecking):
 
     plot: Plot
 
-    def _check(self, query: Checked, key: m.QueryKey) -> int:
+    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
         n_v = super()._check(query, key)
         if self.plot.fired:
             return n_v
@@ -209,7 +209,7 @@ class AcceptingChecking(TokenChecking):
 
     plot: Plot
 
-    def _check(self, query: Checked, key: m.QueryKey) -> int:
+    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
         return sum(map(len, query.tokens)) // 16
 
 

@@ -12,23 +12,23 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
 from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
-from fedvalue.protocol.mirror.party import MirrorWork
-from fedvalue.protocol.outcome import Outcome
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.mirror.naming import label_name
+from fedvalue.protocol.mirror.upload import MirrorWork
+from fedvalue.protocol.outcome import Addressed, Outcome, Work
 from fedvalue.protocol.role import Handler, Role
-from fedvalue.protocol.samples import HashedSamples, MemoryHashed, MemorySamples, Samples
+from fedvalue.protocol.samples import CodedColumn, HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens import queries
-from fedvalue.protocol.tokens.party import TokenWork
+from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
-from fedvalue.protocol.work import Addressed, Column, Work
 
 if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Keyring
 
 
-class Party(Role):
+class PartyRole(Role):
     """What the task party and the data parties share.
 
     Refuses a wrong number of rows and other code ranges than agreed in the constructor (InputError),
@@ -128,7 +128,7 @@ class Party(Role):
         assert isinstance(hashes, MemoryHashed)
         assert hashes.whole is not None
         columns = [
-            Column(name, codes, size)
+            CodedColumn(name, codes, size)
             for (name, size), codes in zip(self._columns.items(), hashes.whole.codes, strict=True)
         ]
         return TokenWork(
@@ -180,7 +180,7 @@ class Party(Role):
         self._work = None
 
 
-class DataParty(Party):
+class DataParty(PartyRole):
     """A data party: its codes stay here; what leaves is masked or encrypted.
 
     Args:
@@ -207,6 +207,28 @@ class DataParty(Party):
     def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKey)
         return [self._confirm(self._agreement.open_run_key(message.wrapped))]
+
+
+class TaskParty(PartyRole):
+    """The task party: holds X_t and Y, draws the run's key, sees all values.
+
+    Args:
+        settings: What was agreed.
+        samples: Its ids, and two columns: the code of X_t (all zero when it has no features) and of Y.
+        credentials: Its keys.
+    """
+
+    role = RoleName.TASK_PARTY
+
+    def __init__(self, settings: Settings, *, samples: Samples, credentials: Credentials) -> None:
+        columns = {settings.task: settings.n_task_codes, label_name(settings): settings.n_label_codes}
+        super().__init__(settings, settings.task, samples=samples, columns=columns, credentials=credentials)
+
+    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.KeyRoster)
+        self._agreement.take_roster(message)
+        run_key, wrapped = self._agreement.draw_run_key()
+        return [self._to(self.settings.compute, wrapped), self._confirm(run_key)]
 
 
 def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:

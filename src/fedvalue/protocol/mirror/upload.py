@@ -19,13 +19,12 @@ from fedvalue.crypto.permute import row_order
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.mirror.authenticators import codewords, masked_keys
-from fedvalue.protocol.mirror.cells import add_codes
-from fedvalue.protocol.mirror.layout import chunk_rows
 from fedvalue.protocol.mirror.naming import Naming, label_name
-from fedvalue.protocol.mirror.result import (
+from fedvalue.protocol.mirror.opaque_cells import add_codes
+from fedvalue.protocol.mirror.row_layout import chunk_rows
+from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     CountsResult,
@@ -33,11 +32,10 @@ from fedvalue.protocol.mirror.result import (
     decode_fields,
     decode_result,
 )
-from fedvalue.protocol.outcome import Fields, Outcome, same_outcome
+from fedvalue.protocol.outcome import Addressed, Fields, Outcome, Work, same_outcome
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import HashedSamples
 from fedvalue.protocol.settings import Policy, Settings
-from fedvalue.protocol.work import Addressed, Work
 
 if TYPE_CHECKING:
     from fedvalue.typing import Counts

@@ -12,11 +12,11 @@ from fedvalue.crypto.aes import Blocks
 from fedvalue.crypto.sorting import intersect, rising
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.outcome import Addressed
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens import queries
-from fedvalue.protocol.work import Addressed
 
 PENDING_BYTES = 256 * 1024 * 1024
 """What one sender may have under way in queries for which something from others is missing."""

@@ -6,16 +6,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.mirror.row_layout import RowLayout
 
 DENSE_LIMIT = 1 << 20
 """Up to this many possible cells one array of counters is kept: 8 MiB."""
 
 
-class CellCounter:
+class OpaqueCellCounter:
     """Adds up how often each joint code occurs."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RowLayout) -> None:
         n_lanes = layout.n_lanes
         n_cells = int(layout.limits()[0])
         dense = n_lanes == 1 and n_cells <= DENSE_LIMIT

@@ -9,14 +9,14 @@ import numpy as np
 from fedvalue.crypto.tokens import check_tokens
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.outcome import Addressed
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.tokens import queries
-from fedvalue.protocol.tokens.counting import AnswerLog, pending_limit
-from fedvalue.protocol.work import Addressed
+from fedvalue.protocol.tokens.intersecting import AnswerLog, pending_limit
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedQuery:
     """The key from the task party and the intersection from the computation server, in either order."""
 
     key: m.QueryKey | None = None
@@ -38,7 +38,7 @@ class TokenChecking:
         self._settings = settings
         self._coalitions = set(queries.coalitions(settings))
         self._n_left = cost.n_queries
-        self._open: dict[bytes, Checked] = {}
+        self._open: dict[bytes, CheckedQuery] = {}
         self._h2 = queries.has_authenticators(settings)
         self._pending = 0
         self._log = AnswerLog(settings, settings.validate, signing_key)
@@ -66,17 +66,17 @@ class TokenChecking:
             self._add(query, message)
         return self._verdict(message.query, query) if query.ready else []
 
-    def _query(self, query_id: bytes) -> Checked:
+    def _query(self, query_id: bytes) -> CheckedQuery:
         if self._log.knows(query_id):
             raise RemoteProtocolError("a query that has its verdict already", code="E_QUERY")
         query = self._open.get(query_id)
         if query is None:
             if len(self._open) >= self._n_left:
                 raise RemoteProtocolError("more queries than the run has", code="E_QUERY")
-            query = self._open[query_id] = Checked()
+            query = self._open[query_id] = CheckedQuery()
         return query
 
-    def _add(self, query: Checked, chunk: m.IntersectionChunk) -> None:
+    def _add(self, query: CheckedQuery, chunk: m.IntersectionChunk) -> None:
         if query.total < 0:
             query.total = chunk.total
         if chunk.total != query.total or chunk.index != len(query.tokens) or chunk.total < 1:
@@ -95,7 +95,7 @@ class TokenChecking:
         if sum(map(len, query.tokens)) > most:
             raise RemoteProtocolError("an intersection larger than any set", code="E_SIZE")
 
-    def _verdict(self, query_id: bytes, query: Checked) -> list[Addressed]:
+    def _verdict(self, query_id: bytes, query: CheckedQuery) -> list[Addressed]:
         assert query.key is not None
         del self._open[query_id]
         self._pending -= sum(map(_weight, query.tokens, query.sums))
@@ -103,7 +103,7 @@ class TokenChecking:
         out = self._log.answer(query_id, query.key.coalition, self._check(query, query.key))
         return out + (self._log.seals() if self.complete else [])
 
-    def _check(self, query: Checked, key: m.QueryKey) -> int:
+    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
         """Step 3: n_v, or -1 (groups), or -2 (authenticators)."""
         found = np.frombuffer(b"".join(query.tokens), dtype="<u8").reshape(-1, 2)
         sums = None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.layout import Layout
+from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.outcome import Answer, Fields
 
 SHARE_CONTEXT = keys.info("share")
@@ -42,7 +42,7 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
     counts: bytes
     salt: bytes
 
-    def cells(self, layout: Layout) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    def cells(self, layout: RowLayout) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Cells and counts as arrays.
 
         Raises:

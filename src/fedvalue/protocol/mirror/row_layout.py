@@ -30,7 +30,7 @@ CODE_BITS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowLayout:
     """Place of every coordinate: its lane and its stride there."""
 
     radices: tuple[int, ...]
@@ -38,7 +38,7 @@ class Layout:
     stride: tuple[int, ...]
 
     @classmethod
-    def of(cls, radices: Sequence[int]) -> Layout:
+    def of(cls, radices: Sequence[int]) -> RowLayout:
         """Fill lanes greedily, in the order of the coordinates."""
         lane, stride = [], []
         current, product = 0, 1
@@ -104,6 +104,6 @@ class Layout:
         )
 
 
-def chunk_rows(settings: Settings, layout: Layout) -> int:
+def chunk_rows(settings: Settings, layout: RowLayout) -> int:
     """Rows per chunk: whole rows, at most `chunk_bytes`."""
     return max(1, settings.chunk_bytes // (8 * layout.n_words))

@@ -19,15 +19,13 @@ from fedvalue.crypto.tokens import FORGED, INCOMPLETE, token_blocks, tokens
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.credentials import Credentials
-from fedvalue.protocol.keyring import Keyring
-from fedvalue.protocol.outcome import Outcome
+from fedvalue.protocol.keyring import Credentials, Keyring
+from fedvalue.protocol.outcome import Addressed, Outcome, Work
 from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens import queries
-from fedvalue.protocol.tokens.set_sizes import real_sizes
-from fedvalue.protocol.tokens.value_sets import ValueSets, own_values
-from fedvalue.protocol.work import Addressed, Column, Work
+from fedvalue.protocol.tokens.value_sets import ValueSets, own_values, real_sizes
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """Tokens that a party has under way before it waits for answers."""
@@ -43,7 +41,7 @@ class TokenWork(Work):
         ring: Keyring,
         *,
         hashes: aes.Blocks,
-        columns: list[Column],
+        columns: list[CodedColumn],
         credentials: Credentials,
     ) -> None:
         self._settings = settings
@@ -72,7 +70,7 @@ class TokenWork(Work):
         self._outcome: Outcome | None = None
         self._seen_by: dict[str, bytes] = {}
 
-    def _own_cells(self, table: queries.Table) -> NDArray[np.int64]:
+    def _own_cells(self, table: queries.QueryTable) -> NDArray[np.int64]:
         if self._name not in table.coalition:
             return np.full(table.n_cells, -1, dtype=np.int64)
         return table.values(self._name)
@@ -125,7 +123,7 @@ class TokenWork(Work):
         return sort_tokens(made, sums)
 
     def _padded(
-        self, table: queries.Table, query: bytes, made: aes.Blocks, sums: NDArray[np.uint64] | None
+        self, table: queries.QueryTable, query: bytes, made: aes.Blocks, sums: NDArray[np.uint64] | None
     ) -> tuple[aes.Blocks, NDArray[np.uint64] | None]:
         """Private dummies up to our largest set with the table's largest n_r: all sets have one size."""
         key = self._ring.dummies(query)
@@ -195,11 +193,13 @@ class TokenWork(Work):
             self._check_sets(mine)
         self._outcome = Outcome(counts=self._joint_counts(grand))
 
-    def _counts(self, table: queries.Table) -> NDArray[np.int64]:
+    def _counts(self, table: queries.QueryTable) -> NDArray[np.int64]:
         cells = [self._accepted[table.first + k] for k in range(table.n_cells)]
         return np.array(cells, dtype=np.int64).reshape(table.shape)
 
-    def _check_table(self, table: queries.Table, counts: NDArray[np.int64], grand: NDArray[np.int64]) -> None:
+    def _check_table(
+        self, table: queries.QueryTable, counts: NDArray[np.int64], grand: NDArray[np.int64]
+    ) -> None:
         """H1: the total, our own marginals, and the grand coalition's marginals."""
         everybody = self._settings.everybody
         own = table.coalition.index(self._name)
@@ -212,7 +212,7 @@ class TokenWork(Work):
         if not np.array_equal(counts, grand.sum(axis=absent)):
             raise VerificationError("two coalitions' tables contradict each other", code="E_MARGINAL")
 
-    def _check_sets(self, mine: list[queries.Table]) -> None:
+    def _check_sets(self, mine: list[queries.QueryTable]) -> None:
         """H3: every member's sets, in every table, are those of one column; ours are the truth."""
         stated = self._answers[self._settings.compute]
         known = {self._name: self._sets.sizes}
