@@ -1,0 +1,207 @@
+"""A feature table in an order that depends on its content alone.
+
+Two holders of the same rows may number rows, codes and labels differently. This module renumbers them by what
+does not change under renaming: how often a code comes with labels of which frequency. So both holders add up
+the same numbers in the same order, up to codes that their counts cannot tell apart; there, sums differ by
+rounding only.
+
+Columns that cut the rows in the same way are one column with several holders: a copy adds nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.information.contingency import pack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Floats
+    from fedvalue.valuation.evidence.feature_table import FeatureTable
+
+    Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CanonicalTable:
+    """Distinct rows in canonical order, and distinct columns.
+
+    Args:
+        codes: Codes of each distinct column, shape (n_columns, n_items).
+        n_codes: Number of codes of each distinct column.
+        label: Label per item, numbered by rising frequency.
+        count: Samples per item, as floating-point numbers.
+        members: Per distinct column the columns of the feature table that equal it, in order.
+        holders: Per distinct column the parties that hold it, as a bit mask.
+        at_task: Per distinct column whether the task party holds it.
+        key: Hash of each item's content, the same under any numbering.
+        n_samples: Number of samples.
+        n_labels: Number of labels that occur.
+    """
+
+    codes: NDArray[np.unsignedinteger]
+    n_codes: tuple[int, ...]
+    label: Codes
+    count: Floats
+    members: tuple[tuple[int, ...], ...]
+    holders: tuple[int, ...]
+    at_task: tuple[bool, ...]
+    key: Hashes
+    n_samples: int
+    n_labels: int
+
+    @property
+    def n_items(self) -> int:
+        """Number of distinct rows."""
+        return len(self.label)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of distinct columns."""
+        return len(self.n_codes)
+
+    def first_items(self, n_items: int) -> CanonicalTable:
+        """A subset of about n_items items that is chosen by content: those with the smallest keys.
+
+        Items with equal keys come together or not at all, so the subset may be larger.
+        """
+        if n_items >= self.n_items:
+            return self
+        last = np.partition(self.key, n_items - 1)[n_items - 1]
+        kept = self.key <= last
+        codes = self.codes[:, kept]
+        count = self.count[kept]
+        label = pack([self.label[kept]])
+        dense = [pack([column.astype(np.int64)]) for column in codes]
+        n_codes = tuple(int(column.max()) + 1 for column in dense)
+        return CanonicalTable(
+            codes=np.array(dense, dtype=codes.dtype).reshape(codes.shape),
+            n_codes=n_codes,
+            label=label,
+            count=count,
+            members=self.members,
+            holders=self.holders,
+            at_task=self.at_task,
+            key=self.key[kept],
+            n_samples=int(count.sum()),
+            n_labels=int(label.max()) + 1,
+        )
+
+
+def canonical_table(table: FeatureTable) -> CanonicalTable:
+    """The feature table in canonical order."""
+    count = table.count
+    label, frequency = _label_order(table.label, count)
+    n_columns = table.n_columns
+    columns: list[Codes] = []
+    invariant = mix(frequency.astype(np.uint64))[label]
+    exact = mix(label.astype(np.uint64))
+    for k in range(n_columns):
+        codes, signature = _code_order(table.codes[:, k], label, count, frequency)
+        columns.append(codes)
+        salt = np.uint64((2 * k + 1) * int(_GOLDEN) % 2**64)
+        invariant += mix(signature ^ salt)[codes]
+        exact += mix(np.arange(len(signature), dtype=np.uint64) ^ salt)[codes]
+    order = np.lexsort((exact, invariant))
+    # Neighbours with equal keys are equal rows, save for collisions: those stay apart.
+    same = (invariant[order[1:]] == invariant[order[:-1]]) & (exact[order[1:]] == exact[order[:-1]])
+    for column in (label, *columns):
+        candidates = np.flatnonzero(same)
+        if len(candidates) == 0:
+            break
+        same[candidates] = column[order[candidates + 1]] == column[order[candidates]]
+    starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
+    first = order[starts]
+    totals = np.add.reduceat(count[order], starts)
+    distinct, members = _distinct_columns([column[first] for column in columns])
+    n_codes = tuple(int(columns[k].max()) + 1 for k in distinct)
+    narrow = np.uint16 if max(n_codes, default=1) <= 2**16 else np.uint32
+    stacked: NDArray[np.unsignedinteger] = np.empty((len(distinct), len(first)), dtype=narrow)
+    for row, k in enumerate(distinct):
+        stacked[row] = columns[k][first]
+    owners = [[table.owner[k] for k in group] for group in members]
+    return CanonicalTable(
+        codes=stacked,
+        n_codes=n_codes,
+        label=label[first],
+        count=totals.astype(np.float64),
+        members=members,
+        holders=tuple(sum(1 << k for k in set(group) if k >= 0) for group in owners),
+        at_task=tuple(min(group) < 0 for group in owners),
+        key=invariant[first],
+        n_samples=int(totals.sum()),
+        n_labels=len(frequency),
+    )
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(z: Hashes) -> Hashes:
+    """SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014): scatters 64-bit numbers."""
+    z = z + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _label_order(label: Codes, count: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64]]:
+    """Labels numbered by rising frequency, and the frequencies."""
+    dense = pack([label])
+    frequency = np.bincount(dense, weights=count).astype(np.int64)
+    order = np.argsort(frequency, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[dense], frequency[order]
+
+
+def _code_order(
+    column: NDArray[np.integer], label: Codes, count: NDArray[np.int64], frequency: NDArray[np.int64]
+) -> tuple[Codes, Hashes]:
+    """The column's codes numbered by what they come with, and the signature of each code.
+
+    A signature adds up hashes of (frequency of a label, samples with this code and label): equal under any
+    renaming of codes and labels.
+    """
+    dense = pack([np.asarray(column, dtype=np.int64)])
+    cell = pack([dense, label])
+    n_cells = int(cell.max()) + 1
+    samples = np.bincount(cell, weights=count).astype(np.uint64)
+    code_of, label_of = np.empty(n_cells, dtype=np.int64), np.empty(n_cells, dtype=np.int64)
+    code_of[cell], label_of[cell] = dense, label
+    hashes = mix(mix(frequency.astype(np.uint64))[label_of] ^ samples)
+    # Cells are numbered code by code, so each code is one run of them.
+    starts = np.flatnonzero(np.diff(code_of, prepend=-1))
+    signature = np.add.reduceat(hashes, starts)
+    order = np.argsort(signature, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[dense], signature[order]
+
+
+def _distinct_columns(columns: list[Codes]) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
+    """The first of each set of columns that cut the items in the same way, and the members of each set."""
+    groups: dict[int, list[list[int]]] = {}
+    for k, column in enumerate(columns):
+        partition = _partition(column)
+        digest = hash(partition.tobytes())
+        for group in groups.setdefault(digest, []):
+            if np.array_equal(partition, _partition(columns[group[0]])):
+                group.append(k)
+                break
+        else:
+            groups[digest].append([k])
+    members = sorted(group for same in groups.values() for group in same)
+    return [group[0] for group in members], tuple(tuple(group) for group in members)
+
+
+def _partition(column: Codes) -> Codes:
+    """Per item the first item with the same code: equal for columns that cut the items alike."""
+    m = len(column)
+    first = np.empty(int(column.max()) + 1, dtype=np.int64)
+    first[column[::-1]] = np.arange(m - 1, -1, -1)
+    return first[column]

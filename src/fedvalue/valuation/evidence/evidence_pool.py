@@ -1,0 +1,275 @@
+"""The pool of a coalition's evidence: weights w >= 0, fitted, with each row's own pull removed.
+
+    p(y | i) ∝ pi_i(y) exp(Σ_k w_k E_k(i, y)),    w maximises Σ_i ln p(y_i | i) − (λ/2) Σ_k (w_k − ½)².
+
+The objective is strictly concave, so there is one optimum; Newton steps on the weights that are free, with a
+line search, reach it to rounding from any start. A row's own pull on w is removed by one Newton step per
+row, w + H^-1 (gradient without it), so a row's prediction does not use its label.
+
+`EvidenceArrays` is all that fits need, in arrays that travel to workers; `Passes` looks at the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fedvalue.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Floats
+    from fedvalue.valuation.evidence.label_evidence import LabelEvidence
+
+PENALTY = 4.0
+"""lambda: how strongly weights are held at their prior mean (value.md, section 3)."""
+
+PRIOR_WEIGHT = 0.5
+"""Weight of evidence before anything is seen: half, since columns repeat each other."""
+
+SNAP = 1e-9
+"""Smaller weights count as zero, so that rounding does not decide which weights are free."""
+
+MOST_STEPS = 200
+"""Newton steps after which something is wrong."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvidenceArrays:
+    """Every evidence of a table, and the rows, as arrays.
+
+    Args:
+        index: Group of each item in each evidence, shape (n_evidences, n_items).
+        tables: Log-odds of all groups, evidence after evidence, shape (n_groups, n_labels - 1).
+        first: Place in `tables` of each evidence's first group.
+        base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
+        label: Label per item.
+        count: Samples per item.
+    """
+
+    index: NDArray[np.unsignedinteger] = field(repr=False)
+    tables: Floats = field(repr=False)
+    first: NDArray[np.int64] = field(repr=False)
+    base: Floats = field(repr=False)
+    label: Codes = field(repr=False)
+    count: Floats = field(repr=False)
+
+    @classmethod
+    def stack(
+        cls, evidences: Sequence[LabelEvidence], base: Floats, label: Codes, count: Floats
+    ) -> EvidenceArrays:
+        """All evidences of a table in one place."""
+        sizes = [len(evidence.log_odds) for evidence in evidences]
+        narrow = np.uint16 if max(sizes, default=0) <= 2**16 else np.uint32
+        index = np.empty((len(evidences), len(label)), dtype=narrow)
+        for k, evidence in enumerate(evidences):
+            index[k] = evidence.index
+        parts = [evidence.log_odds for evidence in evidences]
+        tables = np.concatenate(parts) if parts else np.zeros((0, base.shape[1]))
+        first = np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64)
+        return cls(index, tables, first, base, label, count)
+
+    @property
+    def n_evidences(self) -> int:
+        """Number of evidences."""
+        return len(self.first)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.label)
+
+
+class Passes(Protocol):
+    """One look at all rows, for chosen evidences."""
+
+    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """-sum ln p(y_i | i), its gradient and its Hessian, without the penalty."""
+
+    def left_out(self, w: Floats, root: Floats) -> Floats:
+        """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
+
+        Args:
+            w: The optimum.
+            root: R with R'R = inverse Hessian over all weights (rows of bound weights are zero).
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFit:
+    """A fitted pool.
+
+    Args:
+        weights: One per chosen evidence.
+        log_odds: Of each alternative label against the row's own, the row's own pull removed, shape
+            (n_labels - 1, n_items).
+        n_steps: Looks at all rows.
+    """
+
+    weights: Floats
+    log_odds: Floats = field(repr=False)
+    n_steps: int
+
+    @property
+    def log_likelihood(self) -> Floats:
+        """Logarithm of p(y_i | i), per item."""
+        return log_likelihood(self.log_odds)
+
+
+def log_likelihood(log_odds: Floats) -> Floats:
+    """Logarithm of p of the row's own label from the log-odds of the others against it."""
+    if len(log_odds) == 0:
+        return np.zeros(log_odds.shape[1])
+    if len(log_odds) == 1:
+        return np.asarray(-np.logaddexp(0.0, log_odds[0]))
+    top = np.maximum(log_odds.max(axis=0), 0.0)
+    return np.asarray(-top - np.log(np.exp(-top) + np.exp(log_odds - top).sum(axis=0)))
+
+
+class ArrayPasses:
+    """Passes in plain NumPy: nothing is compiled. The compiled ones give the same to rounding."""
+
+    def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
+        self._offset = np.ascontiguousarray(arrays.base[arrays.label].T)
+        self._count = arrays.count
+        rows = [arrays.tables[arrays.first[k] + arrays.index[k].astype(np.int64)].T for k in chosen]
+        self._x = np.array(rows).reshape(len(chosen), *self._offset.shape)
+
+    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """See `Passes`."""
+        x, count = self._x, self._count
+        log_odds = self._offset + np.tensordot(w, x, 1)
+        top = np.maximum(log_odds.max(axis=0), 0.0)
+        e = np.exp(log_odds - top)
+        z = np.exp(-top) + e.sum(axis=0)
+        p = e / z
+        flat = x.reshape(len(w), -1)
+        weighted = (x * (count * p)).reshape(len(w), -1)
+        mean = np.einsum("kai,ai->ki", x, p)
+        hessian = weighted @ flat.T - (mean * count) @ mean.T
+        return float(np.sum(count * (top + np.log(z)))), weighted.sum(axis=1), hessian
+
+    def left_out(self, w: Floats, root: Floats) -> Floats:
+        """See `Passes`."""
+        x = self._x
+        log_odds = self._offset + np.tensordot(w, x, 1)
+        top = np.maximum(log_odds.max(axis=0), 0.0)
+        e = np.exp(log_odds - top)
+        p = e / (np.exp(-top) + e.sum(axis=0))
+        y = np.tensordot(root, x, 1)
+        pull = np.einsum("kai,ai->ki", y, p)
+        return np.asarray(log_odds + np.einsum("kai,ki->ai", y, pull))
+
+
+class CompiledPasses:
+    """Passes by compiled code, which frees the interpreter lock."""
+
+    def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
+        self._arrays = arrays
+        self._chosen = chosen
+
+    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """See `Passes`."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        a = self._arrays
+        loss, gradient, hessian = pool_kernel.derivatives(
+            a.index, a.tables, a.first, a.base, a.label, a.count, self._chosen, w
+        )
+        return float(loss), gradient, hessian
+
+    def left_out(self, w: Floats, root: Floats) -> Floats:
+        """See `Passes`."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        a = self._arrays
+        found: Floats = pool_kernel.left_out(
+            a.index, a.tables, a.first, a.base, a.label, a.count, self._chosen, w, root
+        )
+        return found
+
+
+def fit_pool(passes: Passes, start: Floats, n_samples: int) -> PoolFit:
+    """Fit the weights of chosen evidences.
+
+    Args:
+        passes: The rows.
+        start: First guess of the weights; the answer does not depend on it beyond rounding.
+        n_samples: Decides how small the last step must be: what it leaves open moves the mean log-likelihood
+            by less than 1e-12.
+
+    Raises:
+        EngineError: The steps do not converge, which no table of counts should cause.
+    """
+    k = len(start)
+    tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / max(k, 1)))
+    w = np.maximum(start, 0.0)
+    loss, gradient, hessian = _penalised(passes, w)
+    n_steps = 1
+    while True:
+        target = _quadratic_minimum(hessian, gradient, w)
+        step = target - w
+        size = float(np.abs(step).max(initial=0.0))
+        if size <= tolerance:
+            w = np.where(target > SNAP, target, 0.0)
+            break
+        slope, scale = float(gradient @ step), 1.0
+        while True:
+            if n_steps == MOST_STEPS:
+                raise EngineError(f"the pool of {k} evidences did not converge in {MOST_STEPS} steps")
+            trial = np.maximum(w + scale * step, 0.0)
+            found = _penalised(passes, trial)
+            n_steps += 1
+            # Near the optimum the decrease drowns in rounding.
+            if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
+                break
+            scale *= 0.5
+        w = trial
+        loss, gradient, hessian = found
+    root = np.zeros((k, k))
+    free = np.flatnonzero(w > 0)
+    if len(free):
+        lower = np.linalg.cholesky(hessian[np.ix_(free, free)])
+        root[np.ix_(free, free)] = np.linalg.inv(lower)
+    return PoolFit(w, passes.left_out(w, root), n_steps)
+
+
+def _penalised(passes: Passes, w: Floats) -> tuple[float, Floats, Floats]:
+    loss, gradient, hessian = passes.derivatives(w)
+    off = w - PRIOR_WEIGHT
+    hessian[np.diag_indices_from(hessian)] += PENALTY
+    return loss + 0.5 * PENALTY * float(off @ off), gradient + PENALTY * off, hessian
+
+
+def _quadratic_minimum(hessian: Floats, gradient: Floats, w: Floats) -> Floats:
+    """Minimum of the quadratic model at w over non-negative weights.
+
+    Principal pivoting (Kostreva 1978; Portugal, Judice and Vicente 1994): exchange all weights that break a
+    sign condition at once, one at a time after that has failed three times, which always ends.
+    """
+    k = len(w)
+    linear = hessian @ w - gradient
+    free = (w > 0) | (gradient < 0)
+    fewest, patience = k + 1, 3
+    while True:
+        z = np.zeros(k)
+        if free.any():
+            z[free] = np.linalg.solve(hessian[np.ix_(free, free)], linear[free])
+        slope = hessian @ z - linear
+        wrong = (free & (z < 0)) | (~free & (slope < -1e-12 * (1.0 + np.abs(linear))))
+        n_wrong = int(wrong.sum())
+        if n_wrong == 0:
+            return z
+        if n_wrong < fewest:
+            fewest, patience = n_wrong, 3
+        elif patience > 0:
+            patience -= 1
+        else:
+            last = np.flatnonzero(wrong)[-1]
+            wrong = np.arange(k) == last
+        free = free ^ wrong

@@ -1,0 +1,192 @@
+"""The input of pooled evidence: weighted rows of feature codes, each column owned by a party."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.information.contingency import JointCounts, pack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Counts
+
+TASK = -1
+"""Owner of the task party's columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureTable:
+    """Rows of feature codes with a label and a count. Equal rows may stand in several items.
+
+    Args:
+        codes: Feature codes, shape (n_items, n_columns). Their numbering carries no meaning.
+        label: Label code per item, shape (n_items,).
+        count: Samples per item, positive, shape (n_items,).
+        owner: Per column the index of the party that holds it, or TASK.
+        parties: Names of the data parties.
+        columns: Name of each column, for people; values do not depend on it.
+
+    Raises:
+        InputError: Sizes that do not agree, no samples, no parties, a negative code, a count below one, or
+            an owner that is no party.
+    """
+
+    codes: NDArray[np.integer] = field(repr=False)
+    label: Codes = field(repr=False)
+    count: Counts = field(repr=False)
+    owner: tuple[int, ...]
+    parties: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        n, n_columns = self.codes.shape
+        if len(self.label) != n or len(self.count) != n:
+            raise InputError(f"expected {n} labels and counts, got {len(self.label)} and {len(self.count)}")
+        if len(self.owner) != n_columns or len(self.columns) != n_columns:
+            raise InputError(
+                f"expected {n_columns} owners and column names, got {len(self.owner)} and {len(self.columns)}"
+            )
+        if not self.parties:
+            raise InputError("at least one data party is needed, got none")
+        if n == 0:
+            raise InputError("at least one sample is needed, got none")
+        if self.count.min() < 1:
+            raise InputError("counts must be at least 1")
+        if self.label.min() < 0 or (n_columns and self.codes.min() < 0):
+            raise InputError("codes must not be negative")
+        strangers = [k for k in self.owner if not TASK <= k < len(self.parties)]
+        if strangers:
+            raise InputError(f"columns belong to party {strangers[0]} of {len(self.parties)}")
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        label: Codes,
+        parties: Mapping[str, Sequence[Codes] | Mapping[str, Codes]],
+        task: Sequence[Codes] | Mapping[str, Codes] = (),
+        count: Counts | None = None,
+    ) -> FeatureTable:
+        """A table from aligned code columns.
+
+        Args:
+            label: Label code per row.
+            parties: The columns of each data party, by name or in order; a party may have none.
+            task: The task party's columns.
+            count: Samples per row, 1 each when None; rows of count 0 are left out.
+
+        Raises:
+            InputError: Columns of different lengths, or what the class refuses.
+        """
+        label = np.asarray(label, dtype=np.int64)
+        n = len(label)
+        weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
+        groups = [("task", TASK, task)] + [(name, k, parties[name]) for k, name in enumerate(parties)]
+        names, owners, columns = [], [], []
+        for who, owner, group in groups:
+            named = group if isinstance(group, Mapping) else dict(enumerate(group))
+            for feature, column in named.items():
+                if len(column) != n:
+                    raise InputError(f"column {feature!r} of {who!r}: expected {n} rows, got {len(column)}")
+                names.append(f"{who}.{feature}")
+                owners.append(owner)
+                columns.append(np.asarray(column))
+        wide = any(len(column) and column.max() > np.iinfo(np.int32).max for column in columns)
+        codes = np.empty((n, len(columns)), dtype=np.int64 if wide else np.int32, order="F")
+        for k, column in enumerate(columns):
+            codes[:, k] = column
+        kept = slice(None) if n and len(weights) == n and weights.min() > 0 else weights > 0
+        return cls(codes[kept], label[kept], weights[kept], tuple(owners), tuple(parties), tuple(names))
+
+    @classmethod
+    def from_joint_codes(cls, counts: JointCounts) -> FeatureTable:
+        """A table with one column per party, its joint code."""
+        return cls.from_columns(
+            label=counts.label,
+            parties={name: [counts.parties[:, k]] for k, name in enumerate(counts.names)},
+            task=[counts.task],
+            count=counts.count,
+        )
+
+    @classmethod
+    def from_codebooks(
+        cls,
+        counts: JointCounts,
+        codebooks: Mapping[str, NDArray[np.integer]],
+        task: NDArray[np.integer] | None = None,
+    ) -> FeatureTable:
+        """A table from joint codes and what each of them stands for.
+
+        Args:
+            counts: One joint code per party and item.
+            codebooks: Per party the feature codes of each joint code, shape (n_codes, n_features).
+            task: The same for the task party; its joint code is the only column when None.
+
+        Raises:
+            InputError: A codebook that is missing or does not cover the codes of its party.
+        """
+        parties = {}
+        for k, name in enumerate(counts.names):
+            if name not in codebooks:
+                raise InputError(f"no codebook of party {name!r}")
+            parties[name] = _decode(f"party {name!r}", codebooks[name], counts.parties[:, k])
+        own = [counts.task] if task is None else _decode("the task party", task, counts.task)
+        return cls.from_columns(label=counts.label, parties=parties, task=own, count=counts.count)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.count.sum())
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.label)
+
+    @property
+    def n_parties(self) -> int:
+        """Number of data parties."""
+        return len(self.parties)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of feature columns, the task party's included."""
+        return len(self.owner)
+
+    def __add__(self, other: FeatureTable) -> FeatureTable:
+        """The rows of both tables. Both must use the same coding."""
+        mine, theirs = (self.owner, self.parties, self.columns), (other.owner, other.parties, other.columns)
+        if mine != theirs:
+            raise InputError("tables with other parties or columns cannot be added")
+        return FeatureTable(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.label, other.label]),
+            np.concatenate([self.count, other.count]),
+            *mine,
+        ).collapsed()
+
+    def collapsed(self) -> FeatureTable:
+        """The same table with equal rows merged into one item."""
+        key = pack([self.label, *self.codes.T])
+        n_distinct = int(key.max()) + 1
+        if n_distinct == self.n_items:
+            return self
+        first = np.empty(n_distinct, dtype=np.int64)
+        first[key[::-1]] = np.arange(self.n_items - 1, -1, -1)
+        total = np.zeros(n_distinct, dtype=np.int64)
+        np.add.at(total, key, self.count)
+        codes = np.asfortranarray(self.codes[first])
+        return FeatureTable(codes, self.label[first], total, self.owner, self.parties, self.columns)
+
+
+def _decode(who: str, book: NDArray[np.integer], codes: Codes) -> list[Codes]:
+    book = np.asarray(book)
+    if book.ndim != 2 or (len(codes) and int(codes.max()) >= len(book)):
+        raise InputError(f"codebook of {who}: expected {int(codes.max()) + 1} rows, got {book.shape}")
+    return [book[codes, k] for k in range(book.shape[1])]

@@ -1,0 +1,193 @@
+"""Search for pairs of columns that say more about the label together than apart.
+
+A pair is judged like a column, on its joint cells, against the pool of its two columns; its prior log-odds
+are -(2 + ln number of pairs), so that a search among many finds no luck. Columns without evidence of their
+own are searched too: an exclusive or shows in the pair alone.
+
+Rules, all of them functions of the rows alone:
+
+- A pair with more than n/2 cells is left out.
+- A pair stays when its leave-one-out gain passes ln number of pairs; of those the best 24.
+- Gains that differ by rounding only are ties. Ties with the last of the best stay too, up to 48 pairs in all;
+  a larger group of ties is cut in the order of the columns.
+- Where looking at every pair on every row would cost more than the budget, all pairs are first judged on a
+  subset of the rows, chosen by content, and the most promising ones on all rows. The record says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.valuation.evidence.label_evidence import (
+    STRENGTHS,
+    LabelEvidence,
+    base_log_odds,
+    cell_gains,
+    cell_log_odds,
+    column_evidence,
+    groups_of,
+    posterior,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Floats
+    from fedvalue.valuation.evidence.canonical_table import CanonicalTable
+
+MAX_PAIRS = 24
+"""Pairs that stay (value.md, section 3)."""
+
+PAIR_COST = 2.0
+"""Prior log-odds against any one pair, before the number of pairs is counted."""
+
+VISITS = 4_000_000_000
+"""Items times pairs that the search may visit: several seconds on one core."""
+
+FEWEST_SCREENED = 1000
+"""Items on which a screening looks at least; an exclusive or of 0.05 nats shows there."""
+
+TIE = 1e-9
+"""Relative difference of gains below which two pairs are tied."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairSearch:
+    """What was searched, what stayed, what was left out.
+
+    Args:
+        n_pairs: Pairs of distinct columns with at least two codes.
+        too_wide: Pairs left out because they have more than n/2 cells (of those that were judged on all
+            items).
+        screened_on: Items on which all pairs were judged before the most promising were judged on all items;
+            None when every pair was judged on all items.
+        searched: Pairs judged on all items.
+        passed: Pairs whose gain passed the threshold.
+        kept: The pairs that stay, as columns of the feature table, best first.
+        log_odds: Log-odds of each kept pair against ignoring it.
+    """
+
+    n_pairs: int
+    too_wide: int
+    screened_on: int | None
+    searched: int
+    passed: int
+    kept: tuple[tuple[int, int], ...]
+    log_odds: tuple[float, ...]
+
+    @property
+    def remark(self) -> str | None:
+        """What a reader must know about the search, or None when every pair was searched."""
+        if self.screened_on is None:
+            return None
+        return (
+            f"{self.n_pairs:,} pairs of columns were judged on {self.screened_on:,} distinct rows, "
+            f"and the {self.searched:,} most promising of them on all rows"
+        )
+
+
+def search_pairs(
+    table: CanonicalTable, columns: list[LabelEvidence | None], base: Floats, *, visits: int = VISITS
+) -> tuple[list[LabelEvidence], PairSearch]:
+    """The evidence of the best pairs, and a record of the search.
+
+    Args:
+        table: The rows.
+        columns: Evidence of each distinct column, None where it has none.
+        base: Log-odds of label frequencies.
+        visits: Items times pairs that may be visited.
+    """
+    usable = [k for k in range(table.n_columns) if table.n_codes[k] > 1]
+    n_pairs = len(usable) * (len(usable) - 1) // 2
+    narrow = [k for k in usable if table.n_codes[k] <= table.n_samples / 2]
+    pairs = np.array([(f, g) for i, f in enumerate(narrow) for g in narrow[i + 1 :]], dtype=np.int64).reshape(
+        -1, 2
+    )
+    prior = -(PAIR_COST + math.log(max(1, len(pairs))))
+    too_wide = n_pairs - len(pairs)
+    screened_on = None
+    if table.n_items * len(pairs) > visits:
+        sample = table.first_items(max(FEWEST_SCREENED, visits // (2 * len(pairs))))
+        if sample.n_items < table.n_items:
+            screened_on = sample.n_items
+            pairs = _promising(sample, pairs, max(4 * MAX_PAIRS, visits // (2 * table.n_items)))
+    gains, n_cells = judge_pairs(table, columns, base, pairs)
+    wide = n_cells > table.n_samples / 2
+    too_wide += int(wide.sum())
+    pairs, gains = pairs[~wide], gains[~wide]
+    log_odds = np.array([posterior(row, prior)[2] for row in gains])
+    passed = np.flatnonzero(log_odds > -PAIR_COST)
+    best = passed[_best(log_odds[passed])]
+    found = []
+    for at in best:
+        pair = (int(pairs[at, 0]), int(pairs[at, 1]))
+        groups = groups_of(table, pair)
+        pool = pool_of(table, columns, base, groups.example, pair)
+        found.append(LabelEvidence(pair, groups.index, cell_log_odds(groups, pool, gains[at], prior)))
+    record = PairSearch(
+        n_pairs=n_pairs,
+        too_wide=too_wide,
+        screened_on=screened_on,
+        searched=len(pairs),
+        passed=len(passed),
+        kept=tuple((table.members[f][0], table.members[g][0]) for f, g in pairs[best]),
+        log_odds=tuple(log_odds[best].tolist()),
+    )
+    return found, record
+
+
+def pool_of(
+    table: CanonicalTable,
+    columns: list[LabelEvidence | None],
+    base: Floats,
+    example: NDArray[np.int64],
+    pair: tuple[int, int],
+) -> Floats:
+    """Log-odds of the alternatives in the pool of two columns, per group (given by an item of each)."""
+    pool: Floats = base[table.label[example]]
+    for k in pair:
+        evidence = columns[k]
+        if evidence is not None:
+            pool = pool + evidence.log_odds[evidence.index[example]]
+    return pool
+
+
+def judge_pairs(
+    table: CanonicalTable, columns: list[LabelEvidence | None], base: Floats, pairs: NDArray[np.int64]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Gains of each strength, shape (n_pairs, 8), and the number of cells of each pair."""
+    gains = np.zeros((len(pairs), len(STRENGTHS)))
+    n_cells = np.zeros(len(pairs), dtype=np.int64)
+    for k, (f, g) in enumerate(pairs.tolist()):
+        groups = groups_of(table, (f, g))
+        n_cells[k] = groups.n_cells
+        gains[k] = cell_gains(groups, pool_of(table, columns, base, groups.example, (f, g)))
+    return gains, n_cells
+
+
+def _promising(sample: CanonicalTable, pairs: NDArray[np.int64], n_kept: int) -> NDArray[np.int64]:
+    """The pairs with the largest gains on a subset of the rows, in the order of the columns."""
+    base = base_log_odds(sample)
+    columns = [column_evidence(sample, k, base) for k in range(sample.n_columns)]
+    gains, _ = judge_pairs(sample, columns, base, pairs)
+    log_odds = np.array([posterior(row, 0.0)[2] for row in gains])
+    # Rounded: a difference in the last digits must not choose.
+    best = np.argsort(-np.round(log_odds, 9), kind="stable")[:n_kept]
+    return pairs[np.sort(best)]
+
+
+def _best(log_odds: Floats) -> NDArray[np.int64]:
+    """Places of the best pairs, best first; ties by place."""
+    order = np.argsort(-log_odds, kind="stable")
+    ranked = log_odds[order]
+    # Runs of values that differ by rounding only.
+    run = np.cumsum(np.diff(ranked, prepend=ranked[:1]) < -TIE * np.maximum(1.0, np.abs(ranked)))
+    order = order[np.lexsort((order, run))]
+    if len(order) <= MAX_PAIRS:
+        return order
+    tied = int(np.searchsorted(run, run[MAX_PAIRS - 1], side="right"))
+    return order[: min(tied, 2 * MAX_PAIRS) if tied <= 2 * MAX_PAIRS else MAX_PAIRS]
