@@ -19,7 +19,7 @@ from fedvalue.errors import EngineError, VerificationError
 from fedvalue.federated.warm_up import warm_up
 from fedvalue.simulation.children import Child, Children, wait_until
 from fedvalue.simulation.local_consortium import LocalConsortium, Source, build
-from fedvalue.storage.database import storage_errors
+from fedvalue.storage.durable_files import storage_errors
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation

@@ -191,14 +191,14 @@ def test_a_changed_journal_is_purged_where_no_message_waits(run):
 def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypatch):
     """A slow disk: by the time the file is there, the run has failed and was purged."""
     writing, go_on, ends = threading.Event(), threading.Event(), []
-    write_whole = server_store.write_whole
+    write_durably = server_store.write_durably
 
     def slow(*arguments, **named):
         writing.set()
         go_on.wait(30)
-        write_whole(*arguments, **named)
+        write_durably(*arguments, **named)
 
-    monkeypatch.setattr(server_store, "write_whole", slow)
+    monkeypatch.setattr(server_store, "write_durably", slow)
 
     def upload() -> None:
         try:

@@ -12,6 +12,8 @@ import sys
 import threading
 from typing import TextIO
 
+from fedvalue.untrusted_text import printable
+
 FIELDS = (
     "run",
     "peer",
@@ -45,8 +47,11 @@ class Log:
         if unknown:
             raise ValueError(f"log fields {sorted(unknown)} are not allowed")
         time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-        said = {key: one[:MAX_TEXT] if isinstance(one, str) else one for key, one in fields.items()}
-        line = {"time": time, "level": level, "actor": self._actor, "event": event, **said}
+        # JSON alone would let C1 controls and line separators of a peer through.
+        safe = {
+            key: printable(one[:MAX_TEXT]) if isinstance(one, str) else one for key, one in fields.items()
+        }
+        line = {"time": time, "level": level, "actor": self._actor, "event": event, **safe}
         with self._lock:
             try:
                 self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -13,7 +13,7 @@ from fedvalue.deployment.servers.logs import Log
 from fedvalue.deployment.servers.pins import Pins
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity
-from fedvalue.storage.database import alone, write_whole
+from fedvalue.storage.durable_files import exclusive_lock, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
@@ -56,7 +56,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with alone(config.state / "server.lock"):
+    with exclusive_lock(config.state / "server.lock"):
         relay = RelayServer(
             identity, pins, config.state, terms=config.terms, log=log, make_role=make_role or server_role,
             limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
@@ -70,7 +70,7 @@ def serve(config: ServerConfig, role: str, *, make_role: MakeRole | None = None)
         gc.freeze()
         network.start()
         if config.port_file is not None:
-            write_whole(config.port_file, f"{network.port}\n".encode(), mode=0o644)
+            write_durably(config.port_file, f"{network.port}\n".encode(), mode=0o644)
         log.event("listening", role=role, address=config.listen, version=__version__)
         if metrics is not None:
             metrics.start()

@@ -16,11 +16,8 @@ from pathlib import Path
 from fedvalue.deployment.network.wire import MAX_MAIL
 from fedvalue.deployment.servers.recent_bodies import RecentBodies
 from fedvalue.errors import InputError
-from fedvalue.storage.database import Database, storage_errors, write_whole
-from fedvalue.storage.direct_write import DirectWriter
-
-WRITE_BYTES = (7 << 18) + (64 << 10)
-"""A chunk and its envelope are written at once."""
+from fedvalue.storage.database import Database
+from fedvalue.storage.durable_files import storage_errors, write_durably
 
 RECENT_BYTES = 13 << 20
 """Large messages of all runs that are also in memory, until the other parties' have come too: a chunk of each
@@ -85,7 +82,6 @@ class ServerStore:
 
     def __init__(self, folder: Path) -> None:
         self._spool = folder / "spool"
-        self._writer = DirectWriter(WRITE_BYTES)
         self._recent = RecentBodies(RECENT_BYTES)
         self._db = Database(folder / "server.sqlite", _SCHEMA)
 
@@ -153,7 +149,7 @@ class ServerStore:
         """Write a large message to its file, before it is accepted. Small ones need none."""
         if len(body) < SPOOL_FROM:
             return False
-        write_whole(self._path(run_id, sender, number), body, write=self._writer.write)
+        write_durably(self._path(run_id, sender, number), body)
         self._recent.put((run_id, sender, number), body)
         return True
 
