@@ -67,10 +67,10 @@ def test_a_log_that_cannot_be_written_stops_nobody():
 
 def test_metrics_in_prometheus_text_over_http():
     metrics = Metrics()
-    metrics.add("fedvalue_messages_total", 3)
-    metrics.add("fedvalue_refused_total", code="E_RUN")
-    metrics.add("fedvalue_refused_total", code="E_RUN")
-    metrics.gauge("fedvalue_runs_active", lambda: 2.0)
+    metrics.messages.inc(3)
+    metrics.refused.labels("E_RUN").inc()
+    metrics.refused.labels("E_RUN").inc()
+    metrics.runs_active.set_function(lambda: 2.0)
     server = MetricsServer(metrics, "127.0.0.1:0")
     with contextlib.suppress(TimeoutError):
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=0.2)
@@ -83,9 +83,9 @@ def test_metrics_in_prometheus_text_over_http():
             assert reply.read() == b"ok\n"
     finally:
         server.stop()
-    assert "fedvalue_messages_total 3" in lines
-    assert 'fedvalue_refused_total{code="E_RUN"} 2' in lines
-    assert "fedvalue_runs_active 2" in lines
+    assert "fedvalue_messages_total 3.0" in lines
+    assert 'fedvalue_refused_total{code="E_RUN"} 2.0' in lines
+    assert "fedvalue_runs_active 2.0" in lines
     assert any(line.startswith("fedvalue_resident_bytes ") for line in lines)
     assert "# TYPE fedvalue_messages_total counter" in lines
 

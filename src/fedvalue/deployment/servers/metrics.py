@@ -1,67 +1,41 @@
-"""Numbers about the server for its operator, in Prometheus' text format, on loopback only."""
+"""Metrics and a health check for the server's operator, over HTTP on loopback only."""
 
 from __future__ import annotations
 
 import http.server
 import ipaddress
 import threading
-from collections import Counter
-from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from fedvalue.deployment.process import peak_memory
 from fedvalue.errors import ConfigError, EngineError
 
-_HELP = {
-    "fedvalue_messages_total": "counter messages accepted",
-    "fedvalue_bytes_total": "counter bytes of accepted messages",
-    "fedvalue_refused_total": "counter calls refused, by code",
-    "fedvalue_runs_ended_total": "counter runs ended, by state and code",
-    "fedvalue_runs_active": "gauge runs not ended",
-    "fedvalue_resident_bytes": "gauge largest resident memory of the process",
-}
-
 
 class Metrics:
-    """Counters, and gauges that are asked when somebody looks."""
+    """The numbers of one server, in a registry of its own: tests run several servers in one process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counters: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        self._gauges: dict[str, Callable[[], float]] = {
-            "fedvalue_resident_bytes": lambda: float(peak_memory())
-        }
-
-    def add(self, name: str, amount: int = 1, **labels: str) -> None:
-        """Count."""
-        with self._lock:
-            self._counters[name, tuple(sorted(labels.items()))] += amount
-
-    def gauge(self, name: str, ask: Callable[[], float]) -> None:
-        """Register a number that is asked on demand."""
-        self._gauges[name] = ask
-
-    def text(self) -> str:
-        """Everything, in Prometheus' text format."""
-        with self._lock:
-            counters = sorted(self._counters.items())
-        lines: list[str] = []
-        for name, described in _HELP.items():
-            kind, _, words = described.partition(" ")
-            lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
-            for (counted, labels), amount in counters:
-                if counted == name:
-                    inner = ",".join(f'{key}="{value}"' for key, value in labels)
-                    lines.append(f"{name}{{{inner}}} {amount}" if inner else f"{name} {amount}")
-            if name in self._gauges:
-                lines.append(f"{name} {self._gauges[name]():g}")
-        return "\n".join(lines) + "\n"
+        self.registry = CollectorRegistry()
+        self.messages = Counter("fedvalue_messages", "Messages accepted.", registry=self.registry)
+        self.bytes = Counter("fedvalue_bytes", "Bytes of accepted messages.", registry=self.registry)
+        self.refused = Counter("fedvalue_refused", "Calls refused.", ["code"], registry=self.registry)
+        self.runs_ended = Counter(
+            "fedvalue_runs_ended", "Runs that ended.", ["state", "code"], registry=self.registry
+        )
+        self.runs_active = Gauge("fedvalue_runs_active", "Runs that have not ended.", registry=self.registry)
+        resident = Gauge(
+            "fedvalue_resident_bytes", "Peak resident memory of the process.", registry=self.registry
+        )
+        resident.set_function(peak_memory)
 
 
 class MetricsServer:
-    """Serves /metrics and /healthz over plain HTTP, once started. Refuses any address but loopback.
+    """Serves /metrics and /healthz over plain HTTP once started. Refuses any address but loopback.
 
     Raises:
-        ConfigError: Another address than loopback.
+        ConfigError: The address is not a loopback address.
         EngineError: The port is taken.
     """
 
@@ -74,14 +48,21 @@ class MetricsServer:
             timeout = 5
 
             def do_GET(self) -> None:
-                body = {"/metrics": metrics.text().encode(), "/healthz": b"ok\n"}.get(self.path)
-                self.send_response(404 if body is None else 200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                if self.path == "/metrics":
+                    self._reply(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
+                elif self.path == "/healthz":
+                    self._reply(200, b"ok\n")
+                else:
+                    self._reply(404, b"not found\n")
+
+            def _reply(self, status: int, body: bytes, kind: str = "text/plain") -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
                 self.end_headers()
-                self.wfile.write(body or b"not found\n")
+                self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Scrapes are not worth a line."""
+                """Scrapes are not logged."""
 
         try:
             self._server = http.server.ThreadingHTTPServer((host, int(port)), Handler)
@@ -91,7 +72,7 @@ class MetricsServer:
         self.port = int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Begin to answer. Who asks before that waits: a server that does not listen yet is not healthy."""
+        """Begin to answer. Earlier requests wait: a server that does not listen yet is not healthy."""
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def stop(self) -> None:

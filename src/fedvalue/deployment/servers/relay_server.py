@@ -104,7 +104,7 @@ class RelayServer:
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(self._limits.waiting)
         self._stopping = threading.Event()
-        self.metrics.gauge("fedvalue_runs_active", lambda: float(len(self._active())))
+        self.metrics.runs_active.set_function(lambda: len(self._active()))
         self._recover()
         self._ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
         self._ticker.start()
@@ -152,7 +152,7 @@ class RelayServer:
     def refused(self, peer: Peer | None, method: str, error: FedValueError) -> None:
         """Count and log a refusal."""
         who = "unknown" if peer is None else peer.spki.hex()[:12]
-        self.metrics.add("fedvalue_refused_total", code=error.code)
+        self.metrics.refused.labels(error.code).inc()
         self._log.event(
             "refused", level="warning", method=method, peer=who, code=error.code, reason=str(error)
         )

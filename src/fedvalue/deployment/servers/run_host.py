@@ -149,8 +149,8 @@ class RunHost:
                 self._accepted += 1
                 self._receipt = receipt
             self._volumes[sender] = volume + len(body)
-        self._around.metrics.add("fedvalue_messages_total")
-        self._around.metrics.add("fedvalue_bytes_total", len(body))
+        self._around.metrics.messages.inc()
+        self._around.metrics.bytes.inc(len(body))
         self.wake()
 
     def standing(self, caller: str) -> wire.Standing:
@@ -343,7 +343,7 @@ class RunHost:
         if changed:
             self._log("stage", state=state, stage=stage)
         if self.ended:
-            self._around.metrics.add("fedvalue_runs_ended_total", state=state, code=code)
+            self._around.metrics.runs_ended.labels(state, code).inc()
 
     def _purge(self) -> None:
         """Delete the uploads and the role with its secrets; answers and audit log stay."""
