@@ -7,10 +7,13 @@ files that people keep.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import asdict, replace
 
 from fedvalue.agreement.run_settings import check_cells, privacy_of
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from fedvalue.protocol.settings import Settings
     from fedvalue.typing import Codes
     from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.settings import Method
 
 SHARE_SCHEMA = "fedvalue.share/1"
 
@@ -32,8 +36,8 @@ def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
     from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
 
     if manifest.epsilon is not None:
-        return make_noisy_valuer(settings, **_engine(manifest))
-    honest = make_valuer(**_engine(manifest))
+        return make_noisy_valuer(settings, _engine(manifest))
+    honest = make_valuer(_engine(manifest))
 
     def gated(counts: JointCounts) -> Answer:
         check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
@@ -56,7 +60,7 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
     if outcome.counts is not None:
         from fedvalue.valuation.engine import value_counts
 
-        found = value_counts(outcome.counts, **_engine(manifest))
+        found = value_counts(outcome.counts, _engine(manifest))
     else:
         from fedvalue.federated.valuers import valuation_of
 
@@ -105,9 +109,9 @@ def json_bytes(data: dict[str, Any]) -> bytes:
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _engine(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "method": manifest.method,
-        "n_permutations": manifest.n_permutations,
-        "seed": manifest.seed,
-    }
+def _engine(manifest: Manifest) -> ValuationSettings:
+    return ValuationSettings(
+        method=cast("Method", manifest.method), n_permutations=manifest.n_permutations, seed=manifest.seed,
+        coalitions=False,
+        coding=CodingSettings(bins=manifest.bins, binning="width"),
+    )  # fmt: skip

@@ -8,22 +8,21 @@ are numbered or items ordered, so that two servers which see different opaque la
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.information.entropy import conditional_entropy
-from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.typing import Codes, Floats, Progress
 
-METHODS = ("auto", "exact", "sampled")
 AFFORDABLE_SECONDS = 60.0
 """`method="auto"` takes the exact walk when it is predicted to need no more than this."""
 
@@ -37,69 +36,66 @@ AUTO_PRECISION = 0.001
 
 def value_counts(
     counts: JointCounts,
+    settings: ValuationSettings | None = None,
     *,
-    method: str = "auto",
-    n_permutations: int = 5000,
-    seed: int = 0,
-    precision: float | None = None,
-    statistics: bool = True,
-    coalitions: bool = False,
-    time_limit: float | None = None,
     reproducible: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Valuation:
-    """Shapley-CMI of every data party, with its statistics, in nats.
+    """Values of every data party, with their statistics, in nats.
 
     Args:
         counts: The joint table.
-        method: "exact", "sampled", or "auto": exact when the walk is predicted to be affordable.
-        n_permutations: Permutations of the sampled method (an upper bound when `precision` is set).
-        seed: Of the sampled permutations.
-        precision: Stop sampling when the largest standard error is at most this fraction of the total.
-        statistics: Whether to compute `se_data`, `learnable` and interactions too.
-        coalitions: Whether to keep the values of all coalitions, where there are few enough.
-        time_limit: Seconds after which the exact walk samples what is left of it; no limit when None.
-        reproducible: Let nothing but the counts and the settings decide, neither the clock nor the
-            size of this machine, so that another machine with the same counts gives the same answer.
+        settings: What to compute; the defaults when None.
+        reproducible: Let only the counts and the settings decide, neither the clock nor the size of this
+            machine, so that another machine with the same counts gives the same answer.
         executor: Where the work runs; threads of this machine when None.
-        progress: Told how far the work has come.
+        progress: Called with progress updates.
         stop: Lets a person end a walk or the sampling early, with the best answer so far.
 
     Raises:
-        InputError: A setting is out of range.
+        InputError: A time limit for a reproducible valuation.
         EngineError: Workers were lost.
     """
-    check_settings(
-        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
-    )
-    if time_limit is not None and reproducible:
-        raise InputError(f"time_limit cannot bound a reproducible valuation, got {time_limit}")
+    settings = settings or ValuationSettings()
+    if settings.time_limit is not None and reproducible:
+        raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
-    n_permutations, seed = int(n_permutations), int(seed)  # a NumPy integer would not go into JSON
-    chosen, reason, predicted_work = _choose(counts, method, time_limit, reproducible)
+    valuation = _shapley_cmi(counts, settings, reproducible, executor, progress, stop)
+    return _with_statistics(valuation, counts, settings, progress) if settings.statistics else valuation
+
+
+def _shapley_cmi(
+    counts: JointCounts,
+    settings: ValuationSettings,
+    reproducible: bool,
+    executor: Executor | None,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> Valuation:
+    chosen, reason, predicted_work = _choose(counts, settings, reproducible)
     permutations: int | None = None
     if chosen == "exact":
         from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 
         exact = exact_values(
             counts, executor=executor, progress=progress, stop=stop, predicted_work=predicted_work,
-            options=WalkOptions(time_limit=time_limit, seed=seed),
+            options=WalkOptions(time_limit=settings.time_limit, seed=settings.seed),
         )  # fmt: skip
         values, errors, total, label_entropy = exact.values, exact.se, exact.total, exact.label_entropy
         if not exact.complete:
             chosen = "sampled"
             by_hand = stop is not None and stop.asked
-            when = "by hand" if by_hand else f"after {time_limit:g} s"
+            when = "by hand" if by_hand else f"after {settings.time_limit:g} s"
             reason = f"the exact walk was stopped {when} and the rest of it was sampled"
     else:
         from fedvalue.valuation.permutations.sampling import sampled_values
 
-        if method == "auto" and precision is None:
-            precision = AUTO_PRECISION
+        auto = settings.method == "auto" and settings.precision is None
         sampled = sampled_values(
-            counts, n_permutations=n_permutations, seed=seed, precision=precision,
+            counts, n_permutations=settings.n_permutations, seed=settings.seed,
+            precision=AUTO_PRECISION if auto else settings.precision,
             executor=executor, progress=progress, stop=stop,
         )  # fmt: skip
         if stop is not None and stop.asked:
@@ -119,53 +115,18 @@ def value_counts(
         )
         for d, name in enumerate(counts.names)
     )
-    valuation = Valuation(
+    return Valuation(
         parties=parties,
         total=float(total),
         label_entropy=float(label_entropy),
         n_samples=counts.n_samples,
         method=chosen,
         n_permutations=permutations,
-        seed=None if chosen == "exact" else seed,
+        seed=None if chosen == "exact" else settings.seed,
+        bins=settings.coding.bins,
+        settings=settings,
         method_reason=reason,
     )
-    return _with_statistics(valuation, counts, seed, coalitions, progress) if statistics else valuation
-
-
-def check_settings(
-    *,
-    method: object = "auto",
-    n_permutations: object = 5000,
-    seed: object = 0,
-    precision: object = None,
-    time_limit: object = None,
-    **_others: object,
-) -> None:
-    """Refuse settings that no valuation can have; those that cannot be wrong are not looked at.
-
-    Raises:
-        InputError: Naming the setting, what it must be and what came.
-    """
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    if _whole("n_permutations", n_permutations) < 2:
-        raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
-    if _whole("seed", seed) < 0:
-        raise InputError(f"seed must not be negative, got {seed}")
-    if precision is not None and not (isinstance(precision, Real) and 0 < float(precision) < 1):
-        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision!r}")
-    if time_limit is None:
-        return
-    if not (isinstance(time_limit, Real) and float(time_limit) > 0):
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-    if method == "sampled":
-        raise InputError("time_limit bounds an exact walk: it cannot be used with the method 'sampled'")
-
-
-def _whole(name: str, number: object) -> int:
-    if not isinstance(number, Integral):
-        raise InputError(f"{name} must be a whole number, got {number!r}")
-    return int(number)
 
 
 def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
@@ -193,9 +154,10 @@ def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
 
 
 def _choose(
-    counts: JointCounts, method: str, time_limit: float | None, reproducible: bool
+    counts: JointCounts, settings: ValuationSettings, reproducible: bool
 ) -> tuple[str, str, float | None]:
     """The method, the reason for it, and the predicted work of an exact walk where it was predicted."""
+    method, time_limit = settings.method, settings.time_limit
     if reproducible:
         return (*_choose_by_size(counts, method), None)
     if method == "sampled":
@@ -231,7 +193,7 @@ def _about(seconds: float) -> str:
 
 
 def _with_statistics(
-    valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool, progress: Progress | None
+    valuation: Valuation, counts: JointCounts, settings: ValuationSettings, progress: Progress | None
 ) -> Valuation:
     from fedvalue.valuation.statistics import guard, influence, interaction, learnable
 
@@ -240,26 +202,28 @@ def _with_statistics(
             progress(done, 3.0, note)
 
     tell(0.0, "standard errors")
-    se_data = influence.data_errors(counts, seed=seed)
+    se_data = influence.data_errors(counts, seed=settings.seed)
     tell(1.0, "learnable values")
-    learned = learnable.learnable_values(counts, seed=seed)
-    parties = tuple(
-        replace(
+    learned = learnable.learnable_values(counts, seed=settings.seed)
+    tell(2.0, "interactions")
+    pairs = interaction.interactions(counts, seed=settings.seed)
+    parties = []
+    for d, party in enumerate(valuation.parties):
+        known = replace(
             party,
             se_data=float(se_data[d]),
+            interval=cmi_interval(party.value, party.se_sampling, float(se_data[d])),
             learnable=float(learned.values[d]),
+            learnable_share=float(learned.values[d] / learned.total) if learned.total > 0 else 0.0,
             se_learnable=float(learned.se[d]),
         )
-        for d, party in enumerate(valuation.parties)
-    )
-    tell(2.0, "interactions")
-    pairs = interaction.interactions(counts, seed=seed)
+        parties.append(replace(known, flags=guard.flags(known, counts.n_samples)))
     remark = {"learnable_search": learned.remark} if learned.remark else {}
     return replace(
         valuation,
         details={**valuation.details, **remark},
-        parties=tuple(replace(party, flags=guard.flags(party, counts.n_samples)) for party in parties),
+        parties=tuple(parties),
         learnable_total=float(learned.total),
         interactions=tuple(tuple(float(x) for x in row) for row in pairs),
-        coalitions=learnable.coalition_tables(counts) if coalitions else None,
+        coalitions=learnable.coalition_tables(counts) if settings.coalitions else None,
     )
