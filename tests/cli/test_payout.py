@@ -88,4 +88,4 @@ def test_broken_results_are_refused(tmp_path):
     broken.write_text('{"schema": "fedvalue.result/2"}')
     ran = fedvalue_here("payout", broken, "--pot", "10")
     assert ran.code == 3
-    assert "not a complete result" in ran.err
+    assert "missing required field" in ran.err
