@@ -25,7 +25,8 @@ SCHEMA = "fedvalue.result/2"
 
 Interval = tuple[float, float]
 
-_Z95 = 1.959963984540054
+Z95 = 1.959963984540054
+"""Standard errors on each side of a 95% interval."""
 
 
 class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +80,7 @@ def cmi_interval(value: float, se_sampling: float | None, se_data: float | None)
     """95% interval of a Shapley-CMI from both of its errors; None until the finite-sample error is known."""
     if se_data is None:
         return None
-    half = _Z95 * math.hypot(se_sampling or 0.0, se_data)
+    half = Z95 * math.hypot(se_sampling or 0.0, se_data)
     return value - half, value + half
 
 

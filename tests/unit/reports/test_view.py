@@ -9,6 +9,7 @@ from fedvalue.errors import InputError
 from fedvalue.reports import curve, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.result import cmi_interval
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
@@ -17,7 +18,9 @@ from tests.unit.decisions.results import result_of_game, result_of_values
 
 @pytest.fixture(scope="module")
 def result():
-    return value_counts(informative_and_not(400), ValuationSettings(coalitions=True))
+    valued = value_counts(informative_and_not(400), ValuationSettings(coalitions=True))
+    parties = [replace(p, interval=cmi_interval(p.value, 0.0, p.se_data)) for p in valued.parties]
+    return replace(valued, parties=tuple(parties))
 
 
 def test_answer_goes_by_what_can_be_learned(result):
