@@ -112,7 +112,7 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the log goes.")],
 ) -> None:
     """Write a server's audit log of one run to a file."""
-    from fedvalue.deployment.servers.store import read_audit
+    from fedvalue.deployment.servers.server_store import read_audit
     from fedvalue.errors import InputError
     from fedvalue.storage.durable_files import write_durably
 

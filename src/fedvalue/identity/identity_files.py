@@ -87,6 +87,15 @@ def read_cards(folder: Path) -> dict[str, Card]:
     return cards
 
 
+def read_pinned(folder: Path, own: Card) -> dict[str, Card]:
+    """All pinned cards by name, with our own.
+
+    Raises:
+        ConfigError: No such folder, an unreadable card, or two cards of one name.
+    """
+    return read_cards(folder) | {own.name: own}
+
+
 def read_private(path: Path) -> bytes:
     """A secret file. One that others may read is refused, as ssh does.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedvalue.errors import ConfigError
-from fedvalue.storage.durable_files import PRIVATE, storage_errors
+from fedvalue.storage.durable_files import PRIVATE, make_private_folder, storage_errors
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -52,7 +52,7 @@ class Database:
         self._lock = threading.RLock()
         self._reading = threading.Lock()
         with storage_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(path.parent)
             if not path.exists():
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, PRIVATE))
             self._connection = _connect(path)

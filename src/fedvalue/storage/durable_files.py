@@ -60,8 +60,20 @@ def write_durably(path: Path, data: bytes | memoryview, *, mode: int = PRIVATE) 
         EngineError: E_STORAGE; the old file, if any, is untouched.
     """
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         atomic_write(path, data, mode=mode)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, for the owner only. Existing ones stay as they are.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    # Path.mkdir applies `mode` to the last folder alone.
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
@@ -72,7 +84,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         EngineError: E_LOCKED: another process holds the lock. E_STORAGE: the file cannot be created.
     """
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         handle = os.open(path, os.O_CREAT | os.O_WRONLY, PRIVATE)
     try:
         with storage_errors(path):  # some file systems have no locks

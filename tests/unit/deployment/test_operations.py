@@ -12,9 +12,9 @@ import urllib.request
 
 import pytest
 
-from fedvalue.deployment.servers.logs import FIELDS, Log
-from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
-from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
+from fedvalue.deployment.servers.observability import FIELDS, Log, Metrics, MetricsServer
+from fedvalue.deployment.servers.server_store import ServerStore, Stored
+from fedvalue.deployment.servers.upload_files import FILE_FROM
 from fedvalue.errors import ConfigError, EngineError
 from fedvalue.storage.durable_files import write_durably
 from tests.cli.runner import fedvalue
@@ -131,7 +131,7 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
     store = ServerStore(tmp_path)
     try:
         store.add_run(run, b"{}", now=0.0, audit=())
-        store.spool(run, "telco", 0, bytes(SPOOL_FROM))
+        store.spool(run, "telco", 0, bytes(FILE_FROM))
         store.step(run, processed=0, outputs=(), state="failed", stage="failed", stage_since=0.0)
 
         def broken(path: object) -> None:
@@ -151,12 +151,12 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
 
 
 def test_a_server_does_not_start_beside_a_card_that_it_cannot_read(tmp_path):
-    from fedvalue.deployment.servers.pins import Pins
+    from fedvalue.identity.identity_files import read_pinned
     from tests.support.consortium import identity
 
     (tmp_path / "telco.json").write_text("{")
     with pytest.raises(ConfigError, match=r"telco\.json") as caught:
-        Pins(tmp_path, identity("compute").card)
+        read_pinned(tmp_path, identity("compute").card)
     assert caught.value.code == "E_IDENTITY"
 
 

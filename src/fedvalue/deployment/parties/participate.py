@@ -14,7 +14,6 @@ from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
 from fedvalue.agreement.run_settings import check_cells, check_gates, check_rows
 from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
-from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_cards, read_identity, read_private
@@ -63,8 +62,6 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     Raises:
         FedValueError: One of these failed. Nothing was released.
     """
-    harden()
-    reuse_memory()
     from fedvalue.deployment.parties.input import read_input
     from fedvalue.federated.warm_up import warm_up
 

@@ -1,16 +1,67 @@
-"""Metrics and a health check for the server's operator, over HTTP on loopback only."""
+"""What the operator of a server sees: structured logs, metrics, and a health check.
+
+Metrics and health are served over HTTP on loopback only.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import http.server
 import ipaddress
+import json
+import sys
 import threading
+from typing import TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from fedvalue.deployment.process import peak_memory
 from fedvalue.errors import ConfigError, EngineError
+from fedvalue.untrusted_text import printable
+
+FIELDS = (
+    "run", "peer", "role", "state", "stage", "code", "reason", "method", "address", "bytes", "version",
+    "missing",
+)  # fmt: skip
+"""Fields of a log line. The set is closed on purpose: there is no field that could hold an id, a token, a
+label, a count or a key, and free text comes only from our own error messages, which hold names and sizes."""
+
+MAX_TEXT = 1000
+"""Longest field, in characters: an error may quote what a peer sent, and a peer may send a megabyte."""
+
+
+class Log:
+    """Writes one JSON object per line to a stream, usually stderr, for systemd or a container to collect."""
+
+    def __init__(self, actor: str, stream: TextIO | None = None) -> None:
+        self._actor = actor
+        self._stream = stream or sys.stderr
+        self._lock = threading.Lock()
+
+    def event(self, event: str, *, level: str = "info", **fields: str | int) -> None:
+        """Write one line.
+
+        Raises:
+            ValueError: A field that is not in FIELDS.
+        """
+        unknown = set(fields) - set(FIELDS)
+        if unknown:
+            raise ValueError(f"log fields {sorted(unknown)} are not allowed")
+        time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        # JSON alone would let C1 controls and line separators of a peer through.
+        safe = {
+            key: printable(one[:MAX_TEXT]) if isinstance(one, str) else one for key, one in fields.items()
+        }
+        line = {"time": time, "level": level, "actor": self._actor, "event": event, **safe}
+        with self._lock:
+            try:
+                self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+                self._stream.flush()
+            except (OSError, ValueError):
+                # A log that cannot be written (full disk, closed pipe) must not stop a run. The
+                # audit log, which must not be lost, is in the database.
+                pass
 
 
 class Metrics:
