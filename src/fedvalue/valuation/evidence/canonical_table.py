@@ -1,7 +1,7 @@
 """A feature table in an order that depends on its content alone.
 
 Two holders of the same rows may number rows, codes and labels differently. This module renumbers them by what
-does not change under renaming: how often a code comes with labels of which frequency. So both holders add up
+does not change under renaming: how often codes and labels come together. So both holders add up
 the same numbers in the same order, up to codes that their counts cannot tell apart; there, sums differ by
 rounding only.
 
@@ -95,25 +95,27 @@ class CanonicalTable:
 def canonical_table(table: FeatureTable) -> CanonicalTable:
     """The feature table in canonical order."""
     count = table.count
-    label, frequency = _label_order(table.label, count)
-    n_columns = table.n_columns
-    columns: list[Codes] = []
-    invariant = mix(frequency.astype(np.uint64))[label]
+    given = pack([table.label])
+    cells = [_cells(table.codes[:, k], given, count) for k in range(table.n_columns)]
+    label_rank, label_signature = _label_order(given, count, cells)
+    label = label_rank[given]
+    columns: list[NDArray[np.unsignedinteger]] = []
+    invariant = mix(label_signature)[given]
     exact = mix(label.astype(np.uint64))
-    for k in range(n_columns):
-        codes, signature = _code_order(table.codes[:, k], label, count, frequency)
-        columns.append(codes)
-        salt = np.uint64((2 * k + 1) * int(_GOLDEN) % 2**64)
-        invariant += mix(signature ^ salt)[codes]
-        exact += mix(np.arange(len(signature), dtype=np.uint64) ^ salt)[codes]
+    for k, column in enumerate(cells):
+        rank, signature = _code_order(column, label_signature)
+        columns.append(_narrow(rank)[column.codes])
+        salt = _salt(k)
+        invariant += mix(signature ^ salt)[columns[k]]
+        exact += mix(np.arange(len(signature), dtype=np.uint64) ^ salt)[columns[k]]
     order = np.lexsort((exact, invariant))
     # Neighbours with equal keys are equal rows, save for collisions: those stay apart.
     same = (invariant[order[1:]] == invariant[order[:-1]]) & (exact[order[1:]] == exact[order[:-1]])
-    for column in (label, *columns):
+    for codes in (label, *columns):
         candidates = np.flatnonzero(same)
         if len(candidates) == 0:
             break
-        same[candidates] = column[order[candidates + 1]] == column[order[candidates]]
+        same[candidates] = codes[order[candidates + 1]] == codes[order[candidates]]
     starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
     first = order[starts]
     totals = np.add.reduceat(count[order], starts)
@@ -134,7 +136,7 @@ def canonical_table(table: FeatureTable) -> CanonicalTable:
         at_task=tuple(min(group) < 0 for group in owners),
         key=invariant[first],
         n_samples=int(totals.sum()),
-        n_labels=len(frequency),
+        n_labels=len(label_rank),
     )
 
 
@@ -149,41 +151,67 @@ def mix(z: Hashes) -> Hashes:
     return z ^ (z >> np.uint64(31))
 
 
-def _label_order(label: Codes, count: NDArray[np.int64]) -> tuple[Codes, NDArray[np.int64]]:
-    """Labels numbered by rising frequency, and the frequencies."""
-    dense = pack([label])
-    frequency = np.bincount(dense, weights=count).astype(np.int64)
-    order = np.argsort(frequency, kind="stable")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """A column's codes, and its cells (code, label) in the order of codes."""
+
+    codes: NDArray[np.unsignedinteger]
+    code: Codes
+    label: Codes
+    samples: Hashes
+
+
+def _cells(column: NDArray[np.integer], label: Codes, count: NDArray[np.int64]) -> _Cells:
+    codes = pack([np.asarray(column, dtype=np.int64)])
+    cell = pack([codes, label])
+    samples = np.bincount(cell, weights=count).astype(np.uint64)
+    code_of, label_of = np.empty((2, len(samples)), dtype=np.int64)
+    code_of[cell], label_of[cell] = codes, label
+    return _Cells(_narrow(codes), code_of, label_of, samples)
+
+
+def _narrow(codes: Codes) -> NDArray[np.unsignedinteger]:
+    return codes.astype(np.uint16 if codes.max(initial=0) < 2**16 else np.uint32)
+
+
+def _salt(column: int) -> np.uint64:
+    return np.uint64((2 * column + 1) * int(_GOLDEN) % 2**64)
+
+
+def _label_order(label: Codes, count: NDArray[np.int64], cells: list[_Cells]) -> tuple[Codes, Hashes]:
+    """Rank of each label by rising frequency, and its signature.
+
+    A signature adds up hashes of (column, samples with a code, samples with this code and label): equal
+    under any renaming, so labels of equal frequency are told apart by what they come with.
+    """
+    frequency = np.bincount(label, weights=count).astype(np.uint64)
+    signature = mix(frequency)
+    for k, column in enumerate(cells):
+        starts = np.flatnonzero(np.diff(column.code, prepend=-1))
+        totals = np.add.reduceat(column.samples, starts)
+        np.add.at(signature, column.label, mix(mix(totals ^ _salt(k))[column.code] ^ column.samples))
+    order = np.lexsort((signature, frequency))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return rank[dense], frequency[order]
+    return rank, signature
 
 
-def _code_order(
-    column: NDArray[np.integer], label: Codes, count: NDArray[np.int64], frequency: NDArray[np.int64]
-) -> tuple[Codes, Hashes]:
-    """The column's codes numbered by what they come with, and the signature of each code.
+def _code_order(column: _Cells, label_signature: Hashes) -> tuple[Codes, Hashes]:
+    """Rank of each code by what it comes with, and the signatures in this order.
 
-    A signature adds up hashes of (frequency of a label, samples with this code and label): equal under any
-    renaming of codes and labels.
+    A signature adds up hashes of (label, samples with this code and label).
     """
-    dense = pack([np.asarray(column, dtype=np.int64)])
-    cell = pack([dense, label])
-    n_cells = int(cell.max()) + 1
-    samples = np.bincount(cell, weights=count).astype(np.uint64)
-    code_of, label_of = np.empty(n_cells, dtype=np.int64), np.empty(n_cells, dtype=np.int64)
-    code_of[cell], label_of[cell] = dense, label
-    hashes = mix(mix(frequency.astype(np.uint64))[label_of] ^ samples)
-    # Cells are numbered code by code, so each code is one run of them.
-    starts = np.flatnonzero(np.diff(code_of, prepend=-1))
-    signature = np.add.reduceat(hashes, starts)
+    hashes = mix(mix(label_signature)[column.label] ^ column.samples)
+    signature = np.add.reduceat(hashes, np.flatnonzero(np.diff(column.code, prepend=-1)))
     order = np.argsort(signature, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return rank[dense], signature[order]
+    return rank, signature[order]
 
 
-def _distinct_columns(columns: list[Codes]) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
+def _distinct_columns(
+    columns: list[NDArray[np.unsignedinteger]],
+) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
     """The first of each set of columns that cut the items in the same way, and the members of each set."""
     groups: dict[int, list[list[int]]] = {}
     for k, column in enumerate(columns):
@@ -199,9 +227,9 @@ def _distinct_columns(columns: list[Codes]) -> tuple[list[int], tuple[tuple[int,
     return [group[0] for group in members], tuple(tuple(group) for group in members)
 
 
-def _partition(column: Codes) -> Codes:
+def _partition(column: NDArray[np.unsignedinteger]) -> Codes:
     """Per item the first item with the same code: equal for columns that cut the items alike."""
     m = len(column)
     first = np.empty(int(column.max()) + 1, dtype=np.int64)
     first[column[::-1]] = np.arange(m - 1, -1, -1)
-    return first[column]
+    return np.asarray(first[column])

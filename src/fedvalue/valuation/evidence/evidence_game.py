@@ -26,8 +26,13 @@ from fedvalue.valuation.evidence.evidence_pool import (
 )
 from fedvalue.valuation.evidence.label_evidence import base_log_odds, column_evidence
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch, search_pairs
+from fedvalue.valuation.evidence.predictions import Predictions, score_predictions
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
 
@@ -54,17 +59,20 @@ class EvidenceGame:
     n_labels: int
 
     @classmethod
-    def of(cls, table: FeatureTable, *, pair_visits: int = VISITS) -> EvidenceGame:
+    def of(
+        cls, table: FeatureTable, *, pair_visits: int = VISITS, executor: Executor | None = None
+    ) -> EvidenceGame:
         """Read all evidence from a table.
 
         Args:
             table: The rows.
             pair_visits: Items times pairs that the search for pairs may visit.
+            executor: Where pairs are judged; threads of this machine when None.
         """
         canonical = canonical_table(table)
         base = base_log_odds(canonical)
         columns = [column_evidence(canonical, k, base) for k in range(canonical.n_columns)]
-        pairs, record = search_pairs(canonical, columns, base, visits=pair_visits)
+        pairs, record = search_pairs(canonical, columns, base, visits=pair_visits, executor=executor)
         evidences = [evidence for evidence in columns if evidence is not None] + pairs
         mask_of = [
             -1 if task else mask for task, mask in zip(canonical.at_task, canonical.holders, strict=True)
@@ -83,11 +91,35 @@ class EvidenceGame:
         """Number of data parties."""
         return len(self.parties)
 
+    @property
+    def corners(self) -> tuple[int, ...]:
+        """Bit masks of nobody, everybody, each party alone, and all but one; each once."""
+        everybody = (1 << self.n_parties) - 1
+        alone = [1 << k for k in range(self.n_parties)]
+        return tuple(dict.fromkeys([0, everybody, *alone, *(everybody ^ one for one in alone)]))
+
     def evidences_of(self, coalition: int) -> tuple[int, ...]:
         """The evidences that a coalition (a bit mask) has, the task party's included."""
         return tuple(
             k for k, needed in enumerate(self.holders) if all(mask < 0 or mask & coalition for mask in needed)
         )
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of evidences of every coalition, by bit mask."""
+        masks = np.arange(1 << self.n_parties)
+        found = np.zeros(len(masks), dtype=np.int64)
+        for needed in self.holders:
+            inside = np.ones(len(masks), dtype=bool)
+            for mask in needed:
+                inside &= (mask < 0) | (masks & mask != 0)
+            found += inside
+        return found
+
+    def work(self, n_evidences: NDArray[np.int64]) -> Floats:
+        """Predicted cost of fitting pools of these sizes, in units of about 0.1 ns on one core."""
+        k = n_evidences.astype(np.float64)
+        rows = float(self.arrays.n_items) * max(1, self.n_labels - 1)
+        return np.asarray(7.5 * rows * (k**2 + 10.0 * k + 60.0) + 5e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,53 +129,63 @@ class FitTask:
     Args:
         keys: Evidences of each coalition; neighbours should differ little, since each fit starts at the last.
         coefficients: How each coalition counts in each party's contributions, shape (n_keys, n_parties).
+        scored: Places of the coalitions whose predictions are scored.
         compiled: Whether to use the compiled passes.
     """
 
     keys: tuple[tuple[int, ...], ...]
     coefficients: Floats = field(repr=False)
+    scored: frozenset[int]
     compiled: bool
 
 
-def fit_coalitions(arrays: EvidenceArrays, n_samples: int, task: FitTask) -> tuple[Floats, Floats]:
-    """Fit the pools of several coalitions; one unit of work for a worker.
+@dataclass(frozen=True, slots=True, eq=False)
+class CoalitionFits:
+    """What a `FitTask` gives.
 
-    Returns:
-        (sum over the samples of ln p(y_i | i) per coalition, sum over the coalitions of coefficient times
-        ln p(y_i | i), shape (n_parties, n_items)).
+    Args:
+        sums: Sum over the samples of ln p(y_i | i) per coalition.
+        contributions: Sum over the coalitions of coefficient times ln p(y_i | i), shape (n_parties, n_items).
+        predictions: Scores by place.
     """
+
+    sums: Floats
+    contributions: Floats
+    predictions: dict[int, Predictions]
+
+
+def fit_coalitions(game: EvidenceGame, task: FitTask) -> CoalitionFits:
+    """Fit the pools of several coalitions; one unit of work for a worker."""
+    arrays = game.arrays
     start = np.full(arrays.n_evidences, PRIOR_WEIGHT)
     sums = np.zeros(len(task.keys))
     rows = np.zeros((task.coefficients.shape[1], arrays.n_items))
+    predictions = {}
     for k, chosen in enumerate(task.keys):
-        fit = fit_evidences(arrays, chosen, n_samples, start=start, compiled=task.compiled)
-        start[list(chosen)] = fit.weights
+        fit = fit_evidences(game, chosen, start, compiled=task.compiled)
         likelihood = fit.log_likelihood
         sums[k] = float(np.sum(arrays.count * likelihood))
-        rows += task.coefficients[k][:, None] * likelihood
-    return sums, rows
+        for party, coefficient in enumerate(task.coefficients[k]):
+            rows[party] += coefficient * likelihood
+        if k in task.scored:
+            predictions[k] = score_predictions(arrays, chosen, fit)
+    return CoalitionFits(sums, rows, predictions)
 
 
-def fit_evidences(
-    arrays: EvidenceArrays,
-    chosen: tuple[int, ...],
-    n_samples: int,
-    *,
-    compiled: bool,
-    start: Floats | None = None,
-) -> PoolFit:
+def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *, compiled: bool) -> PoolFit:
     """Fit the pool of some evidences.
 
     Args:
-        arrays: Evidences and rows.
+        game: Evidences and rows.
         chosen: Which evidences.
-        n_samples: Number of samples.
+        start: First guess of the weight of every evidence of the game; those chosen get their fitted weights.
         compiled: Whether to use the compiled passes.
-        start: First guess of the weight of every evidence of the table.
     """
+    arrays = game.arrays
     if len(chosen) == 0:
         return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T), 0)
     places = np.array(chosen, dtype=np.int64)
     passes: Passes = CompiledPasses(arrays, places) if compiled else ArrayPasses(arrays, places)
-    guess = np.full(len(chosen), PRIOR_WEIGHT) if start is None else start[places]
-    return fit_pool(passes, guess, n_samples)
+    fit = fit_pool(passes, start[places], game.n_samples)
+    start[places] = fit.weights
+    return fit

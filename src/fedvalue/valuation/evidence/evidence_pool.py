@@ -19,7 +19,7 @@ import numpy as np
 from fedvalue.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +46,7 @@ class EvidenceArrays:
     Args:
         index: Group of each item in each evidence, shape (n_evidences, n_items).
         tables: Log-odds of all groups, evidence after evidence, shape (n_groups, n_labels - 1).
+        cell: Cell of each group.
         first: Place in `tables` of each evidence's first group.
         base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
         label: Label per item.
@@ -54,6 +55,7 @@ class EvidenceArrays:
 
     index: NDArray[np.unsignedinteger] = field(repr=False)
     tables: Floats = field(repr=False)
+    cell: Codes = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
     base: Floats = field(repr=False)
     label: Codes = field(repr=False)
@@ -72,7 +74,9 @@ class EvidenceArrays:
         parts = [evidence.log_odds for evidence in evidences]
         tables = np.concatenate(parts) if parts else np.zeros((0, base.shape[1]))
         first = np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64)
-        return cls(index, tables, first, base, label, count)
+        cells = [evidence.cell for evidence in evidences]
+        cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
+        return cls(index, tables, cell, first, base, label, count)
 
     @property
     def n_evidences(self) -> int:
@@ -86,17 +90,21 @@ class EvidenceArrays:
 
 
 class Passes(Protocol):
-    """One look at all rows, for chosen evidences."""
+    """Looks at all rows, for chosen evidences, and the linear algebra between the looks."""
 
     def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
         """-sum ln p(y_i | i), its gradient and its Hessian, without the penalty."""
 
-    def left_out(self, w: Floats, root: Floats) -> Floats:
+    def solve(self, matrix: Floats, right: Floats) -> Floats:
+        """Solution of a positive definite system."""
+
+    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
         """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
 
         Args:
-            w: The optimum.
-            root: R with R'R = inverse Hessian over all weights (rows of bound weights are zero).
+            w: The optimum; weights that are not free are zero.
+            free: Which weights are free.
+            hessian: Of the free weights, with the penalty.
         """
 
 
@@ -143,55 +151,88 @@ class ArrayPasses:
     def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
         """See `Passes`."""
         x, count = self._x, self._count
-        log_odds = self._offset + np.tensordot(w, x, 1)
-        top = np.maximum(log_odds.max(axis=0), 0.0)
-        e = np.exp(log_odds - top)
-        z = np.exp(-top) + e.sum(axis=0)
-        p = e / z
-        flat = x.reshape(len(w), -1)
-        weighted = (x * (count * p)).reshape(len(w), -1)
-        mean = np.einsum("kai,ai->ki", x, p)
-        hessian = weighted @ flat.T - (mean * count) @ mean.T
-        return float(np.sum(count * (top + np.log(z)))), weighted.sum(axis=1), hessian
+        log_odds = self._offset + np.einsum("k,kai->ai", w, x)
+        p, log_z = _softmax(log_odds)
+        weighted = x * (count * p)
+        hessian = _products(weighted, x)
+        if len(p) == 1:
+            hessian -= _products(weighted * p, x)
+        else:
+            mean = (x * p).sum(axis=1, keepdims=True)
+            hessian -= _products(mean * count, mean)
+        return float(np.sum(count * log_z)), weighted.sum(axis=(1, 2)), hessian
 
-    def left_out(self, w: Floats, root: Floats) -> Floats:
+    def solve(self, matrix: Floats, right: Floats) -> Floats:
         """See `Passes`."""
-        x = self._x
-        log_odds = self._offset + np.tensordot(w, x, 1)
-        top = np.maximum(log_odds.max(axis=0), 0.0)
-        e = np.exp(log_odds - top)
-        p = e / (np.exp(-top) + e.sum(axis=0))
-        y = np.tensordot(root, x, 1)
-        pull = np.einsum("kai,ai->ki", y, p)
-        return np.asarray(log_odds + np.einsum("kai,ki->ai", y, pull))
+        return np.asarray(np.linalg.solve(matrix, right))
+
+    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
+        """See `Passes`."""
+        x = self._x[free]
+        log_odds = self._offset + np.einsum("k,kai->ai", w[free], x)
+        p, _ = _softmax(log_odds)
+        root = np.linalg.inv(np.linalg.cholesky(hessian))
+        y, flat = np.empty_like(x), x.reshape(len(x), -1)
+        for piece in _pieces(max(1, len(x)), flat.shape[1]):
+            y.reshape(flat.shape)[:, piece] = root @ flat[:, piece]
+        pull = (y * p).sum(axis=1)
+        return np.asarray(log_odds + (y * pull[:, None]).sum(axis=0))
 
 
 class CompiledPasses:
-    """Passes by compiled code, which frees the interpreter lock."""
+    """Passes by compiled code, which frees the interpreter lock and starts no threads of its own."""
 
     def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
-        self._arrays = arrays
         self._chosen = chosen
+        self._rows = arrays.index, arrays.tables, arrays.first, arrays.base, arrays.label, arrays.count
 
     def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
         """See `Passes`."""
         from fedvalue.valuation.evidence import pool_kernel
 
-        a = self._arrays
-        loss, gradient, hessian = pool_kernel.derivatives(
-            a.index, a.tables, a.first, a.base, a.label, a.count, self._chosen, w
-        )
-        return float(loss), gradient, hessian
+        loss, gradient, padded = pool_kernel.derivatives(*self._rows, self._chosen, w)
+        lower = padded[: len(w), : len(w)]
+        return float(loss), gradient, np.tril(lower) + np.tril(lower, -1).T
 
-    def left_out(self, w: Floats, root: Floats) -> Floats:
+    def solve(self, matrix: Floats, right: Floats) -> Floats:
         """See `Passes`."""
         from fedvalue.valuation.evidence import pool_kernel
 
-        a = self._arrays
-        found: Floats = pool_kernel.left_out(
-            a.index, a.tables, a.first, a.base, a.label, a.count, self._chosen, w, root
-        )
-        return found
+        return np.asarray(pool_kernel.solve(matrix, right))
+
+    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
+        """See `Passes`."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        return np.asarray(pool_kernel.left_out(*self._rows, self._chosen[free], w[free], hessian))
+
+
+def _softmax(log_odds: Floats) -> tuple[Floats, Floats]:
+    """Probabilities of the alternatives, and -ln p of the row's own label."""
+    top = np.maximum(log_odds.max(axis=0), 0.0)
+    e = np.exp(log_odds - top)
+    z = np.exp(-top) + e.sum(axis=0)
+    return e / z, top + np.log(z)
+
+
+def _products(left: Floats, right: Floats) -> Floats:
+    """Sums over all but the first axis of left times right, shape (len(left), len(right))."""
+    k = len(left)
+    left, right = left.reshape(k, -1), right.reshape(k, -1)
+    total = np.zeros((k, k))
+    for piece in _pieces(k, left.shape[1]):
+        total += left[:, piece] @ right[:, piece].T
+    return total
+
+
+def _pieces(k: int, length: int) -> Iterator[slice]:
+    """Cuts of a product of k x length by length x k that a BLAS does not spread over threads.
+
+    OpenBLAS takes one thread below 2^18 multiplications. Its threads and ours would wait for each other.
+    """
+    size = max(8, 2**18 // k**2)
+    for at in range(0, length, size):
+        yield slice(at, at + size)
 
 
 def fit_pool(passes: Passes, start: Floats, n_samples: int) -> PoolFit:
@@ -212,7 +253,7 @@ def fit_pool(passes: Passes, start: Floats, n_samples: int) -> PoolFit:
     loss, gradient, hessian = _penalised(passes, w)
     n_steps = 1
     while True:
-        target = _quadratic_minimum(hessian, gradient, w)
+        target = _quadratic_minimum(passes, hessian, gradient, w)
         step = target - w
         size = float(np.abs(step).max(initial=0.0))
         if size <= tolerance:
@@ -231,12 +272,8 @@ def fit_pool(passes: Passes, start: Floats, n_samples: int) -> PoolFit:
             scale *= 0.5
         w = trial
         loss, gradient, hessian = found
-    root = np.zeros((k, k))
-    free = np.flatnonzero(w > 0)
-    if len(free):
-        lower = np.linalg.cholesky(hessian[np.ix_(free, free)])
-        root[np.ix_(free, free)] = np.linalg.inv(lower)
-    return PoolFit(w, passes.left_out(w, root), n_steps)
+    free = w > 0
+    return PoolFit(w, passes.left_out(w, free, hessian[np.ix_(free, free)]), n_steps)
 
 
 def _penalised(passes: Passes, w: Floats) -> tuple[float, Floats, Floats]:
@@ -246,21 +283,21 @@ def _penalised(passes: Passes, w: Floats) -> tuple[float, Floats, Floats]:
     return loss + 0.5 * PENALTY * float(off @ off), gradient + PENALTY * off, hessian
 
 
-def _quadratic_minimum(hessian: Floats, gradient: Floats, w: Floats) -> Floats:
+def _quadratic_minimum(passes: Passes, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
     """Minimum of the quadratic model at w over non-negative weights.
 
     Principal pivoting (Kostreva 1978; Portugal, Judice and Vicente 1994): exchange all weights that break a
     sign condition at once, one at a time after that has failed three times, which always ends.
     """
     k = len(w)
-    linear = hessian @ w - gradient
+    linear = np.einsum("ij,j->i", hessian, w) - gradient
     free = (w > 0) | (gradient < 0)
     fewest, patience = k + 1, 3
     while True:
         z = np.zeros(k)
         if free.any():
-            z[free] = np.linalg.solve(hessian[np.ix_(free, free)], linear[free])
-        slope = hessian @ z - linear
+            z[free] = passes.solve(hessian[np.ix_(free, free)], linear[free])
+        slope = np.einsum("ij,j->i", hessian, z) - linear
         wrong = (free & (z < 0)) | (~free & (slope < -1e-12 * (1.0 + np.abs(linear))))
         n_wrong = int(wrong.sum())
         if n_wrong == 0:

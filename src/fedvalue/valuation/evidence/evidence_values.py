@@ -1,7 +1,7 @@
-"""Learnable values by pooled evidence: Shapley values, interactions and errors of the game over parties.
+"""Learnable values by pooled evidence: Shapley values, interactions, errors and uplift.
 
-Exact over all coalitions where that is affordable. The decision is a function of sizes alone, not of the
-clock, so that every holder of the same rows takes the same one.
+Exact over all coalitions where that is affordable, else along random orders of the parties. The decision is
+a function of sizes alone, not of the clock, so that every holder of the same rows takes the same one.
 """
 
 from __future__ import annotations
@@ -11,47 +11,76 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue import engines
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
-from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.evidence.coalition_walk import walk_coalitions
+from fedvalue.valuation.evidence.evidence_game import EvidenceGame
+from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
-from fedvalue.valuation.evidence.shapley_indices import interactions_of, shapley_coefficients
+from fedvalue.valuation.evidence.shapley_indices import (
+    fitted_interactions,
+    interactions_of,
+    shapley_of,
+)
+from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
+    from fedvalue.engines import Stop
     from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.evidence.feature_table import FeatureTable
 
     JointGame = Callable[[int], float]
-    """Value of a coalition (a bit mask) in another game over the same parties."""
 
 CALIBRATION = 1.5
-"""Standard errors from row-wise contributions are this much too small (docs/statistics.md has the
-coverage).
-"""
+"""Standard errors from row-wise contributions are too small by about this factor."""
+
+METHODS = ("auto", "exact", "sampled")
+
+MAX_PARTIES_EXACT = 16
+"""Up to here every coalition may be fitted."""
 
 MAX_PARTIES_LISTED = 12
 """Up to here a result carries the value of every coalition."""
 
-COMPILE_ABOVE = 2.0e9
-"""Multiplications from which compiled passes pay for their compilation: about two seconds of NumPy."""
-
-TASKS = 32
-"""Units of work of an exact game. Fixed, so that sums do not depend on the number of workers."""
+AFFORDABLE = 1e12
+"""Predicted work (see `EvidenceGame.work`) up to which every coalition is fitted: minutes on one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSettings:
-    """How a game of pooled evidence is computed.
+    """How the game of pooled evidence is computed.
 
     Args:
+        method: "exact", "sampled", or "auto": exact when the predicted work is affordable.
+        precision: Sampling stops when the largest standard error is at most this fraction of the total.
+        max_orders: The most orders that sampling walks.
+        seed: Of the sampled orders.
         pair_visits: Items times pairs of columns that the search for pairs may visit.
+
+    Raises:
+        InputError: A setting out of range.
     """
 
+    method: str = "auto"
+    precision: float = 0.01
+    max_orders: int = 2000
+    seed: int = 0
     pair_visits: int = VISITS
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if not 0 < self.precision < 1:
+            raise InputError(f"precision is a fraction of the total between 0 and 1, got {self.precision}")
+        if self.max_orders < 4:
+            raise InputError(f"max_orders must be at least 4, got {self.max_orders}")
+        if self.seed < 0:
+            raise InputError(f"seed must not be negative, got {self.seed}")
+        if self.pair_visits < 1:
+            raise InputError(f"pair_visits must be at least 1, got {self.pair_visits}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +92,16 @@ class EvidenceValues:
         values: Shapley value of each party.
         total: v(all); the values sum to it.
         se: Standard error of each value that comes from having these rows and no more, calibrated.
-        covariance: Raw covariance of the values from row-wise contributions, shape (p, p); `se` is
-            CALIBRATION times the root of its diagonal.
+        covariance: Covariance of the values from row-wise contributions, shape (p, p), not calibrated: `se`
+            is CALIBRATION times the root of its diagonal.
         se_sampling: Standard error of each value from sampled orders; zeros when exact.
-        interactions: Shapley interaction index of each pair, shape (p, p).
+        interactions: Shapley interaction index of each pair, shape (p, p). When sampled, of the game with
+            interactions of pairs only that fits the sampled coalitions best.
+        coalition_values: v by bit mask (party k is bit k): of every coalition up to 12 parties when exact;
+            else of nobody, everybody, each party alone and all but one.
+        uplift: What the parties add in the buyer's metrics.
         method: "exact" or "sampled".
-        coalition_values: v by bit mask (party k is bit k), up to 12 parties and when exact; None otherwise.
+        n_orders: Orders walked; 0 when exact.
         pair_search: What the search for pairs of columns found and left out.
         n_samples: Number of samples.
         estimator: Name of the estimator.
@@ -82,25 +115,41 @@ class EvidenceValues:
     covariance: Floats = field(repr=False)
     se_sampling: Floats = field(repr=False)
     interactions: Floats = field(repr=False)
+    coalition_values: Mapping[int, float] = field(repr=False)
+    uplift: Uplift = field(repr=False)
     method: str
-    coalition_values: Floats | None = field(repr=False)
+    n_orders: int
     pair_search: PairSearch
     n_samples: int
     estimator: str = ESTIMATOR
     version: str = ESTIMATOR_VERSION
 
+    @property
+    def se_total(self) -> float:
+        """Standard error of the total, calibrated."""
+        return CALIBRATION * float(np.sqrt(self.covariance.sum()))
+
+    @property
+    def every_coalition(self) -> Floats | None:
+        """The values of all 2^p coalitions by bit mask, where the result has them."""
+        size = 1 << len(self.parties)
+        if len(self.coalition_values) < size:
+            return None
+        return np.array([self.coalition_values[mask] for mask in range(size)])
+
     def coalition(self, *names: str) -> float:
         """Value of the named parties together.
 
         Raises:
-            InputError: A name that is no party, or coalitions that were not listed.
+            InputError: A name that is no party, or a coalition that the result does not have.
         """
         unknown = [name for name in names if name not in self.parties]
         if unknown:
             raise InputError(f"no party {unknown[0]!r}; the parties are {', '.join(self.parties)}")
-        if self.coalition_values is None:
-            raise InputError(f"coalition values are listed for at most {MAX_PARTIES_LISTED} parties")
-        return float(self.coalition_values[sum(1 << self.parties.index(name) for name in set(names))])
+        mask = sum(1 << self.parties.index(name) for name in set(names))
+        if mask not in self.coalition_values:
+            raise InputError(f"the result does not have the value of {', '.join(names)} together")
+        return self.coalition_values[mask]
 
 
 def evidence_values(
@@ -110,84 +159,110 @@ def evidence_values(
     joint_game: JointGame | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> EvidenceValues:
     """Learnable values of all parties by pooled evidence.
 
     Args:
         table: The rows.
         settings: How to compute; the defaults when None.
-        joint_game: Another game over the same parties that sees synergy of three or more columns; each
-            coalition counts with the larger of the two values.
-        executor: Where the work runs; threads of this machine when None.
+        joint_game: The value of a coalition (a bit mask) in another game over the same parties, one that
+            sees synergy of three or more columns. Each coalition counts with the larger of the two values:
+            the result is at least the other game, so synergy is not lost, and zero or more where the other
+            game is. Errors and uplift are those of pooled evidence.
+        executor: Where the work runs; threads of this machine when None. Results do not depend on it.
         progress: Called with progress updates.
+        stop: Lets a person end the sampling early, with the best answer so far.
     """
     settings = settings or EvidenceSettings()
-    game = EvidenceGame.of(table, pair_visits=settings.pair_visits)
-    return _exact(game, joint_game, executor, progress)
+    game = EvidenceGame.of(table, pair_visits=settings.pair_visits, executor=executor)
+
+    def larger(mask: int, value: float) -> float:
+        return value if joint_game is None or mask == 0 else max(value, joint_game(mask))
+
+    if _is_exact(game, settings.method):
+        return _exact(game, larger, executor, progress)
+    return _sampled(game, settings, larger, executor, progress, stop)
 
 
-def larger_game(pooled: Floats, joint: Floats) -> Floats:
-    """The larger value of each coalition.
-
-    Where `joint` is monotone and zero for nobody, the result is at least zero and at least `joint`; it is
-    monotone wherever `joint` is the larger one.
-    """
-    return np.maximum(pooled, joint)
+def _is_exact(game: EvidenceGame, method: str) -> bool:
+    if method == "exact" and game.n_parties > MAX_PARTIES_EXACT:
+        raise InputError(
+            f"the method 'exact' takes at most {MAX_PARTIES_EXACT} parties, got {game.n_parties}; use 'auto'"
+        )
+    if method != "auto":
+        return method == "exact"
+    return game.n_parties <= MAX_PARTIES_EXACT and float(game.work(game.sizes()).sum()) <= AFFORDABLE
 
 
 def _exact(
-    game: EvidenceGame, joint_game: JointGame | None, executor: Executor | None, progress: Progress | None
+    game: EvidenceGame,
+    larger: Callable[[int, float], float],
+    executor: Executor | None,
+    progress: Progress | None,
 ) -> EvidenceValues:
-    p, n = game.n_parties, game.n_samples
-    number: dict[tuple[int, ...], int] = {}
-    # Gray code: neighbours differ by one party, so each fit starts close to its answer.
-    walk = [mask ^ mask >> 1 for mask in range(1 << p)]
-    key_of = np.zeros(1 << p, dtype=np.int64)
-    for mask in walk:
-        key_of[mask] = number.setdefault(game.evidences_of(mask), len(number))
-    coefficients = np.zeros((len(number), p))
-    np.add.at(coefficients, key_of, shapley_coefficients(p))
-    keys = tuple(number)
-    work = float(sum(len(key) ** 2 + 8 * len(key) for key in keys)) * 7 * game.arrays.n_items
-    work *= max(1, game.n_labels - 1)
-    size = -(-len(keys) // TASKS)
-    tasks = [
-        FitTask(keys[at : at + size], coefficients[at : at + size], work > COMPILE_ABOVE)
-        for at in range(0, len(keys), size)
-    ]
-    sums: list[Floats] = []
-    rows = np.zeros((p, game.arrays.n_items))
-    with engines.using(executor) as pool:
-        arrays = engines.share(pool, game.arrays)
-        for part, contributions in engines.map_in_order(
-            pool, fit_coalitions, ((arrays, n, task) for task in tasks)
-        ):
-            sums.append(part)
-            rows += contributions
-            if progress is not None:
-                progress(float(sum(map(len, sums))), float(len(keys)), "learnable values")
-    likelihood = np.concatenate(sums)[key_of] / n
-    values = likelihood - likelihood[0]
-    if joint_game is not None:
-        values = larger_game(values, np.array([joint_game(mask) for mask in range(1 << p)]))
-    covariance = _row_covariance(rows, game.arrays.count)
+    p = game.n_parties
+    walk = walk_coalitions(game, scored=game.corners, executor=executor, progress=progress)
+    pooled = walk.likelihood - walk.likelihood[0]
+    values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
+    listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
+    covariance = _row_covariance(walk.contributions, game.arrays.count)
     return EvidenceValues(
         parties=game.parties,
-        values=values @ shapley_coefficients(p),
+        values=shapley_of(values),
         total=float(values[-1]),
         se=CALIBRATION * np.sqrt(np.diag(covariance)),
         covariance=covariance,
         se_sampling=np.zeros(p),
         interactions=interactions_of(values),
+        coalition_values={mask: float(values[mask]) for mask in listed},
+        uplift=uplift_of(game.parties, walk.predictions, game.arrays.count),
         method="exact",
-        coalition_values=values if p <= MAX_PARTIES_LISTED else None,
+        n_orders=0,
         pair_search=game.pair_search,
-        n_samples=n,
+        n_samples=game.n_samples,
     )
 
 
-def _row_covariance(rows: Floats, count: Floats) -> Floats:
+def _sampled(
+    game: EvidenceGame,
+    settings: EvidenceSettings,
+    larger: Callable[[int, float], float],
+    executor: Executor | None,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> EvidenceValues:
+    sample = sample_orders(
+        game,
+        larger,
+        precision=settings.precision,
+        max_orders=settings.max_orders,
+        seed=settings.seed,
+        executor=executor,
+        progress=progress,
+        stop=stop,
+    )
+    marginals = pair_means(sample.orders, sample.values)
+    covariance = _row_covariance(sample.contributions, game.arrays.count)
+    return EvidenceValues(
+        parties=game.parties,
+        values=marginals.mean(axis=0),
+        total=sample.corners[(1 << game.n_parties) - 1],
+        se=CALIBRATION * np.sqrt(np.diag(covariance)),
+        covariance=covariance,
+        se_sampling=sampling_error(marginals),
+        interactions=fitted_interactions(sample.orders, sample.values),
+        coalition_values=sample.corners,
+        uplift=uplift_of(game.parties, sample.predictions, game.arrays.count),
+        method="sampled",
+        n_orders=len(sample.orders),
+        pair_search=game.pair_search,
+        n_samples=game.n_samples,
+    )
+
+
+def _row_covariance(contributions: Floats, count: Floats) -> Floats:
     """Covariance of the means of row-wise contributions, shape (p, p)."""
     n = float(count.sum())
-    centred = rows - (rows @ count / n)[:, None]
+    centred = contributions - (contributions @ count / n)[:, None]
     return np.asarray((centred * count) @ centred.T / (n * max(n - 1.0, 1.0)))

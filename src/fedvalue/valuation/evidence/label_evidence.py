@@ -40,11 +40,13 @@ class LabelEvidence:
         index: Group of each item, shape (n_items,).
         log_odds: Per group the evidence for each alternative label against the row's own, shape
             (n_groups, n_labels - 1), alternatives in the order of `alternatives`.
+        cell: Cell of each group.
     """
 
     columns: tuple[int, ...]
     index: Codes
     log_odds: Floats
+    cell: Codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,7 @@ class Groups:
         own: Samples of the group.
         other: Samples of the cell with each alternative label, shape (n_groups, n_labels - 1).
         total: Samples of the cell.
+        cell: Cell of each group.
         n_cells: Number of cells.
     """
 
@@ -65,6 +68,7 @@ class Groups:
     own: Floats
     other: Floats
     total: Floats
+    cell: Codes
     n_cells: int
 
 
@@ -101,6 +105,7 @@ def groups_of(table: CanonicalTable, columns: tuple[int, ...]) -> Groups:
         own=np.asarray(count[present], dtype=np.float64),
         other=np.asarray(by_cell[cell_of[:, None], others], dtype=np.float64),
         total=by_cell.sum(axis=1)[cell_of],
+        cell=cell_of,
         n_cells=n_cells,
     )
 
@@ -126,14 +131,20 @@ def cell_gains(groups: Groups, pool: Floats) -> Floats:
     return np.array([float(np.sum(groups.own * np.log1p(surplus / (left + a)))) for a in STRENGTHS])
 
 
-def posterior(gains: Floats, prior_log_odds: float) -> tuple[Floats, float, float]:
-    """Weights of the strengths, weight of "ignore the cell", and log-odds against ignoring it."""
+def posterior(gains: Floats, prior_log_odds: float) -> tuple[Floats, float]:
+    """Weights of the strengths, and the weight of "ignore the cell"."""
     scores = gains - math.log(len(STRENGTHS)) + prior_log_odds
     top = max(0.0, float(scores.max()))
-    weights = np.exp(scores - top)
-    ignore = math.exp(-top)
-    total = float(weights.sum())
-    return weights / (total + ignore), ignore / (total + ignore), top + math.log(total)
+    weights, ignore = np.exp(scores - top), math.exp(-top)
+    total = float(weights.sum()) + ignore
+    return weights / total, ignore / total
+
+
+def log_odds_of(gains: Floats, prior_log_odds: float) -> Floats:
+    """Log-odds against ignoring the cells, from gains of shape (..., 8)."""
+    top = gains.max(axis=-1)
+    mean = np.exp(gains - top[..., None]).mean(axis=-1)
+    return np.asarray(prior_log_odds + top + np.log(mean))
 
 
 def cell_log_odds(groups: Groups, pool: Floats, gains: Floats, prior_log_odds: float = 0.0) -> Floats:
@@ -141,7 +152,7 @@ def cell_log_odds(groups: Groups, pool: Floats, gains: Floats, prior_log_odds: f
 
     A cell with a single sample gives exactly none.
     """
-    weights, ignore, _ = posterior(gains, prior_log_odds)
+    weights, ignore = posterior(gains, prior_log_odds)
     left = groups.total - 1.0
     share = np.zeros_like(left)
     kept = np.full_like(left, ignore)
@@ -168,7 +179,7 @@ def column_evidence(table: CanonicalTable, column: int, base: Floats) -> LabelEv
         return None
     pool = base[table.label[groups.example]]
     log_odds = cell_log_odds(groups, pool, cell_gains(groups, pool))
-    return LabelEvidence((column,), groups.index, log_odds) if log_odds.any() else None
+    return LabelEvidence((column,), groups.index, log_odds, groups.cell) if log_odds.any() else None
 
 
 def _independent(groups: Groups, table: CanonicalTable) -> bool:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue import engines
+from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
 from fedvalue.valuation.evidence.label_evidence import (
     STRENGTHS,
     LabelEvidence,
@@ -30,10 +32,12 @@ from fedvalue.valuation.evidence.label_evidence import (
     cell_log_odds,
     column_evidence,
     groups_of,
-    posterior,
+    log_odds_of,
 )
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -45,11 +49,20 @@ MAX_PAIRS = 24
 PAIR_COST = 2.0
 """Prior log-odds against any one pair, before the number of pairs is counted."""
 
-VISITS = 4_000_000_000
+VISITS = 2_000_000_000
 """Items times pairs that the search may visit: several seconds on one core."""
 
 FEWEST_SCREENED = 1000
 """Items on which a screening looks at least; an exclusive or of 0.05 nats shows there."""
+
+COMPILE_ABOVE = 30_000_000
+"""Visits from which compiled code pays for its compilation: about a second of NumPy."""
+
+TASK_VISITS = 100_000_000
+"""Visits of one unit of work."""
+
+ROOM = 2**22
+"""Largest table of counts in which compiled code looks up a pair's cells."""
 
 TIE = 1e-9
 """Relative difference of gains below which two pairs are tied."""
@@ -91,7 +104,12 @@ class PairSearch:
 
 
 def search_pairs(
-    table: CanonicalTable, columns: list[LabelEvidence | None], base: Floats, *, visits: int = VISITS
+    table: CanonicalTable,
+    columns: list[LabelEvidence | None],
+    base: Floats,
+    *,
+    visits: int = VISITS,
+    executor: Executor | None = None,
 ) -> tuple[list[LabelEvidence], PairSearch]:
     """The evidence of the best pairs, and a record of the search.
 
@@ -100,26 +118,25 @@ def search_pairs(
         columns: Evidence of each distinct column, None where it has none.
         base: Log-odds of label frequencies.
         visits: Items times pairs that may be visited.
+        executor: Where the pairs are judged; threads of this machine when None.
     """
     usable = [k for k in range(table.n_columns) if table.n_codes[k] > 1]
-    n_pairs = len(usable) * (len(usable) - 1) // 2
-    narrow = [k for k in usable if table.n_codes[k] <= table.n_samples / 2]
-    pairs = np.array([(f, g) for i, f in enumerate(narrow) for g in narrow[i + 1 :]], dtype=np.int64).reshape(
-        -1, 2
-    )
+    narrow = np.array([k for k in usable if table.n_codes[k] <= table.n_samples / 2], dtype=np.int64)
+    pairs = np.stack([narrow[side] for side in np.triu_indices(len(narrow), 1)], axis=1)
     prior = -(PAIR_COST + math.log(max(1, len(pairs))))
+    n_pairs = math.comb(len(usable), 2)
     too_wide = n_pairs - len(pairs)
     screened_on = None
     if table.n_items * len(pairs) > visits:
         sample = table.first_items(max(FEWEST_SCREENED, visits // (2 * len(pairs))))
         if sample.n_items < table.n_items:
             screened_on = sample.n_items
-            pairs = _promising(sample, pairs, max(4 * MAX_PAIRS, visits // (2 * table.n_items)))
-    gains, n_cells = judge_pairs(table, columns, base, pairs)
+            n_promising = max(4 * MAX_PAIRS, visits // (2 * table.n_items))
+            pairs = _promising(sample, pairs, n_promising, executor)
+    gains, n_cells = judge_pairs(table, columns, base, pairs, executor)
     wide = n_cells > table.n_samples / 2
-    too_wide += int(wide.sum())
     pairs, gains = pairs[~wide], gains[~wide]
-    log_odds = np.array([posterior(row, prior)[2] for row in gains])
+    log_odds = log_odds_of(gains, prior)
     passed = np.flatnonzero(log_odds > -PAIR_COST)
     best = passed[_best(log_odds[passed])]
     found = []
@@ -127,10 +144,11 @@ def search_pairs(
         pair = (int(pairs[at, 0]), int(pairs[at, 1]))
         groups = groups_of(table, pair)
         pool = pool_of(table, columns, base, groups.example, pair)
-        found.append(LabelEvidence(pair, groups.index, cell_log_odds(groups, pool, gains[at], prior)))
+        log_odds_of_groups = cell_log_odds(groups, pool, gains[at], prior)
+        found.append(LabelEvidence(pair, groups.index, log_odds_of_groups, groups.cell))
     record = PairSearch(
         n_pairs=n_pairs,
-        too_wide=too_wide,
+        too_wide=too_wide + int(wide.sum()),
         screened_on=screened_on,
         searched=len(pairs),
         passed=len(passed),
@@ -157,26 +175,64 @@ def pool_of(
 
 
 def judge_pairs(
-    table: CanonicalTable, columns: list[LabelEvidence | None], base: Floats, pairs: NDArray[np.int64]
+    table: CanonicalTable,
+    columns: list[LabelEvidence | None],
+    base: Floats,
+    pairs: NDArray[np.int64],
+    executor: Executor | None = None,
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Gains of each strength, shape (n_pairs, 8), and the number of cells of each pair."""
     gains = np.zeros((len(pairs), len(STRENGTHS)))
     n_cells = np.zeros(len(pairs), dtype=np.int64)
-    for k, (f, g) in enumerate(pairs.tolist()):
-        groups = groups_of(table, (f, g))
+    by_kernel = np.zeros(len(pairs), dtype=bool)
+    if table.n_items * len(pairs) > COMPILE_ABOVE:
+        n_codes = np.array(table.n_codes)
+        by_kernel = n_codes[pairs].prod(axis=1) * table.n_labels <= ROOM
+        gains[by_kernel], n_cells[by_kernel] = _compiled(table, columns, base, pairs[by_kernel], executor)
+    for k in np.flatnonzero(~by_kernel):
+        pair = (int(pairs[k, 0]), int(pairs[k, 1]))
+        groups = groups_of(table, pair)
         n_cells[k] = groups.n_cells
-        gains[k] = cell_gains(groups, pool_of(table, columns, base, groups.example, (f, g)))
+        gains[k] = cell_gains(groups, pool_of(table, columns, base, groups.example, pair))
     return gains, n_cells
 
 
-def _promising(sample: CanonicalTable, pairs: NDArray[np.int64], n_kept: int) -> NDArray[np.int64]:
+def _compiled(
+    table: CanonicalTable,
+    columns: list[LabelEvidence | None],
+    base: Floats,
+    pairs: NDArray[np.int64],
+    executor: Executor | None,
+) -> tuple[Floats, NDArray[np.int64]]:
+    from fedvalue.valuation.evidence.pair_kernel import judge
+
+    present = [evidence for evidence in columns if evidence is not None]
+    arrays = EvidenceArrays.stack(present, base, table.label, table.count)
+    evidence_of = np.full(table.n_columns, -1, dtype=np.int64)
+    evidence_of[[evidence.columns[0] for evidence in present]] = np.arange(len(present))
+    n_codes = np.array(table.n_codes, dtype=np.int64)
+    room = int(n_codes[pairs].prod(axis=1).max(initial=1)) * table.n_labels
+    size = max(1, TASK_VISITS // table.n_items)
+    with engines.using(executor) as pool:
+        arguments = (
+            *(table.codes, n_codes, table.label, table.count, evidence_of),
+            *(arrays.index, arrays.tables, arrays.first, base, STRENGTHS),
+        )
+        shared = [engines.share(pool, data) for data in arguments]
+        tasks = ((pairs[at : at + size], *shared, room) for at in range(0, len(pairs), size))
+        parts = list(engines.map_in_order(pool, judge, tasks))
+    return np.concatenate([gains for gains, _ in parts]), np.concatenate([cells for _, cells in parts])
+
+
+def _promising(
+    sample: CanonicalTable, pairs: NDArray[np.int64], n_kept: int, executor: Executor | None
+) -> NDArray[np.int64]:
     """The pairs with the largest gains on a subset of the rows, in the order of the columns."""
     base = base_log_odds(sample)
     columns = [column_evidence(sample, k, base) for k in range(sample.n_columns)]
-    gains, _ = judge_pairs(sample, columns, base, pairs)
-    log_odds = np.array([posterior(row, 0.0)[2] for row in gains])
+    gains, _ = judge_pairs(sample, columns, base, pairs, executor)
     # Rounded: a difference in the last digits must not choose.
-    best = np.argsort(-np.round(log_odds, 9), kind="stable")[:n_kept]
+    best = np.argsort(-np.round(log_odds_of(gains, 0.0), 9), kind="stable")[:n_kept]
     return pairs[np.sort(best)]
 
 

@@ -1,7 +1,8 @@
-"""Compiled passes over the rows of a pool: derivatives, and predictions without the row's own pull.
+"""Compiled passes over the rows of a pool, and the small linear algebra between them.
 
 Rows go by in blocks that stay in the cache. Sums may be reordered by the compiler, so results agree with the
-plain NumPy passes to rounding, not to the bit.
+plain NumPy passes to rounding, not to the bit. Explicit loops throughout: expressions on slices take seconds
+to compile.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc"
@@ -19,27 +20,24 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _load(index, tables, first, base, label, chosen, w, low, size, x, log_odds):
-    """Gather one block's evidence into x, shape (n_chosen, n_alternatives * size), and its log-odds."""
+def _load(index, tables, first, base, label, count, chosen, w, low, size, x, log_odds, p):
+    """Gather one block's evidence, its log-odds and probabilities; return its share of the loss.
+
+    Row a * size + i of `log_odds` and `p`, and column a * size + i of `x`, belong to alternative a of item
+    low + i.
+    """
     n_other = tables.shape[1]
     for a in range(n_other):
         for i in range(size):
             log_odds[a * size + i] = base[label[low + i], a]
     for j in range(len(chosen)):
-        rows = index[chosen[j]]
         start = first[chosen[j]]
         for a in range(n_other):
             at = a * size
             for i in range(size):
-                x[j, at + i] = tables[start + np.int64(rows[low + i]), a]
-        weight = w[j]
+                x[j, at + i] = tables[start + np.int64(index[chosen[j], low + i]), a]
         for i in range(n_other * size):
-            log_odds[i] += weight * x[j, i]
-
-
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def _probabilities(log_odds, n_other, size, count, p):
-    """Write the probability of each alternative; return the block's share of the loss."""
+            log_odds[i] += w[j] * x[j, i]
     loss = 0.0
     for i in range(size):
         top = 0.0
@@ -47,27 +45,26 @@ def _probabilities(log_odds, n_other, size, count, p):
             top = max(top, log_odds[a * size + i])
         z = np.exp(-top)
         for a in range(n_other):
-            e = np.exp(log_odds[a * size + i] - top)
-            p[a * size + i] = e
-            z += e
+            p[a * size + i] = np.exp(log_odds[a * size + i] - top)
+            z += p[a * size + i]
         for a in range(n_other):
             p[a * size + i] /= z
-        loss += count[i] * (top + np.log(z))
+        loss += count[low + i] * (top + np.log(z))
     return loss
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _scale(x, count, p, n_other, size, n_chosen, gradient, scaled, mean):
-    """Write the two factors of the block's Hessian, and add its gradient.
+def _scale(x, count, p, n_other, low, size, n_chosen, gradient, scaled, mean):
+    """Write the factors of the block's Hessian, scaled x' and mean mean', and add its gradient.
 
-    With one alternative the weights are count p (1 - p). With more, `mean` gets the expected evidence.
+    With one alternative the weights are count p (1 - p), and the mean is not needed.
     """
     for j in range(n_chosen):
         total = 0.0
         for a in range(n_other):
             at = a * size
             for i in range(size):
-                part = count[i] * p[at + i] * x[j, at + i]
+                part = count[low + i] * p[at + i] * x[j, at + i]
                 total += part
                 scaled[j, at + i] = part
         gradient[j] += total
@@ -84,41 +81,9 @@ def _scale(x, count, p, n_other, size, n_chosen, gradient, scaled, mean):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def derivatives(index, tables, first, base, label, count, chosen, w):
-    """-sum ln p(y_i | i), gradient and Hessian (see `evidence_pool.Passes`)."""
-    k = len(chosen)
-    padded = (k + 3) // 4 * 4
-    n_items = len(label)
-    n_other = tables.shape[1]
-    x = np.zeros((padded, n_other * BLOCK))
-    scaled = np.zeros((padded, n_other * BLOCK))
-    mean = np.zeros((padded, BLOCK))
-    log_odds = np.empty(n_other * BLOCK)
-    p = np.empty(n_other * BLOCK)
-    gradient = np.zeros(k)
-    hessian = np.zeros((padded, padded))
-    loss = 0.0
-    for low in range(0, n_items, BLOCK):
-        size = min(BLOCK, n_items - low)
-        _load(index, tables, first, base, label, chosen, w, low, size, x, log_odds)
-        loss += _probabilities(log_odds, n_other, size, count[low : low + size], p)
-        _scale(x, count[low : low + size], p, n_other, size, k, gradient, scaled, mean)
-        _add_products(hessian, scaled, x, n_other * size, padded)
-        if n_other > 1:
-            for j in range(k):
-                for i in range(size):
-                    scaled[j, i] = -count[low + i] * mean[j, i]
-            _add_products(hessian, scaled, mean, size, padded)
-    for j in range(k):
-        for h in range(j):
-            hessian[h, j] = hessian[j, h]
-    return loss, gradient, hessian[:k, :k].copy()
-
-
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def _add_products(hessian, left, right, length, padded):
-    """Add left right' to the lower triangle, in tiles of 4 x 4."""
-    for j in range(0, padded, 4):
+def _add_products(hessian, left, right, length):
+    """Add left right' to the lower triangle, in tiles of 4 x 4; the size is a multiple of 4."""
+    for j in range(0, len(hessian), 4):
         for h in range(0, j + 4, 4):
             s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = 0.0
             s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = 0.0
@@ -160,11 +125,91 @@ def _add_products(hessian, left, right, length, padded):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def left_out(index, tables, first, base, label, count, chosen, w, root):
-    """Log-odds of each row without its own pull (see `evidence_pool.Passes`).
+def derivatives(index, tables, first, base, label, count, chosen, w):
+    """Loss, gradient and Hessian (see `evidence_pool.Passes`); the Hessian's upper triangle is not filled.
 
-    `root` is lower triangular.
+    Its size is rounded up to a multiple of 4.
     """
+    k = len(chosen)
+    padded = (k + 3) // 4 * 4
+    n_items = len(label)
+    n_other = tables.shape[1]
+    x = np.zeros((padded, n_other * BLOCK))
+    scaled = np.zeros((padded, n_other * BLOCK))
+    mean = np.zeros((padded, BLOCK))
+    log_odds = np.empty(n_other * BLOCK)
+    p = np.empty(n_other * BLOCK)
+    gradient = np.zeros(k)
+    hessian = np.zeros((padded, padded))
+    loss = 0.0
+    for low in range(0, n_items, BLOCK):
+        size = min(BLOCK, n_items - low)
+        loss += _load(index, tables, first, base, label, count, chosen, w, low, size, x, log_odds, p)
+        _scale(x, count, p, n_other, low, size, k, gradient, scaled, mean)
+        _add_products(hessian, scaled, x, n_other * size)
+        if n_other > 1:
+            for j in range(k):
+                for i in range(size):
+                    scaled[j, i] = -count[low + i] * mean[j, i]
+            _add_products(hessian, scaled, mean, size)
+    return loss, gradient, hessian
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def lower_factor(matrix):
+    """Cholesky factor L of a positive definite matrix, of which the lower triangle is read."""
+    k = len(matrix)
+    lower = np.zeros((k, k))
+    for i in range(k):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for h in range(j):
+                total -= lower[i, h] * lower[j, h]
+            if i == j:
+                lower[i, i] = np.sqrt(total)
+            else:
+                lower[i, j] = total / lower[j, j]
+    return lower
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def solve(matrix, right):
+    """Solve a positive definite system."""
+    lower = lower_factor(matrix)
+    k = len(right)
+    z = np.empty(k)
+    for i in range(k):
+        total = right[i]
+        for h in range(i):
+            total -= lower[i, h] * z[h]
+        z[i] = total / lower[i, i]
+    for i in range(k - 1, -1, -1):
+        z[i] /= lower[i, i]
+        for h in range(i):
+            z[h] -= lower[i, h] * z[i]
+    return z
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _inverse_factor(matrix):
+    """R with R'R the inverse of the matrix, lower triangular, with three columns of zeros behind."""
+    lower = lower_factor(matrix)
+    k = len(lower)
+    root = np.zeros((k, k + 3))
+    # R is the inverse of L: row j is (e_j - sum_h L_jh row h) / L_jj.
+    for j in range(k):
+        for h in range(j):
+            for i in range(h + 1):
+                root[j, i] -= lower[j, h] * root[h, i]
+        for i in range(j):
+            root[j, i] /= lower[j, j]
+        root[j, j] = 1.0 / lower[j, j]
+    return root
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def left_out(index, tables, first, base, label, count, chosen, w, hessian):
+    """Log-odds of each row without its own pull (see `evidence_pool.Passes`)."""
     k = len(chosen)
     n_items = len(label)
     n_other = tables.shape[1]
@@ -172,35 +217,25 @@ def left_out(index, tables, first, base, label, count, chosen, w, root):
     log_odds = np.empty(n_other * BLOCK)
     p = np.empty(n_other * BLOCK)
     y = np.empty(n_other * BLOCK)
-    moved = np.empty(n_other * BLOCK)
     out = np.empty((n_other, n_items))
-    rows = np.zeros((k, k + 3))
-    rows[:, :k] = root
+    root = _inverse_factor(hessian)
     for low in range(0, n_items, BLOCK):
         size = min(BLOCK, n_items - low)
-        length = n_other * size
-        _load(index, tables, first, base, label, chosen, w, low, size, x, log_odds)
-        _probabilities(log_odds, n_other, size, count[low : low + size], p)
-        moved[:length] = log_odds[:length]
+        _load(index, tables, first, base, label, count, chosen, w, low, size, x, log_odds, p)
         for j in range(k):
-            if rows[j, j] == 0.0:
-                continue
-            y[:length] = 0.0
+            for i in range(n_other * size):
+                y[i] = 0.0
             for h in range(0, j + 1, 4):
-                r0, r1, r2, r3 = rows[j, h], rows[j, h + 1], rows[j, h + 2], rows[j, h + 3]
-                for i in range(length):
+                r0, r1, r2, r3 = root[j, h], root[j, h + 1], root[j, h + 2], root[j, h + 3]
+                for i in range(n_other * size):
                     y[i] += r0 * x[h, i] + r1 * x[h + 1, i] + r2 * x[h + 2, i] + r3 * x[h + 3, i]
-            _remove_pull(p, y, n_other, size, moved)
-        out[:, low : low + size] = moved[:length].reshape(n_other, size)
+            for i in range(size):
+                pull = 0.0
+                for a in range(n_other):
+                    pull += p[a * size + i] * y[a * size + i]
+                for a in range(n_other):
+                    log_odds[a * size + i] += pull * y[a * size + i]
+        for a in range(n_other):
+            for i in range(size):
+                out[a, low + i] = log_odds[a * size + i]
     return out
-
-
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def _remove_pull(p, y, n_other, size, moved):
-    """Move the log-odds against the pull that a row has along one direction."""
-    for i in range(size):
-        pull = 0.0
-        for a in range(n_other):
-            pull += p[a * size + i] * y[a * size + i]
-        for a in range(n_other):
-            moved[a * size + i] += pull * y[a * size + i]

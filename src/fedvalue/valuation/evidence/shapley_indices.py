@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fedvalue.typing import Floats
 
 
@@ -23,9 +25,21 @@ def shapley_coefficients(p: int) -> Floats:
 
 
 def shapley_of(game: Floats) -> Floats:
-    """Shapley value of each player, shape (p,)."""
+    """Shapley value of each player, shape (p,); exactly zero for a player who never adds anything."""
     p = len(game).bit_length() - 1
-    return np.asarray(game @ shapley_coefficients(p))
+    weights = shapley_coefficients(p)
+    values = np.zeros(p)
+    for k in range(p):
+        without, joined = _with_and_without(game, k)
+        weight = _with_and_without(weights[:, k], k)[1]
+        values[k] = float(np.sum(weight * (joined - without)))
+    return values
+
+
+def _with_and_without(by_mask: Floats, player: int) -> tuple[Floats, Floats]:
+    """Entries of the coalitions without a player, and of the same with the player."""
+    halves = by_mask.reshape(-1, 2, 1 << player)
+    return halves[:, 0], halves[:, 1]
 
 
 def interactions_of(game: Floats) -> Floats:
@@ -46,3 +60,31 @@ def interactions_of(game: Floats) -> Floats:
             second = game[behind | a | b] - game[behind | a] - game[behind | b] + game[behind]
             found[i, j] = found[j, i] = float(np.sum(weight[sizes[behind]] * second))
     return found
+
+
+def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floats:
+    """Interactions of pairs that fit the values along some orders best, shape (p, p).
+
+    Least squares over all coalitions met, each counted as often as it was, of the game
+    v(S) = sum of a_i + sum of b_ij over the members and pairs of S; b is then the interaction index of every
+    kind. A little ridge keeps pairs that were never told apart at zero.
+
+    Args:
+        orders: Orders of the p players.
+        values: v of the first 0 .. p players of each order, shape (n_orders, p + 1).
+    """
+    place = np.argsort(np.array(orders), axis=1)
+    p = place.shape[1]
+    first, second = np.triu_indices(p, 1)
+    n_terms = p + len(first)
+    gram = np.zeros((n_terms, n_terms))
+    moment = np.zeros(n_terms)
+    for step in range(1, p + 1):
+        inside = (place < step).astype(np.float64)
+        terms = np.concatenate([inside, inside[:, first] * inside[:, second]], axis=1)
+        gram += terms.T @ terms
+        moment += terms.T @ values[:, step]
+    gram[np.diag_indices_from(gram)] += 1e-6 * len(place)
+    found = np.zeros((p, p))
+    found[first, second] = np.linalg.solve(gram, moment)[p:]
+    return found + found.T

@@ -36,7 +36,7 @@ def test_coalition_and_shapley_values_agree_with_the_prototype(name):
     case = CASES[name]
     found = evidence_values(table_of(case))
     tolerance = 1e-4 if "duplicate" in name else 2e-7
-    assert found.coalition_values == pytest.approx(case["values_by_mask"], abs=tolerance)
+    assert found.every_coalition == pytest.approx(case["values_by_mask"], abs=tolerance)
     assert found.values == pytest.approx(case["shapley"], abs=tolerance)
     assert found.total == pytest.approx(case["values_by_mask"][-1], abs=tolerance)
 

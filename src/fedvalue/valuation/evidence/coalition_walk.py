@@ -1,0 +1,121 @@
+"""The game of pooled evidence over every coalition: exact Shapley values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue import engines
+from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.evidence.shapley_indices import shapley_coefficients
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor
+
+    from fedvalue.typing import Floats, Progress
+    from fedvalue.valuation.evidence.predictions import Predictions
+
+MAX_TASKS = 32
+"""Units of work. Fixed, so that sums do not depend on the number of workers."""
+
+COMPILE_ABOVE = 3.0e9
+"""Predicted work (see `EvidenceGame.work`) from which compiled passes pay for their compilation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkedGame:
+    """Values of all coalitions.
+
+    Args:
+        likelihood: Mean over the samples of ln p(y_i | i), by bit mask.
+        contributions: Contribution of each item's samples to each party's Shapley value, shape (p, n_items).
+        predictions: Scores of the coalitions asked for, by bit mask.
+    """
+
+    likelihood: Floats
+    contributions: Floats = field(repr=False)
+    predictions: dict[int, Predictions] = field(repr=False)
+
+
+def walk_coalitions(
+    game: EvidenceGame,
+    *,
+    scored: Sequence[int] = (),
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> WalkedGame:
+    """Fit the pool of every coalition.
+
+    Coalitions with the same evidences are fitted once.
+
+    Args:
+        game: The evidences.
+        scored: Bit masks of the coalitions whose predictions are scored.
+        executor: Where the work runs; threads of this machine when None.
+        progress: Called with the predicted work done and in all.
+    """
+    p = game.n_parties
+    place: dict[tuple[int, ...], int] = {}
+    place_of = np.zeros(1 << p, dtype=np.int64)
+    # Gray code: neighbours differ by one party, so each fit starts close to its answer.
+    for number in range(1 << p):
+        mask = number ^ number >> 1
+        place_of[mask] = place.setdefault(game.evidences_of(mask), len(place))
+    keys = tuple(place)
+    coefficients = np.zeros((len(keys), p))
+    np.add.at(coefficients, place_of, shapley_coefficients(p))
+    fits = fit_keys(
+        game,
+        keys,
+        coefficients,
+        {int(place_of[mask]) for mask in scored},
+        executor=executor,
+        progress=progress,
+    )
+    likelihood = fits.likelihood[place_of]
+    predictions = {mask: fits.predictions[int(place_of[mask])] for mask in scored}
+    return WalkedGame(likelihood, fits.contributions, predictions)
+
+
+def fit_keys(
+    game: EvidenceGame,
+    keys: Sequence[tuple[int, ...]],
+    coefficients: Floats,
+    scored: set[int],
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> WalkedGame:
+    """Fit the pools of distinct sets of evidences, in a fixed number of tasks; results by place."""
+    costs = game.work(np.array([len(key) for key in keys]))
+    compiled = bool(costs.sum() > COMPILE_ABOVE)
+    tasks = []
+    cuts = _cuts(costs)
+    for low, high in pairwise(cuts):
+        inside = frozenset(at - low for at in scored if low <= at < high)
+        tasks.append(FitTask(tuple(keys[low:high]), coefficients[low:high], inside, compiled))
+    sums: list[Floats] = []
+    contributions = np.zeros((coefficients.shape[1], game.arrays.n_items))
+    predictions: dict[int, Predictions] = {}
+    with engines.using(executor) as pool:
+        shared = engines.share(pool, game)
+        for part in engines.map_in_order(pool, fit_coalitions, ((shared, task) for task in tasks)):
+            low = cuts[len(sums)]
+            sums.append(part.sums)
+            contributions += part.contributions
+            predictions.update({low + at: scores for at, scores in part.predictions.items()})
+            if progress is not None:
+                progress(float(costs[: cuts[len(sums)]].sum()), float(costs.sum()), "learnable values")
+    return WalkedGame(np.concatenate(sums) / game.n_samples, contributions, predictions)
+
+
+def _cuts(costs: Floats) -> list[int]:
+    """Where to cut a list of costs into at most MAX_TASKS parts of about equal cost."""
+    ends = np.cumsum(costs)
+    wanted = ends[-1] * np.arange(1, MAX_TASKS) / MAX_TASKS
+    inner = np.searchsorted(ends, wanted) + 1
+    return sorted({0, len(costs), *(int(at) for at in inner if at < len(costs))})
