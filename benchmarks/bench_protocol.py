@@ -21,8 +21,9 @@ from fedvalue.federated.in_process import InProcessTransport
 from fedvalue.federated.run import federated_value, make_cast, make_settings
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.paper.experiments.published import random_codes, simulation_seconds
+from fedvalue.valuation.settings import ValuationSettings
 
-PLAIN = {"method": "exact", "statistics": False}
+PLAIN = ValuationSettings(method="exact", statistics=False)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _warm_up() -> None:
     """Compile the kernels before anything is timed, in a process set up as `fedvalue value` does."""
     reuse_memory()
     for protocol in ("mirror", "paper"):
-        federated_value(**binary_columns(2000, 2), protocol=protocol, **PLAIN)
+        federated_value(**binary_columns(2000, 2), protocol=protocol, settings=PLAIN)
 
 
 def _hashing() -> Row:
@@ -78,7 +79,7 @@ def _paper_seconds(n_real: int = 10_000, n_adversarial: int = 90_000, q: int = 3
     share = n_adversarial / (n_adversarial + n_real)
     # Processor time of all roles together, as the published simulation is timed.
     return seconds(
-        lambda: federated_value(**columns, protocol="paper", q=q, n_r=float(share), **PLAIN, **more),
+        lambda: federated_value(**columns, protocol="paper", q=q, n_r=float(share), settings=PLAIN, **more),
         repeat=2,
         clock=time.process_time,
     )
@@ -122,7 +123,7 @@ def _mirror_seconds(columns: dict[str, Any], ids: PackedIds) -> tuple[float, flo
     for _ in range(3):
         settings = make_settings(**columns, protocol="mirror")
         start = time.perf_counter()
-        cast = make_cast(settings, **columns, ids=ids, valuer=make_valuer(**PLAIN))
+        cast = make_cast(settings, **columns, ids=ids, valuer=make_valuer(PLAIN))
         confirmed = [start]
 
         def watch(data: bytes, confirmed: list[float] = confirmed) -> None:

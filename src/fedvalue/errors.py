@@ -46,7 +46,7 @@ def _rebuild(kind: type[FedValueError], message: str, code: str) -> FedValueErro
     return kind(message, code=code)
 
 
-class InputError(FedValueError):
+class InputError(FedValueError, ValueError):
     """The caller's data or arguments are wrong."""
 
     default_code = "E_INPUT"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.statistics.tables import informative_and_not
@@ -19,7 +20,7 @@ from tests.statistics.tables import informative_and_not
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("payout") / "result.json"
-    value_counts(informative_and_not(300), coalitions=True).to_json(path)
+    value_counts(informative_and_not(300), ValuationSettings(coalitions=True)).to_json(path)
     return path
 
 
@@ -70,7 +71,9 @@ def test_every_mistake_is_one_clear_line(result, arguments, message):
 
 
 def test_result_without_learnable_values_says_what_to_do(tmp_path):
-    value_counts(informative_and_not(60), statistics=False).to_json(tmp_path / "plain.json")
+    value_counts(informative_and_not(60), ValuationSettings(statistics=False)).to_json(
+        tmp_path / "plain.json"
+    )
     ran = fedvalue_here("payout", tmp_path / "plain.json", "--pot", "10")
     assert ran.code == 3
     assert "decide by shapley-cmi" in ran.err
@@ -81,8 +84,8 @@ def test_broken_results_are_refused(tmp_path):
     broken.write_text("not json")
     ran = fedvalue_here("payout", broken, "--pot", "10")
     assert ran.code == 3
-    assert "is not JSON" in ran.err
-    broken.write_text('{"schema": "fedvalue.result/1"}')
+    assert "not valid JSON" in ran.err
+    broken.write_text('{"schema": "fedvalue.result/2"}')
     ran = fedvalue_here("payout", broken, "--pot", "10")
     assert ran.code == 3
-    assert "not a complete result" in ran.err
+    assert "missing required field" in ran.err

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.statistics.tables import informative_and_not
@@ -15,7 +16,7 @@ from tests.statistics.tables import informative_and_not
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("report")
-    value_counts(informative_and_not(200), coalitions=True).to_json(where / "result.json")
+    value_counts(informative_and_not(200), ValuationSettings(coalitions=True)).to_json(where / "result.json")
     (where / "prices.csv").write_text("strong,100\nweak,50\nnoise,5\nrows,5\n")
     (where / "corrupt.json").write_text("{")
     return where

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.statistics.tables import informative_and_not
@@ -20,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result, the table behind it, and prices."""
     where = tmp_path_factory.mktemp("select")
     counts = informative_and_not(300)
-    value_counts(counts, coalitions=True).to_json(where / "result.json")
+    value_counts(counts, ValuationSettings(coalitions=True)).to_json(where / "result.json")
     rows = np.column_stack([counts.label, counts.parties]).tolist()
     lines = ["label,strong,weak,noise,rows", *(f"{a},c{b},c{c},c{d},r{e}" for a, b, c, d, e in rows)]
     (where / "table.csv").write_text("\n".join(lines) + "\n")
@@ -76,10 +77,10 @@ def test_selection_is_written_to_a_file(folder, tmp_path):
         ({"--budget": "plenty"}, "must be an amount"),
         ({"--prices": "short.csv"}, "no price for 'noise', 'rows'"),
         ({"--prices": "missing.csv"}, "cannot read"),
-        ({"source": "corrupt.json"}, "is not JSON"),
+        ({"source": "corrupt.json"}, "not valid JSON"),
         (
             {"source": "other.json"},
-            "expected a result of schema 'fedvalue.result/1', got 'fedval",
+            "expected a document of schema 'fedvalue.result/2', got 'fedval",
         ),
         ({"source": "missing.json"}, "cannot read"),
         ({"--party": "a=b"}, "needs --label too"),

@@ -63,7 +63,7 @@ def test_json_holds_the_brute_force_values_and_the_documented_keys(
     telco = [2 * a + b for a, b in zip(columns["bill"], columns["calls"], strict=True)]
     expected = naive.shapley_cmi([telco, columns["spend"]], columns["label"], columns["age"])
     assert [party["value"] for party in result["parties"]] == pytest.approx(expected, abs=1e-12)
-    assert result["schema"] == "fedvalue.result/1"
+    assert result["schema"] == "fedvalue.result/2"
     assert result["unit"] == "nats"
     assert result["n_samples"] == N
     assert result["method"] == "exact"
@@ -126,7 +126,7 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (
             ["--label", "label", "--party", "a=bill", "--bins", "1"],
             3,
-            "bins must be a whole number of at least 2, got 1",
+            "bins must be a whole number from 2 to 65536, got 1",
         ),
         (["--label", "label", "--party", "a=bill", "--binning", "odd"], 3, "odd"),
         (["--label", "label", "--party", "a=bill", "--method", "best"], 3, "auto, exact, sampled"),

@@ -295,14 +295,14 @@ def test_a_really_full_file_system_is_reported_and_leaves_no_partial_chunk(tmp_p
     import resource
     import signal
 
-    from fedvalue.storage.database import write_whole
+    from fedvalue.storage.durable_files import write_durably
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:
         with pytest.raises(EngineError, match="File too large") as caught:
-            write_whole(tmp_path / "spool" / "0.msg", bytes(1 << 20))
+            write_durably(tmp_path / "spool" / "0.msg", bytes(1 << 20))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)

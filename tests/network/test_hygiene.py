@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.deployment.servers.roles import server_role
+from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.identity.cards import Identity
 from fedvalue.simulation.children import Child, Children, wait_until
 from tests.support.processes import Process

@@ -30,6 +30,13 @@ def test_every_party_ends_well_and_the_values_are_the_centralised_ones(finished)
     assert sum(found.values()) == pytest.approx(town.result()["total"], abs=1e-9)
 
 
+def test_the_log_of_a_server_names_every_party_that_joins_once(finished):
+    town, _ = finished
+    for server in ("compute", "validate"):
+        joined = [line["peer"] for line in town.log(server) if line["event"] == "joined"]
+        assert sorted(name for name in joined if name != "compute") == sorted((TASK, *town.parties))
+
+
 def test_a_data_party_learns_its_own_value_and_the_total_only(finished):
     town, ends = finished
     share = ends["telco"].result

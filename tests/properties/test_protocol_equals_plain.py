@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.federated.run import federated_value
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests import naive
 from tests.simulation.world import Codes, World
 
@@ -37,9 +38,13 @@ def columns(world: World) -> dict:
 @settings(max_examples=60)
 @given(worlds(), st.sampled_from(["valuation", "counts"]))
 def test_mirror(world: World, policy: str) -> None:
-    plain = value_counts(world.counts(), method="exact", statistics=False)
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     found = federated_value(
-        **columns(world), protocol="mirror", policy=policy, method="exact", statistics=False, threads=1
+        **columns(world),
+        protocol="mirror",
+        policy=policy,
+        threads=1,
+        settings=ValuationSettings(method="exact", statistics=False),
     )
     assert found.values == pytest.approx(plain.values, abs=1e-9)
     assert found.total == pytest.approx(plain.total, abs=1e-9)
@@ -59,11 +64,17 @@ def test_single_and_paper(
     world: World, protocol: str, q: int, n_r: int | str, harden: bool, pad: bool
 ) -> None:
     pad = pad and not (harden and protocol == "paper")  # refused: H3 needs the sizes
-    plain = value_counts(world.counts(), method="exact", statistics=False)
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     found = federated_value(
-        **columns(world), protocol=protocol, q=q, n_r=n_r, harden=harden, pad=pad,
-        method="exact", statistics=False, threads=1,
-    )  # fmt: skip
+        **columns(world),
+        protocol=protocol,
+        q=q,
+        n_r=n_r,
+        harden=harden,
+        pad=pad,
+        threads=1,
+        settings=ValuationSettings(method="exact", statistics=False),
+    )
     assert found.values == pytest.approx(plain.values, abs=1e-9)
     assert found.protocol == protocol
 
@@ -75,15 +86,19 @@ def test_against_the_naive_twin() -> None:
         [p.codes.tolist() for p in world.parties], world.label.codes.tolist(), world.task.codes.tolist()
     )
     for protocol in ("mirror", "single", "paper"):
-        found = federated_value(**columns(world), protocol=protocol, statistics=False, threads=1)
+        found = federated_value(
+            **columns(world), protocol=protocol, threads=1, settings=ValuationSettings(statistics=False)
+        )
         assert list(found.values.values()) == pytest.approx(list(expected), abs=1e-9)
 
 
 def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> None:
     """The servers' order of columns is secret; what they return is put back in place."""
     world = World.drawn(12, n=200, sizes=(2, 3, 4, 2))
-    plain = value_counts(world.counts(), method="exact", statistics=True)
-    found = federated_value(**columns(world), protocol="mirror", method="exact", threads=1)
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=True))
+    found = federated_value(
+        **columns(world), protocol="mirror", threads=1, settings=ValuationSettings(method="exact")
+    )
     for a, b in zip(plain.parties, found.parties, strict=True):
         assert b.name == a.name
         assert b.flags == a.flags
@@ -96,10 +111,10 @@ def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> 
 def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
     """`single`, `paper` and `mirror` with counts give the task party the table: same seed, same draw."""
     world = World.drawn(13, n=200, sizes=(2, 3, 4, 2))
-    how = {"method": "sampled", "n_permutations": 200, "seed": 5, "statistics": False}
-    plain = value_counts(world.counts(), **how)
+    how = ValuationSettings(method="sampled", n_permutations=200, seed=5, statistics=False)
+    plain = value_counts(world.counts(), how)
     for protocol, policy in (("single", "valuation"), ("paper", "valuation"), ("mirror", "counts")):
-        found = federated_value(**columns(world), protocol=protocol, policy=policy, threads=1, **how)
+        found = federated_value(**columns(world), protocol=protocol, policy=policy, threads=1, settings=how)
         assert found.values == pytest.approx(plain.values, abs=1e-9)
 
 
@@ -107,9 +122,9 @@ def test_sampled_values_by_the_servers_agree_within_their_error() -> None:
     """Under `valuation` the servers permute columns in an order that they do not know: another draw of
     the same estimator, and both servers draw the same."""
     world = World.drawn(14, n=200, sizes=(2, 3, 4, 2))
-    exact = value_counts(world.counts(), method="exact", statistics=False)
-    how = {"method": "sampled", "n_permutations": 400, "seed": 5, "statistics": False}
-    found = federated_value(**columns(world), protocol="mirror", threads=1, **how)
+    exact = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
+    how = ValuationSettings(method="sampled", n_permutations=400, seed=5, statistics=False)
+    found = federated_value(**columns(world), protocol="mirror", threads=1, settings=how)
     assert found.method == "sampled"
     for party in found.parties:
         assert abs(party.value - exact[party.name].value) <= 5 * party.se_sampling + 1e-12

@@ -132,12 +132,12 @@ def test_a_regression_label_is_binned_and_says_so() -> None:
         ({"label": [1, 1, 1, 1]}, "constant"),
         ({"label": []}, "sample"),
         ({"parties": {"a": [1.0, 2.0, float("inf"), 0.5]}}, "infinite"),
-        ({"bins": 1}, "bins must be a whole number of at least 2, got 1"),
+        ({"bins": 1}, "bins must be a whole number from 2 to 65536, got 1"),
         ({"bins": 2.5}, "bins"),
         ({"method": "fast"}, "auto, exact, sampled"),
         ({"n_permutations": 1}, "at least 2, got 1"),
         ({"q": 3}, "only with a protocol"),
-        ({"pca": 0}, "components must be from 1 to the 1 features, got 0"),
+        ({"pca": 0}, "pca must be a whole number from 1 to 65536, got 0"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, object], message: str) -> None:

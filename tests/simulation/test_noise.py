@@ -24,12 +24,13 @@ from fedvalue.protocol.mirror.server_result import (
 from fedvalue.protocol.noisy_release import drawn
 from fedvalue.protocol.privacy import GRID_BITS
 from fedvalue.protocol.transitions import State
+from fedvalue.valuation.settings import ValuationSettings
 from tests.naive import shapley_cmi
 from tests.simulation.world import RUN_ID, Postman, World, run
 
 WORLD = World.drawn(4, n=60, sizes=(2, 3, 4))
 NAMES = tuple(party.name for party in WORLD.parties)
-STATISTICS = {"method": "exact", "statistics": True}
+STATISTICS = ValuationSettings(method="exact", statistics=True)
 
 
 def exact_values() -> dict[str, float]:
@@ -261,7 +262,9 @@ def test_the_method_is_chosen_by_public_sizes_alone():
         many, parties=tuple(f"p{k}" for k in range(20)), n_codes=(1000,) * 20, n_label_codes=2
     )
     for agreed, method in ((settings, "exact"), (wide, "sampled")):
-        valuer = make_noisy_valuer(agreed, method="auto", n_permutations=50, seed=0, precision=0.5)
+        valuer = make_noisy_valuer(
+            agreed, ValuationSettings(method="auto", n_permutations=50, seed=0, precision=0.5)
+        )
         for counts in (WORLD.counts(), constant(WORLD.counts())):
             public = valuer(counts).public
             assert public["method"] == method

@@ -12,6 +12,7 @@ from fedvalue.federated.run import make_cast, make_settings
 from fedvalue.federated.valuers import make_valuer, valuation_of
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Postman, World, cells, run
 
 PROTOCOLS = [
@@ -30,7 +31,7 @@ PROTOCOLS = [
 def test_any_order_of_delivery_gives_the_same_result(protocol: str, options: dict) -> None:
     """Between different pairs of roles nothing is assumed about order, and repeats are harmless."""
     world = World.drawn(1)
-    plain = value_counts(world.counts(), method="exact", statistics=False)
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     for seed in range(4):
         cast = world.cast(protocol, **options)
         postman = run(cast, seed=seed, twice=0.3)
@@ -47,7 +48,7 @@ def test_any_order_of_delivery_gives_the_same_result(protocol: str, options: dic
 
 def test_data_party_reads_its_own_value_and_the_total_only() -> None:
     world = World.drawn(2, sizes=(2, 3, 4))
-    plain = value_counts(world.counts(), method="exact", statistics=False)
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     cast = world.cast()
     run(cast)
     for party in cast.parties:
@@ -121,7 +122,10 @@ def test_tokens_in_many_chunks_and_rows_in_many_chunks() -> None:
         base = make_settings(**columns, protocol=protocol, **options)
         settings = msgspec.structs.replace(base, chunk_bytes=1024)
         cast = make_cast(
-            settings, **columns, ids=world.ids, valuer=make_valuer(method="exact", statistics=False)
+            settings,
+            **columns,
+            ids=world.ids,
+            valuer=make_valuer(ValuationSettings(method="exact", statistics=False)),
         )
         postman = run(cast, seed=1)
         assert postman.errors == {}

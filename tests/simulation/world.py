@@ -23,6 +23,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.transitions import State
+from fedvalue.valuation.settings import ValuationSettings
 
 Meddler = Callable[[Envelope], Iterable[Envelope]]
 SECRET = bytes(range(32))
@@ -76,7 +77,7 @@ class World:
         ids: Any = None,
         run_id: bytes | None = RUN_ID,
         secret: bytes | None = SECRET,
-        engine: dict[str, Any] | None = None,
+        engine: ValuationSettings | None = None,
         servers: dict[str, Any] | None = None,
         **options: Any,
     ) -> Cast:
@@ -87,7 +88,7 @@ class World:
             settings,
             **columns,
             ids=self.ids if ids is None else ids,
-            valuer=make_valuer(**(engine or {"method": "exact", "statistics": False})),
+            valuer=make_valuer(engine or ValuationSettings(method="exact", statistics=False)),
             secret=secret,
             **(servers or {}),
         )

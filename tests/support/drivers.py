@@ -13,7 +13,7 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.deployment.parties.driver import PartyDriver
 from fedvalue.deployment.parties.input import PartyInput, _made
 from fedvalue.deployment.servers.role_driver import RoleDriver
-from fedvalue.deployment.servers.roles import server_role
+from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.protocol.mirror.counting import MemoryChunkStore
 from tests.support.consortium import identity
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fedvalue.crypto import keys
-from fedvalue.deployment.answers import valuer_of
+from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer

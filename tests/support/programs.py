@@ -17,16 +17,17 @@ import fedvalue.deployment.network.rpc_server
 import fedvalue.deployment.parties.input
 import fedvalue.deployment.parties.party
 import fedvalue.deployment.servers.relay_server
-import fedvalue.deployment.servers.serve
+import fedvalue.deployment.servers.server_process
 import fedvalue.deployment.valuation_certificate
 import fedvalue.federated.valuers
 import fedvalue.simulation.cheating_server
 from fedvalue.cli import exit_codes
+from fedvalue.deployment import process
 from fedvalue.deployment.config import read_party_config, read_server_config
 from fedvalue.deployment.parties import store as party_store
 from fedvalue.deployment.parties.participate import take_part
-from fedvalue.deployment.servers import store as server_store
-from fedvalue.deployment.servers.serve import serve
+from fedvalue.deployment.servers import server_store
+from fedvalue.deployment.servers.server_process import serve
 from fedvalue.errors import FedValueError
 from fedvalue.storage.database import Database
 
@@ -34,28 +35,33 @@ from fedvalue.storage.database import Database
 def server_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
     """`fedvalue serve`."""
     _crash_at(crash)
-    serve(read_server_config(Path(config)), role)
+    _serve(config, role)
 
 
 def cheat_program(config: str) -> None:
     """The demonstration's cheating computation server."""
-    serve(
-        read_server_config(Path(config)),
-        "compute",
-        make_role=fedvalue.simulation.cheating_server.cheating_role,
-    )
+    _serve(config, "compute", make_role=fedvalue.simulation.cheating_server.cheating_role)
 
 
 def evil_program(config: str, role: str, behaviour: str) -> None:
     """A server that cheats in one of the ways of `tests.support.evil_server`."""
     from tests.support.evil_server import BEHAVIOURS, PAPER_BEHAVIOURS
 
-    serve(read_server_config(Path(config)), role, make_role=(BEHAVIOURS | PAPER_BEHAVIOURS)[behaviour][0])
+    _serve(config, role, make_role=(BEHAVIOURS | PAPER_BEHAVIOURS)[behaviour][0])
+
+
+def _serve(config: str, role: str, **options: Any) -> None:
+    """As the command does."""
+    process.harden()
+    process.reuse_memory()
+    serve(read_server_config(Path(config)), role, stop=process.stop_on_signals(), **options)
 
 
 def party_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
     """`fedvalue join` or `fedvalue run`; the exit code is the command's."""
     _crash_at(crash)
+    process.harden()
+    process.reuse_memory()
     try:
         take_part(read_party_config(Path(config)), role, lambda stage, words: print(f"stage {stage} {words}"))
     except FedValueError as error:

@@ -21,11 +21,11 @@ from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.rpc_server import NetworkServer
 from fedvalue.deployment.parties.participate import Finished, take_part
-from fedvalue.deployment.servers.logs import Log
-from fedvalue.deployment.servers.pins import Pins
+from fedvalue.deployment.servers.observability import Log
 from fedvalue.deployment.servers.relay_server import RelayServer
-from fedvalue.deployment.servers.roles import server_role
+from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.errors import FedValueError
+from fedvalue.identity.identity_files import read_pinned
 from fedvalue.simulation.local_consortium import LocalConsortium, Member, Source, build
 from tests.naive import shapley_cmi
 
@@ -104,18 +104,19 @@ class Town:
         for name in names or ("compute", "validate"):
             config = read_server_config(self.member(name).folder / "server.toml")
             identity = self.member(name).identity
-            pins = Pins(config.peers, identity.card)
+            cards = read_pinned(config.peers, identity.card)
             stream = self.logs.setdefault(name, StringIO())
             relay = RelayServer(
                 identity,
-                pins,
+                cards,
                 config.state,
                 terms=config.terms,
                 log=Log(name, stream),
                 make_role=make_role,
                 **options,
             )
-            network = NetworkServer(relay, identity=identity, roots=pins.roots(), listen=config.listen)
+            roots = b"".join(card.pem for card in cards.values())
+            network = NetworkServer(relay, identity=identity, roots=roots, listen=config.listen)
             network.start()
             self.servers[name] = (relay, network)
         return self

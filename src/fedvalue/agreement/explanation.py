@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import privacy_of
-from fedvalue.crypto.canonical import printable
 from fedvalue.identity.cards import Card
 from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
+from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest, SignedManifest

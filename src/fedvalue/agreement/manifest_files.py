@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.agreement.manifest import MAX_BYTES, SignedManifest
 from fedvalue.errors import ConfigError
-from fedvalue.storage.database import write_whole
+from fedvalue.storage.durable_files import write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def read_manifest(path: Path) -> SignedManifest:
 
 def write_manifest(path: Path, signed: SignedManifest) -> None:
     """Write a manifest; it is not secret."""
-    write_whole(path, signed.to_json().encode(), mode=0o644)
+    write_durably(path, signed.to_json().encode(), mode=0o644)
 
 
 def merge(first: SignedManifest, second: SignedManifest) -> SignedManifest:

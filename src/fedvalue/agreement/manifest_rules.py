@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.identity.cards import Card
-from fedvalue.identity.tls_certificates import ROLES, SERVER_ROLES, check_certificate, check_name, spki_sha256
+from fedvalue.identity.tls_certificates import (
+    ROLES,
+    SERVER_ROLES,
+    check_name,
+    check_tls_certificate,
+    spki_sha256,
+)
 from fedvalue.protocol.privacy import parse_epsilon
 from fedvalue.protocol.settings import MAX_Q
 
@@ -184,7 +190,7 @@ def _check_participants(m: Manifest) -> None:
         check_name("participant", one.name)
         _choice(f"role of {one.name}", one.role, ROLES)
         _need(len(one.sign_key) == 32, f"signing key of {one.name!r} must have 32 bytes")
-        check_certificate(one.certificate, m.consortium, one.role, one.name)
+        check_tls_certificate(one.certificate, m.consortium, one.role, one.name)
         _need(spki_sha256(one.certificate) == one.spki, f"certificate of {one.name!r} has another key")
         if one.role in SERVER_ROLES:
             host, _, port = one.endpoint.rpartition(":")

@@ -50,8 +50,8 @@ def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) ->
     """Print a log for people. Nothing is checked."""
     import json
 
-    from fedvalue.crypto.canonical import printable
     from fedvalue.errors import ConfigError
+    from fedvalue.untrusted_text import printable
 
     for number, line in enumerate(_lines(log)):
         try:
@@ -112,16 +112,16 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the log goes.")],
 ) -> None:
     """Write a server's audit log of one run to a file."""
-    from fedvalue.deployment.servers.store import read_audit
+    from fedvalue.deployment.servers.server_store import read_audit
     from fedvalue.errors import InputError
-    from fedvalue.storage.database import write_whole
+    from fedvalue.storage.durable_files import write_durably
 
     try:
         run = bytes.fromhex(run_id)
     except ValueError:
         raise InputError(f"a run id is hex, got {run_id!r}") from None
     lines = read_audit(state, run)
-    write_whole(output, "".join(line + "\n" for line in lines).encode(), mode=0o644)
+    write_durably(output, "".join(line + "\n" for line in lines).encode(), mode=0o644)
     typer.echo(f"{len(lines)} entries", err=True)
 
 

@@ -33,8 +33,12 @@ def join(
 
     Interrupted, the same command continues where it was.
     """
+    from fedvalue.deployment import process
     from fedvalue.deployment.config import read_party_config
     from fedvalue.deployment.parties.participate import take_part
+
+    process.harden()
+    process.reuse_memory()
 
     def report(stage: str, words: str) -> None:
         typer.echo(f"{stage}: {words}" if words else stage, err=True)

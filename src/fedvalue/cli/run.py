@@ -33,8 +33,12 @@ def run(
 
     Interrupted, the same command continues where it was.
     """
+    from fedvalue.deployment import process
     from fedvalue.deployment.config import read_party_config
     from fedvalue.deployment.parties.participate import take_part
+
+    process.harden()
+    process.reuse_memory()
 
     def report(stage: str, words: str) -> None:
         typer.echo(f"{stage}: {words}" if words else stage, err=True)
@@ -52,7 +56,7 @@ def run(
 
 def print_table(result: dict[str, Any]) -> None:
     """The values, one line per party. A file may be somebody else's: no text of it commands the terminal."""
-    from fedvalue.crypto.canonical import printable
+    from fedvalue.untrusted_text import printable
     from fedvalue.valuation.statistics.guard import describe
 
     for name, rate in result.get("match_rate", {}).items():
@@ -78,8 +82,8 @@ def print_table(result: dict[str, Any]) -> None:
 
 
 def _print_noisy(result: dict[str, Any]) -> None:
-    from fedvalue.crypto.canonical import printable
     from fedvalue.reports.wording import noise
+    from fedvalue.untrusted_text import printable
     from fedvalue.valuation.result import PrivacyStatement
 
     typer.echo(f"{'party':<20}{'value':>10}{'± 95%':>10}")

@@ -26,7 +26,15 @@ def serve(
     config: Annotated[Path, typer.Option(help="server.toml")],
 ) -> None:
     """Run a server until SIGTERM. Logs are JSON lines on stderr."""
+    from fedvalue.deployment import process
     from fedvalue.deployment.config import read_server_config
-    from fedvalue.deployment.servers.serve import serve as run_server
+    from fedvalue.deployment.servers.server_process import serve as run_server
 
-    run_server(read_server_config(config), role.value)
+    process.harden()
+    process.reuse_memory()
+    run_server(
+        read_server_config(config),
+        role.value,
+        stop=process.stop_on_signals(),
+        on_start=process.skip_loaded_objects,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -110,13 +110,19 @@ def value(
     options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
     refuse_unwritable(json_file, html)
     columns = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
+    from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.valuation.settings import ValuationSettings
+
+    settings = ValuationSettings(
+        method=cast(Any, method),
+        n_permutations=permutations, precision=precision, time_limit=time_limit, seed=seed,
+        statistics=statistics, coding=CodingSettings(bins=bins, binning=cast(Any, binning), pca=pca),
+    )  # fmt: skip
     with _executor(cluster) as executor, progress_bar("valuing") as progress, interruptible() as stop:
         result = _value(
             data, columns, state=state, protocol=protocol,
             options={key: item for key, item in options.items() if item is not None},
-            bins=bins, binning=binning, pca=pca, method=method, n_permutations=permutations,
-            precision=precision, time_limit=time_limit, seed=seed, statistics=statistics,
-            executor=executor, progress=progress, stop=stop,
+            settings=settings, executor=executor, progress=progress, stop=stop,
         )  # fmt: skip
     deliver(result, json_file, html)
 
@@ -160,7 +166,7 @@ def _value(
 
             return value_with_state(state, data, **named, **settings)
         return value_files(data, **named, **settings)
-    from fedvalue.local.value import value as value_tables
+    from fedvalue.local.value import value_tables
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
 

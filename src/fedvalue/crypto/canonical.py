@@ -40,11 +40,3 @@ def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) != len(pairs):
         raise ConfigError("a key occurs twice", code="E_FORMAT")
     return data
-
-
-def printable(text: str) -> str:
-    """Somebody else's text for a terminal or a log: what is not printable becomes an escape.
-
-    A peer could otherwise write lines that look like ours, or commands to the terminal.
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -12,9 +12,11 @@ import struct
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedvalue.errors import VerificationError
 
@@ -23,13 +25,7 @@ _NONCE = bytes(12)  # every sealing key is used for one message only
 
 def hkdf(secret: bytes, *, salt: bytes, info: bytes, length: int = 32) -> bytes:
     """HKDF-SHA256 (RFC 5869)."""
-    prk = hmac.digest(salt or bytes(32), secret, "sha256")
-    block, out, counter = b"", b"", 1
-    while len(out) < length:
-        block = hmac.digest(prk, block + info + bytes([counter]), "sha256")
-        out += block
-        counter += 1
-    return out[:length]
+    return HKDF(hashes.SHA256(), length=length, salt=salt, info=info).derive(secret)
 
 
 def info(purpose: str, *parts: bytes | str) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from fedvalue.datasets import parse
 from fedvalue.datasets.catalogue import CATALOGUE, Entry
 from fedvalue.errors import InputError, TransportError
+from fedvalue.storage.durable_files import atomic_write
 
 Fetch = Callable[[str], bytes]
 
@@ -115,7 +115,8 @@ def download(entry: Entry, fetch: Fetch | None = None) -> Place:
         ) from error
     _check(entry, columns, entry.urls[0])
     target = cache_folder() / entry.file_name
-    write_atomically(target, parse.write_common_layout(entry.name, columns))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(target, parse.write_common_layout(entry.name, columns))
     return Place(target)
 
 
@@ -128,14 +129,6 @@ def missing_message(entry: Entry) -> str:
     if entry.name in _SKLEARN:
         how += "; scikit-learn also carries it: pip install 'fedvalue[paper]'"
     return f"the data set {entry.name} is not on this machine: {how}"
-
-
-def write_atomically(target: Path, content: bytes) -> None:
-    """Write a file so that a reader sees all of it or nothing."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(target)
 
 
 def _check(entry: Entry, columns: parse.Columns, where: str) -> None:

@@ -7,48 +7,21 @@ files that people keep.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from fedvalue.agreement.run_settings import check_cells, privacy_of
+from msgspec.structs import asdict, replace
+
+from fedvalue.agreement.run_settings import privacy_of
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
-    from fedvalue.information.contingency import JointCounts
-    from fedvalue.protocol.outcome import Answer, Outcome, Valuer
-    from fedvalue.protocol.settings import Settings
-    from fedvalue.typing import Codes
+    from fedvalue.protocol.outcome import Outcome
     from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.settings import Method
 
 SHARE_SCHEMA = "fedvalue.share/1"
-
-
-def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
-    """What both servers do with the counts, by the manifest's parameters.
-
-    They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
-    see these marginals without trusting the task party.
-    """
-    from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
-
-    if manifest.epsilon is not None:
-        return make_noisy_valuer(settings, **_engine(manifest))
-    honest = make_valuer(**_engine(manifest))
-
-    def gated(counts: JointCounts) -> Answer:
-        check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
-        return honest(counts)
-
-    return gated
-
-
-def _marginal(codes: Codes, count: Codes) -> list[int]:
-    """Number of samples by code."""
-    import numpy as np
-
-    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
-    np.add.at(totals, codes, count)
-    return [int(total) for total in totals]
 
 
 def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
@@ -56,7 +29,7 @@ def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
     if outcome.counts is not None:
         from fedvalue.valuation.engine import value_counts
 
-        found = value_counts(outcome.counts, **_engine(manifest))
+        found = value_counts(outcome.counts, valuation_settings(manifest))
     else:
         from fedvalue.federated.valuers import valuation_of
 
@@ -105,9 +78,10 @@ def json_bytes(data: dict[str, Any]) -> bytes:
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _engine(manifest: Manifest) -> dict[str, Any]:
-    return {
-        "method": manifest.method,
-        "n_permutations": manifest.n_permutations,
-        "seed": manifest.seed,
-    }
+def valuation_settings(manifest: Manifest) -> ValuationSettings:
+    """The manifest's parameters of the valuation."""
+    return ValuationSettings(
+        method=cast("Method", manifest.method), n_permutations=manifest.n_permutations, seed=manifest.seed,
+        coalitions=False,
+        coding=CodingSettings(bins=manifest.bins, binning="width"),
+    )  # fmt: skip

@@ -6,10 +6,12 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds, canonical_ids
@@ -19,7 +21,7 @@ from fedvalue.federated.valuers import make_noisy_valuer, make_valuer, valuation
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.row_layout import RowLayout
-from fedvalue.protocol.outcome import Outcome, Valuer
+from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.party_roles import DataParty, TaskParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.samples import CodedColumn, MemorySamples
@@ -36,6 +38,7 @@ from fedvalue.protocol.tokens.queries import check_budget
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.result import Valuation
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.typing import Codes, Progress
@@ -88,11 +91,7 @@ def federated_value(
     pad: bool = False,
     epsilon: str | None = None,
     max_tokens: int = MAX_TOKENS,
-    method: str = "auto",
-    n_permutations: int = 5000,
-    seed: int = 0,
-    precision: float | None = None,
-    statistics: bool = True,
+    settings: ValuationSettings | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -115,13 +114,9 @@ def federated_value(
         epsilon: Add noise to the values (`mirror` with policy `valuation`), like "0.5". A rehearsal: nobody
             keeps a ledger here, and whoever calls this has the tables.
         max_tokens: Refuse a run that needs more (`paper`, `single`).
-        method: As in `fedvalue.value`.
-        n_permutations: As in `fedvalue.value`.
-        seed: As in `fedvalue.value`. Under policy `valuation` the servers draw permutations of
-            columns in an order that they do not know, so sampled values differ from those of the
-            plain computation within the sampling error; exact ones do not differ.
-        precision: As in `fedvalue.value`.
-        statistics: As in `fedvalue.value`.
+        settings: What to compute. Under policy `valuation` the servers draw permutations of columns in an
+            order that they do not know, so sampled values differ from those of the plain computation
+            within the sampling error; exact ones do not differ.
         executor: As in `fedvalue.value`.
         progress: As in `fedvalue.value`.
         threads: How many roles work at a time; the machine's cores by default.
@@ -131,23 +126,26 @@ def federated_value(
         InputError: A table, an id or a setting is wrong, or the run is too large.
         VerificationError: A check failed; nothing is released.
     """
-    settings = make_settings(
+    settings = settings or ValuationSettings()
+    run = make_settings(
         label=label, parties=parties, task=task, protocol=protocol, q=q, n_r=n_r, harden=harden,
         policy=policy, by_coalition=by_coalition, pad=pad, max_tokens=max_tokens, epsilon=epsilon,
     )  # fmt: skip
-    cost = _announce(settings, progress)
-    packed = PackedIds.of_rows(settings.n_samples) if ids is None else canonical_ids(ids)
-    engine: dict[str, Any] = {
-        "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
-        "statistics": statistics, "executor": executor, "progress": progress,
-    }  # fmt: skip
-    valuer = make_valuer(**engine) if epsilon is None else make_noisy_valuer(settings, **engine)
-    cast = make_cast(settings, label=label, parties=parties, task=task, ids=packed, valuer=valuer)
+    cost = _announce(run, progress)
+    packed = PackedIds.of_rows(run.n_samples) if ids is None else canonical_ids(ids)
+    make = make_valuer if epsilon is None else partial(make_noisy_valuer, run)
+    valuer = make(settings, executor=executor, progress=progress)
+    cast = make_cast(run, label=label, parties=parties, task=task, ids=packed, valuer=valuer)
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
-    about = {"protocol": settings.protocol.value, "run_id": settings.run_id.hex()}
-    result = _valuation(outcome, settings, engine, about)
+    about = {"protocol": run.protocol.value, "run_id": run.run_id.hex()}
+    if outcome.counts is None:
+        result = valuation_of(outcome, run.parties, privacy=run.privacy, settings=settings, **about)
+    else:
+        result = replace(
+            value_counts(outcome.counts, settings, executor=executor, progress=progress), **about
+        )
     return replace(result, details={**result.details, "cost": cost})
 
 
@@ -168,14 +166,6 @@ def _announce(settings: Settings, progress: Progress | None) -> dict[str, int]:
     if progress is not None:
         progress(0.0, 1.0, note)
     return cost
-
-
-def _valuation(
-    outcome: Outcome, settings: Settings, engine: dict[str, Any], about: dict[str, str]
-) -> Valuation:
-    if outcome.counts is None:
-        return valuation_of(outcome, settings.parties, privacy=settings.privacy, **about)
-    return replace(value_counts(outcome.counts, **engine), protocol=about["protocol"], run_id=about["run_id"])
 
 
 def make_settings(

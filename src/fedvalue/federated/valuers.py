@@ -8,55 +8,74 @@ on an epsilon, the protocol lets noisy values and their total out, and nothing e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol.outcome import Answer, Outcome, Valuer
 from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
-from fedvalue.valuation.result import PartyValue, PrivacyStatement, Valuation
+from fedvalue.valuation.result import PartyValue, PrivacyStatement, Valuation, noise_interval
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from fedvalue.information.contingency import JointCounts
     from fedvalue.protocol.privacy import Privacy
     from fedvalue.protocol.settings import Settings
+    from fedvalue.typing import Progress
+    from fedvalue.valuation.settings import ValuationSettings
 
 _PUBLIC = ("total", "n_samples", "method", "n_permutations", "seed")
 _TASK = ("label_entropy", "learnable_total", "interactions")
 
 
-def make_valuer(**settings: Any) -> Valuer:
+def make_valuer(
+    settings: ValuationSettings, *, executor: Executor | None = None, progress: Progress | None = None
+) -> Valuer:
     """The function that both servers apply to their counts.
 
     Args:
-        **settings: Of `fedvalue.valuation.engine.value_counts`, the same at both servers.
+        settings: What to compute, the same at both servers.
+        executor: Where the work runs.
+        progress: Called with progress updates.
     """
 
     def valuer(counts: JointCounts) -> Answer:
         from fedvalue.valuation.engine import value_counts
 
         # Two servers of different size must choose the same method.
-        return answer_of(value_counts(counts, **settings, reproducible=True))
+        valuation = value_counts(counts, settings, reproducible=True, executor=executor, progress=progress)
+        return answer_of(valuation)
 
     return valuer
 
 
-def make_noisy_valuer(settings: Settings, *, method: str = "auto", **engine: Any) -> Valuer:
-    """The same where noise is added: nothing but the values may depend on the data, not even the method.
+def make_noisy_valuer(
+    run: Settings,
+    settings: ValuationSettings,
+    *,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Valuer:
+    """The same where noise is added: only the values may depend on the data, not even the method may.
 
     Args:
-        settings: Of the run. The method is chosen by the sizes in it, which are public.
-        method: Of `value_counts`.
-        **engine: Further settings of `value_counts`; statistics are left out, since none may leave, and so is
-            a precision, because the number of permutations would tell of the data.
+        run: The run. The method is chosen by its sizes, which are public.
+        settings: What to compute. Statistics are left out, since none may leave, and so is a precision,
+            because the number of permutations would reveal something about the data.
+        executor: Where the work runs.
+        progress: Called with progress updates.
     """
     from fedvalue.valuation.engine import AFFORDABLE_VISITS
 
+    method = settings.method
     if method == "auto":
-        visits = min(settings.n_samples, settings.n_cells) * 2.0 ** len(settings.parties)
+        visits = min(run.n_samples, run.n_cells) * 2.0 ** len(run.parties)
         method = "exact" if visits <= AFFORDABLE_VISITS else "sampled"
-    return make_valuer(**engine | {"method": method, "statistics": False, "precision": None})
+    private = replace(settings, method=method, statistics=False, precision=None)
+    return make_valuer(private, executor=executor, progress=progress)
 
 
 def privacy_statement(privacy: Privacy) -> PrivacyStatement:
@@ -76,6 +95,7 @@ def answer_of(valuation: Valuation) -> Answer:
     for party in valuation.parties:
         share = asdict(party)
         del share["name"], share["noise_scale"]  # noise comes later, from the protocol
+        share["flags"] = list(party.flags)
         shares.append(share)
     return Answer(
         public={key: getattr(valuation, key) for key in _PUBLIC},
@@ -93,7 +113,7 @@ def valuation_of(
         outcome: Of a finished run with policy `valuation`.
         parties: Names of all data parties in the order of the result; a data party gets itself only.
         privacy: What was agreed about noise.
-        **about: Further fields: protocol, run_id.
+        **about: Further fields: settings, protocol, run_id.
 
     Raises:
         RemoteProtocolError: The servers agreed on something that is not a valuation (E_MALFORMED).
@@ -119,11 +139,17 @@ def valuation_of(
 
 
 def _share(fields: dict[str, Any]) -> dict[str, Any]:
-    return {**fields, "flags": tuple(fields.get("flags", ()))}
+    interval = fields.get("interval")
+    return {
+        **fields,
+        "flags": tuple(fields.get("flags", ())),
+        "interval": None if interval is None else tuple(interval),
+    }
 
 
 def _noisy_share(fields: dict[str, Any], *, scale: float) -> dict[str, Any]:
-    return {"value": float(fields["value"]), "se_sampling": None, "noise_scale": scale}
+    value = float(fields["value"])
+    return {"value": value, "interval": noise_interval(value, scale), "noise_scale": scale}
 
 
 def _reordered(

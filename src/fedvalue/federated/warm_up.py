@@ -20,6 +20,7 @@ def warm_up(*, values: bool) -> None:
     from fedvalue.federated.run import make_cast, make_settings
     from fedvalue.federated.valuers import make_valuer
     from fedvalue.tables.party_table import PartyTable
+    from fedvalue.valuation.settings import ValuationSettings
 
     samples = np.arange(8)
     label, task, *parties = (
@@ -31,5 +32,7 @@ def warm_up(*, values: bool) -> None:
     policy = "valuation" if values else "counts"
     settings = make_settings(label=label, task=task, parties=parties, protocol="mirror", policy=policy)
     ids = PackedIds.of_rows(len(samples))
-    cast = make_cast(settings, label=label, task=task, parties=parties, ids=ids, valuer=make_valuer())
+    cast = make_cast(
+        settings, label=label, task=task, parties=parties, ids=ids, valuer=make_valuer(ValuationSettings())
+    )
     InProcessTransport(threads=1).run(cast.everyone())

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.tls_certificates import (
     ROLES,
-    check_certificate,
     check_name,
+    check_tls_certificate,
     identity_uri,
     pem_of,
     self_signed,
@@ -116,7 +116,7 @@ class Card:
                 f"got {len(card.sign_key)}",
                 code="E_IDENTITY",
             )
-        check_certificate(card.certificate, card.consortium, card.role, card.name)
+        check_tls_certificate(card.certificate, card.consortium, card.role, card.name)
         return card
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fedvalue.errors import ConfigError
 from fedvalue.identity.cards import Card, Identity, load_identity
-from fedvalue.storage.database import write_whole
+from fedvalue.storage.durable_files import write_durably
 
 CARD, SIGN, TLS = "card.json", "sign.key", "tls.key"
 
@@ -31,8 +31,8 @@ def save_identity(identity: Identity, folder: Path) -> None:
     """
     if any((folder / name).exists() for name in (CARD, SIGN, TLS)):
         raise ConfigError(f"{folder} holds an identity already; it is never overwritten", code="E_IDENTITY")
-    write_whole(folder / SIGN, identity.signing_pem())
-    write_whole(folder / TLS, identity.tls_key)
+    write_durably(folder / SIGN, identity.signing_pem())
+    write_durably(folder / TLS, identity.tls_key)
     write_card(identity.card, folder / CARD)
 
 
@@ -47,7 +47,7 @@ def read_identity(folder: Path) -> Identity:
 
 def write_card(card: Card, path: Path) -> None:
     """Write a card; it is public."""
-    write_whole(path, (json.dumps(card.to_dict(), indent=2) + "\n").encode(), mode=0o644)
+    write_durably(path, (json.dumps(card.to_dict(), indent=2) + "\n").encode(), mode=0o644)
 
 
 def read_card(path: Path) -> Card:
@@ -85,6 +85,15 @@ def read_cards(folder: Path) -> dict[str, Card]:
             raise ConfigError(f"{path}: a second card of {card.name!r} is pinned", code="E_IDENTITY")
         cards[card.name] = card
     return cards
+
+
+def read_pinned(folder: Path, own: Card) -> dict[str, Card]:
+    """All pinned cards by name, with our own.
+
+    Raises:
+        ConfigError: No such folder, an unreadable card, or two cards of one name.
+    """
+    return read_cards(folder) | {own.name: own}
 
 
 def read_private(path: Path) -> bytes:

@@ -73,7 +73,7 @@ def pem_of(certificate: bytes) -> bytes:
     return _parse(certificate).public_bytes(serialization.Encoding.PEM)
 
 
-def check_certificate(
+def check_tls_certificate(
     certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
 ) -> None:
     """Whether a certificate is exactly what this participant's must be.

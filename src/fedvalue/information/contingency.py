@@ -1,16 +1,15 @@
 """Joint counts: the one table from which every coalition's table is a marginal.
 
 Identical rows collapse to weighted items (task code, party codes, label, count). Counts are
-additive, so tables of chunks, files and workers add up. This module also holds the seam where
-plain and private computation meet: whoever can answer "the joint counts of these columns" is a
-`CountsSource`, and nothing above learns which one answered.
+additive, so tables of chunks, files and workers add up. Plain and private computation meet here: a
+local table, streamed files and every protocol deliver `JointCounts`, and nothing above knows which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,35 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Codes, Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codebook:
+    """What a party's joint code says about each of its feature columns.
+
+    Args:
+        features: Names of the columns.
+        codes: Code of every feature for every joint code, shape (n_codes, n_features).
+    """
+
+    features: tuple[str, ...]
+    codes: NDArray[np.int64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.features):
+            raise InputError(
+                f"a codebook of {len(self.features)} features needs as many columns, got {self.codes.shape}"
+            )
+
+    @property
+    def n_codes(self) -> int:
+        """Number of joint codes."""
+        return int(self.codes.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of feature columns."""
+        return len(self.features)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +61,8 @@ class JointCounts:
         count: Number of samples per item, all positive, shape (n_items,).
         names: One name per data party, in column order.
         n_codes: Size of each party's code range, in column order.
+        codebooks: Per data party, the features behind its joint code; None: the joint code is the feature.
+        task_codebook: The same for X_t.
     """
 
     task: Codes = field(repr=False)
@@ -41,6 +71,8 @@ class JointCounts:
     count: Counts = field(repr=False)
     names: tuple[str, ...]
     n_codes: tuple[int, ...]
+    codebooks: tuple[Codebook, ...] | None = field(default=None, repr=False)
+    task_codebook: Codebook | None = field(default=None, repr=False)
 
     @classmethod
     def from_columns(
@@ -51,6 +83,8 @@ class JointCounts:
         task: Codes | None = None,
         count: Counts | None = None,
         n_codes: Sequence[int] | None = None,
+        codebooks: Sequence[Codebook] | None = None,
+        task_codebook: Codebook | None = None,
     ) -> JointCounts:
         """Count the distinct rows of aligned code columns.
 
@@ -60,6 +94,8 @@ class JointCounts:
             task: Code of X_t per sample, or None.
             count: Weight of each row (integers); 1 each when None.
             n_codes: Size of each party's code range; largest code + 1 when None.
+            codebooks: One per data party, or None.
+            task_codebook: Of X_t, or None.
 
         Raises:
             InputError: No parties, no samples, columns of different lengths, or a negative code.
@@ -89,6 +125,8 @@ class JointCounts:
             count=totals,
             names=names,
             n_codes=tuple(int(m) for m in n_codes),
+            codebooks=None if codebooks is None else tuple(codebooks),
+            task_codebook=task_codebook,
         )
 
     @property
@@ -107,7 +145,7 @@ class JointCounts:
         return len(self.names)
 
     def __add__(self, other: JointCounts) -> JointCounts:
-        """The counts of both tables together. Both must use the same coding."""
+        """The counts of both tables together. Both must use the same coding and codebooks."""
         if self.names != other.names:
             raise InputError(f"counts of parties {list(self.names)} cannot be added to {list(other.names)}")
         n_codes = tuple(max(a, b) for a, b in zip(self.n_codes, other.n_codes, strict=True))
@@ -120,17 +158,12 @@ class JointCounts:
             count=totals,
             names=self.names,
             n_codes=n_codes,
+            codebooks=self.codebooks,
+            task_codebook=self.task_codebook,
         )
 
     def _rows(self) -> NDArray[np.int64]:
         return np.column_stack([self.task, self.label, self.parties])
-
-
-class CountsSource(Protocol):
-    """Whoever can count joint values: a local table, or a federated run."""
-
-    def joint_counts(self) -> JointCounts:
-        """The joint counts of the task party's, the label's and every data party's column."""
 
 
 def pack(columns: Sequence[Codes]) -> Codes:

@@ -107,9 +107,14 @@ def drift_of(counts: JointCounts, n_before: int, *, seed: int = 0) -> dict[str, 
 
 def _values(counts: JointCounts) -> Floats:
     from fedvalue.valuation.engine import value_counts
+    from fedvalue.valuation.settings import ValuationSettings
 
-    method = "exact" if counts.n_parties <= _FEW_PARTIES else "sampled"
-    result = value_counts(counts, method=method, n_permutations=_PERMUTATIONS, statistics=False)
+    settings = ValuationSettings(
+        method="exact" if counts.n_parties <= _FEW_PARTIES else "sampled",
+        n_permutations=_PERMUTATIONS,
+        statistics=False,
+    )
+    result = value_counts(counts, settings)
     return np.array([party.value for party in result.parties])
 
 

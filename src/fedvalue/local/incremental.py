@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.local.changes import changes, drift_of
@@ -20,11 +22,14 @@ from fedvalue.local.state_file import CountedFile, State, fingerprint, load_stat
 from fedvalue.local.streaming import refuse_whole_columns
 from fedvalue.tables.cells import CellCounter
 from fedvalue.tables.coding import ColumnCoding
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.parts import Part, with_types
 from fedvalue.tables.sources import Source
 from fedvalue.tables.summary import Summary
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
+    from fedvalue.engines import Stop
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
@@ -37,13 +42,10 @@ def value_with_state(
     label: str,
     parties: Mapping[str, Sequence[str]],
     task: Sequence[str] = (),
-    bins: int = 5,
-    binning: str = "width",
-    pca: int | None = None,
-    coalitions: bool = True,
+    settings: ValuationSettings | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    stop: Stop | None = None,
 ) -> Valuation:
     """Add the sources' rows to the state in `state_file` (made when there is none) and value all.
 
@@ -57,29 +59,26 @@ def value_with_state(
         label: Column of the label.
         parties: Columns of each data party.
         task: Columns of the task party.
-        bins: Bins of a numeric column.
-        binning: "width"; quantile bins are refused.
-        pca: None; PCA is refused.
-        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        settings: What to compute and how to code columns; quantile bins and PCA are refused.
         executor: Where the work runs.
-        progress: Told how far the work has come.
-        **settings: As of `value_counts`.
+        progress: Called with progress updates.
+        stop: Lets a person end the work early.
 
     Raises:
         InputError: The state is damaged, of another schema, layout or binning, or in use; or the
             new rows are wrong. The state is then as it was.
     """
-    from fedvalue.valuation.engine import check_settings, value_counts
+    from fedvalue.valuation.engine import value_counts
 
-    check_settings(**settings)  # before the files are read, which may take long
-    refuse_whole_columns(binning, pca)
-    layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
+    settings = settings or ValuationSettings(coding=CodingSettings(binning="width"))
+    refuse_whole_columns(settings.coding.binning, settings.coding.pca)
+    layout = Layout.of(label=label, task=task, parties=parties, bins=settings.coding.bins)
     with _locked(state_file):
         old = load_state(state_file) if os.path.lexists(state_file) else None
         update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
         new = update.state
         counts = new.table.joint_counts()
-        result = value_counts(counts, coalitions=coalitions, executor=executor, progress=progress, **settings)
+        result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
         before = 0 if old is None else old.table.n_samples
         details: dict[str, Any] = {
             "state": {
@@ -92,7 +91,7 @@ def value_with_state(
         if old is not None and old.valuation is not None:
             drift = drift_of(counts, before)
             details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
-        result = replace(result, bins=bins, details={**result.details, **details})
+        result = structs.replace(result, details={**result.details, **details})
         save_state(state_file, replace(new, valuation=result))
     return result
 

@@ -18,9 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +27,7 @@ import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.local.file_layout import CellTable, Layout
+from fedvalue.storage.durable_files import PRIVATE, atomic_write
 from fedvalue.tables.coding import ColumnCoding
 from fedvalue.valuation.result import Valuation
 
@@ -88,26 +87,9 @@ def save_state(path: Source, state: State) -> None:
     target = Path(path).resolve()
     content = _encode(state)
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        atomic_write(target, content, mode=PRIVATE)
     except OSError as error:
         raise InputError(f"{target}: cannot write the state there: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(name)
-        if not isinstance(error, OSError):  # an interrupt
-            raise
-        raise InputError(f"{target}: cannot write the state there: {error.strerror}") from error
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, must survive a power cut
-    finally:
-        os.close(folder)
 
 
 def load_state(path: Source) -> State:

@@ -13,20 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.local.passes import Passes
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.discretise import check_binning
 from fedvalue.tables.parts import BATCH_ROWS, with_types
 from fedvalue.tables.sources import Source, find
 from fedvalue.tables.sql_source import is_database
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
+    from fedvalue.engines import Stop
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
@@ -71,13 +75,10 @@ def value_files(
     label: str,
     parties: Mapping[str, Sequence[str]],
     task: Sequence[str] = (),
-    bins: int = 5,
-    binning: str = "width",
-    pca: int | None = None,
-    coalitions: bool = True,
+    settings: ValuationSettings | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    stop: Stop | None = None,
 ) -> Valuation:
     """The valuation of files larger than memory: `fedvalue.value` on columns that are named.
 
@@ -86,28 +87,23 @@ def value_files(
         label: Column of the label.
         parties: Columns of each data party.
         task: Columns of the task party.
-        bins: Bins of a numeric column.
-        binning: "width"; quantile bins are refused.
-        pca: None; PCA is refused.
-        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        settings: What to compute and how to code columns; quantile bins and PCA are refused.
         executor: Where the work runs.
-        progress: Told how far the work has come.
-        **settings: As of `value_counts`.
+        progress: Called with progress updates.
+        stop: Lets a person end the work early.
 
     Raises:
         InputError: The files or a setting are wrong.
     """
-    from fedvalue.valuation.engine import check_settings, value_counts
+    from fedvalue.valuation.engine import value_counts
 
-    check_settings(**settings)  # before the files are read, which may take long
-    refuse_whole_columns(binning, pca)
-    layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
+    settings = settings or ValuationSettings(coding=CodingSettings(binning="width"))
+    refuse_whole_columns(settings.coding.binning, settings.coding.pca)
+    layout = Layout.of(label=label, task=task, parties=parties, bins=settings.coding.bins)
     table = tabulate(sources, Passes(layout, executor=executor, progress=progress))
-    result = value_counts(
-        table.joint_counts(), coalitions=coalitions, executor=executor, progress=progress, **settings
-    )
+    result = value_counts(table.joint_counts(), settings, executor=executor, progress=progress, stop=stop)
     details = {**result.details, **({"notes": list(table.notes)} if table.notes else {})}
-    return replace(result, bins=bins, details=details)
+    return replace(result, details=details)
 
 
 def refuse_whole_columns(binning: str, pca: int | None) -> None:

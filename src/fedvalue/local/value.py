@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
-from fedvalue.valuation.engine import check_settings, value_counts
+from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.tables.discretise import Binning
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.settings import Columns, Method
 
 
 @plain_interrupts()
@@ -29,12 +33,13 @@ def value(
     bins: int = 5,
     binning: Binning = "width",
     pca: int | None = None,
-    method: str = "auto",
+    method: Method = "auto",
     n_permutations: int = 5000,
     seed: int = 0,
     precision: float | None = None,
     statistics: bool = True,
     coalitions: bool = True,
+    columns: Columns = "features",
     time_limit: float | None = None,
     protocol: str | None = None,
     ids: Any = None,
@@ -59,11 +64,13 @@ def value(
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
         statistics: Whether to compute standard errors, learnable values and interactions.
         coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
-        time_limit: Seconds after which an exact walk samples what is left of it, with its error.
+        columns: "features": `learnable` sees a party's columns one by one and in pairs; "joint": one joint
+            code per party, as Shapley-CMI does.
+        time_limit: Seconds after which an exact walk samples the rest of its coalitions, with its error.
         protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
         ids: One id per sample, for the protocols; row numbers when None.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
-        progress: Told how far long work has come.
+        progress: Called with progress updates.
         stop: Set its `asked` from another thread or a signal handler to end long work early, with the best
             answer so far and its error.
         **protocol_options: Of the protocol: q, n_r, harden, policy and others
@@ -75,44 +82,59 @@ def value(
     Raises:
         InputError: The tables or a setting are wrong; the message says what was expected and what came.
     """
-    check_settings(
-        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
-    )
+    settings = ValuationSettings(
+        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit,
+        statistics=statistics, coalitions=coalitions, columns=columns,
+        coding=CodingSettings(bins=bins, binning=binning, pca=pca),
+    )  # fmt: skip
+    return value_tables(
+        label=label, parties=parties, task=task, settings=settings, protocol=protocol, ids=ids,
+        executor=executor, progress=progress, stop=stop, **protocol_options,
+    )  # fmt: skip
+
+
+def value_tables(
+    *,
+    label: Any,
+    parties: Mapping[str, Any],
+    task: Any,
+    settings: ValuationSettings,
+    protocol: str | None = None,
+    ids: Any = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    **protocol_options: Any,
+) -> Valuation:
+    """`value` with its settings as one object."""
     if protocol is None and protocol_options:
         raise InputError(
             f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)"
         )
     _check_parties(parties)
-    y = label_table(label, bins=bins)
-    own = task_table(task, len(y.codes), bins=bins, binning=binning)
+    coding = settings.coding
+    y = label_table(label, bins=coding.bins)
+    own = task_table(task, len(y.codes), bins=coding.bins, binning=coding.binning)
     tables = {
-        name: party_table(name, table, bins=bins, binning=binning, pca=pca) for name, table in parties.items()
+        name: party_table(name, table, bins=coding.bins, binning=coding.binning, pca=coding.pca)
+        for name, table in parties.items()
     }
     check_lengths(y, [own, *tables.values()])
-    settings: dict[str, Any] = {
-        "method": method, "n_permutations": n_permutations, "seed": seed, "precision": precision,
-        "statistics": statistics, "executor": executor, "progress": progress,
-    }  # fmt: skip
     if protocol is None:
-        result = value_counts(
-            joint_counts(y, own, tables),
-            coalitions=coalitions,
-            time_limit=time_limit,
-            stop=stop,
-            **settings,
-        )
+        counts = joint_counts(y, own, tables)
+        result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
     else:
-        if time_limit is not None:
+        if settings.time_limit is not None:
             raise InputError("time_limit: only without a protocol, for two servers must do the same work")
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
-            label=y, task=own, parties=list(tables.values()), ids=ids, protocol=protocol,
-            **settings, **protocol_options,
+            label=y, task=own, parties=list(tables.values()), ids=ids, protocol=protocol, settings=settings,
+            executor=executor, progress=progress, **protocol_options,
         )  # fmt: skip
     notes = [note for table in (y, own, *tables.values()) for note in table.notes]
     details = {**result.details, **({"notes": notes} if notes else {})}
-    return replace(result, bins=int(bins), details=details)
+    return replace(result, details=details)
 
 
 def _check_parties(parties: Mapping[str, Any]) -> None:

@@ -5,8 +5,6 @@ The page has no script, loads nothing and forbids loading by its own content sec
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 from fedvalue.errors import InputError
 from fedvalue.reports import curve
 from fedvalue.reports.view import view
+from fedvalue.storage.durable_files import atomic_write
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -49,18 +48,7 @@ def write(
     target = Path(path)
     text = render(result, prices=prices, budget=budget)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            # mkstemp makes files for the owner only; a report is read by others, as the umask allows.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        atomic_write(target, text.encode())
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}") from error
     return target

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedvalue.deployment.answers import valuer_of
+from fedvalue.deployment.servers.server_role import valuer_of
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -45,10 +45,13 @@ def cheating_role(
 
 def main() -> None:
     """Serve, and cheat."""
+    from fedvalue.deployment import process
     from fedvalue.deployment.config import read_server_config
-    from fedvalue.deployment.servers.serve import serve
+    from fedvalue.deployment.servers.server_process import serve
 
-    serve(read_server_config(Path(sys.argv[1])), "compute", make_role=cheating_role)
+    process.harden()
+    config = read_server_config(Path(sys.argv[1]))
+    serve(config, "compute", stop=process.stop_on_signals(), make_role=cheating_role)
 
 
 if __name__ == "__main__":

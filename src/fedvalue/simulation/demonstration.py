@@ -19,7 +19,7 @@ from fedvalue.errors import EngineError, VerificationError
 from fedvalue.federated.warm_up import warm_up
 from fedvalue.simulation.children import Child, Children, wait_until
 from fedvalue.simulation.local_consortium import LocalConsortium, Source, build
-from fedvalue.storage.database import storage_errors
+from fedvalue.storage.durable_files import storage_errors
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
@@ -213,7 +213,7 @@ def _finished(consortium: LocalConsortium, output: Path, central: dict[str, floa
 
 def _checks(consortium: LocalConsortium) -> list[str]:
     """Certificate and audit logs, as an auditor would check them."""
-    from fedvalue.deployment.servers.store import read_audit
+    from fedvalue.deployment.servers.server_store import read_audit
     from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
     from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 

@@ -7,23 +7,23 @@ are numbered or items ordered, so that two servers which see different opaque la
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Executor
-from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.information.entropy import conditional_entropy
-from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.valuation.result import Z95, PartyValue, Valuation, cmi_interval
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.typing import Codes, Floats, Progress
 
-METHODS = ("auto", "exact", "sampled")
 AFFORDABLE_SECONDS = 60.0
 """`method="auto"` takes the exact walk when it is predicted to need no more than this."""
 
@@ -31,75 +31,82 @@ AFFORDABLE_VISITS = 2.0**36
 """The same for a reproducible valuation, as items times coalitions: minutes at the very worst, since the
 walk prunes most of them."""
 
+TOLERATED_BIAS = 0.5
+"""A Shapley-CMI has an interval while the plug-in bias is at most this part of its standard error: a 95%
+interval then still covers in 92% of cases."""
+
+_INFLATED = "too few rows per cell: memorising inflates this Shapley-CMI by up to {bias:.2g} nats"
+
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
 
 
 def value_counts(
     counts: JointCounts,
+    settings: ValuationSettings | None = None,
     *,
-    method: str = "auto",
-    n_permutations: int = 5000,
-    seed: int = 0,
-    precision: float | None = None,
-    statistics: bool = True,
-    coalitions: bool = False,
-    time_limit: float | None = None,
     reproducible: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Valuation:
-    """Shapley-CMI of every data party, with its statistics, in nats.
+    """Values of every data party, with their statistics, in nats.
 
     Args:
         counts: The joint table.
-        method: "exact", "sampled", or "auto": exact when the walk is predicted to be affordable.
-        n_permutations: Permutations of the sampled method (an upper bound when `precision` is set).
-        seed: Of the sampled permutations.
-        precision: Stop sampling when the largest standard error is at most this fraction of the total.
-        statistics: Whether to compute `se_data`, `learnable` and interactions too.
-        coalitions: Whether to keep the values of all coalitions, where there are few enough.
-        time_limit: Seconds after which the exact walk samples what is left of it; no limit when None.
-        reproducible: Let nothing but the counts and the settings decide, neither the clock nor the
-            size of this machine, so that another machine with the same counts gives the same answer.
+        settings: What to compute; the defaults when None.
+        reproducible: Let only the counts and the settings decide, neither the clock nor the size of this
+            machine, so that another machine with the same counts gives the same answer.
         executor: Where the work runs; threads of this machine when None.
-        progress: Told how far the work has come.
+        progress: Called with progress updates.
         stop: Lets a person end a walk or the sampling early, with the best answer so far.
 
     Raises:
-        InputError: A setting is out of range.
+        InputError: A time limit for a reproducible valuation.
         EngineError: Workers were lost.
     """
-    check_settings(
-        method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit
-    )
-    if time_limit is not None and reproducible:
-        raise InputError(f"time_limit cannot bound a reproducible valuation, got {time_limit}")
+    settings = settings or ValuationSettings()
+    if settings.time_limit is not None and reproducible:
+        raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
-    n_permutations, seed = int(n_permutations), int(seed)  # a NumPy integer would not go into JSON
-    chosen, reason, predicted_work = _choose(counts, method, time_limit, reproducible)
+    valuation = _shapley_cmi(counts, settings, reproducible, executor, progress, stop)
+    return (
+        _with_statistics(valuation, counts, settings, executor, progress)
+        if settings.statistics
+        else valuation
+    )
+
+
+def _shapley_cmi(
+    counts: JointCounts,
+    settings: ValuationSettings,
+    reproducible: bool,
+    executor: Executor | None,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> Valuation:
+    chosen, reason, predicted_work = _choose(counts, settings, reproducible)
     permutations: int | None = None
     if chosen == "exact":
         from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 
         exact = exact_values(
             counts, executor=executor, progress=progress, stop=stop, predicted_work=predicted_work,
-            options=WalkOptions(time_limit=time_limit, seed=seed),
+            options=WalkOptions(time_limit=settings.time_limit, seed=settings.seed),
         )  # fmt: skip
         values, errors, total, label_entropy = exact.values, exact.se, exact.total, exact.label_entropy
         if not exact.complete:
             chosen = "sampled"
             by_hand = stop is not None and stop.asked
-            when = "by hand" if by_hand else f"after {time_limit:g} s"
+            when = "by hand" if by_hand else f"after {settings.time_limit:g} s"
             reason = f"the exact walk was stopped {when} and the rest of it was sampled"
     else:
         from fedvalue.valuation.permutations.sampling import sampled_values
 
-        if method == "auto" and precision is None:
-            precision = AUTO_PRECISION
+        auto = settings.method == "auto" and settings.precision is None
         sampled = sampled_values(
-            counts, n_permutations=n_permutations, seed=seed, precision=precision,
+            counts, n_permutations=settings.n_permutations, seed=settings.seed,
+            precision=AUTO_PRECISION if auto else settings.precision,
             executor=executor, progress=progress, stop=stop,
         )  # fmt: skip
         if stop is not None and stop.asked:
@@ -119,53 +126,18 @@ def value_counts(
         )
         for d, name in enumerate(counts.names)
     )
-    valuation = Valuation(
+    return Valuation(
         parties=parties,
         total=float(total),
         label_entropy=float(label_entropy),
         n_samples=counts.n_samples,
         method=chosen,
         n_permutations=permutations,
-        seed=None if chosen == "exact" else seed,
+        seed=None if chosen == "exact" else settings.seed,
+        bins=settings.coding.bins,
+        settings=settings,
         method_reason=reason,
     )
-    return _with_statistics(valuation, counts, seed, coalitions, progress) if statistics else valuation
-
-
-def check_settings(
-    *,
-    method: object = "auto",
-    n_permutations: object = 5000,
-    seed: object = 0,
-    precision: object = None,
-    time_limit: object = None,
-    **_others: object,
-) -> None:
-    """Refuse settings that no valuation can have; those that cannot be wrong are not looked at.
-
-    Raises:
-        InputError: Naming the setting, what it must be and what came.
-    """
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    if _whole("n_permutations", n_permutations) < 2:
-        raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
-    if _whole("seed", seed) < 0:
-        raise InputError(f"seed must not be negative, got {seed}")
-    if precision is not None and not (isinstance(precision, Real) and 0 < float(precision) < 1):
-        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision!r}")
-    if time_limit is None:
-        return
-    if not (isinstance(time_limit, Real) and float(time_limit) > 0):
-        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
-    if method == "sampled":
-        raise InputError("time_limit bounds an exact walk: it cannot be used with the method 'sampled'")
-
-
-def _whole(name: str, number: object) -> int:
-    if not isinstance(number, Integral):
-        raise InputError(f"{name} must be a whole number, got {number!r}")
-    return int(number)
 
 
 def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
@@ -193,9 +165,10 @@ def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
 
 
 def _choose(
-    counts: JointCounts, method: str, time_limit: float | None, reproducible: bool
+    counts: JointCounts, settings: ValuationSettings, reproducible: bool
 ) -> tuple[str, str, float | None]:
     """The method, the reason for it, and the predicted work of an exact walk where it was predicted."""
+    method, time_limit = settings.method, settings.time_limit
     if reproducible:
         return (*_choose_by_size(counts, method), None)
     if method == "sampled":
@@ -231,35 +204,100 @@ def _about(seconds: float) -> str:
 
 
 def _with_statistics(
-    valuation: Valuation, counts: JointCounts, seed: int, coalitions: bool, progress: Progress | None
+    valuation: Valuation,
+    counts: JointCounts,
+    settings: ValuationSettings,
+    executor: Executor | None,
+    progress: Progress | None,
 ) -> Valuation:
-    from fedvalue.valuation.statistics import guard, influence, interaction, learnable
+    """The valuation with error bars of Shapley-CMI, and everything that the learnable game says."""
+    from fedvalue.valuation.statistics import guard
 
-    def tell(done: float, note: str) -> None:
-        if progress is not None:
-            progress(done, 3.0, note)
-
-    tell(0.0, "standard errors")
-    se_data = influence.data_errors(counts, seed=seed)
-    tell(1.0, "learnable values")
-    learned = learnable.learnable_values(counts, seed=seed)
-    parties = tuple(
-        replace(
-            party,
-            se_data=float(se_data[d]),
-            learnable=float(learned.values[d]),
-            se_learnable=float(learned.se[d]),
-        )
-        for d, party in enumerate(valuation.parties)
-    )
-    tell(2.0, "interactions")
-    pairs = interaction.interactions(counts, seed=seed)
-    remark = {"learnable_search": learned.remark} if learned.remark else {}
+    valuation = _with_cmi_errors(valuation, counts, settings)
+    valuation = _with_learnable(valuation, counts, settings, executor, progress)
     return replace(
         valuation,
-        details={**valuation.details, **remark},
-        parties=tuple(replace(party, flags=guard.flags(party, counts.n_samples)) for party in parties),
-        learnable_total=float(learned.total),
-        interactions=tuple(tuple(float(x) for x in row) for row in pairs),
-        coalitions=learnable.coalition_tables(counts) if coalitions else None,
+        parties=tuple(
+            replace(party, flags=guard.flags(party, counts.n_samples)) for party in valuation.parties
+        ),
     )
+
+
+def _with_cmi_errors(valuation: Valuation, counts: JointCounts, settings: ValuationSettings) -> Valuation:
+    from fedvalue.valuation.statistics import influence
+
+    se_data = influence.data_errors(counts, seed=settings.seed)
+    bias = plug_in_bias(counts)
+    parties = []
+    for party, error in zip(valuation.parties, se_data.tolist(), strict=True):
+        trusted = bias <= TOLERATED_BIAS * math.hypot(error, party.se_sampling or 0.0)
+        parties.append(
+            replace(
+                party,
+                se_data=error,
+                interval=cmi_interval(party.value, party.se_sampling, error) if trusted else None,
+                interval_reason=None if trusted else _INFLATED.format(bias=bias),
+            )
+        )
+    return replace(valuation, parties=tuple(parties))
+
+
+def plug_in_bias(counts: JointCounts) -> float:
+    """First-order bias of the plug-in total, in nats: degrees of freedom over 2n (Miller and Madow 1955).
+
+    It bounds the bias of every party's Shapley-CMI, which is an average of differences inside the total.
+    """
+    n_labels = len(np.unique(counts.label))
+    given_task = len(np.unique(counts.task))
+    given_all = int(pack([counts.task, *counts.parties.T]).max()) + 1
+    return (given_all - given_task) * (n_labels - 1) / (2.0 * counts.n_samples)
+
+
+def _with_learnable(
+    valuation: Valuation,
+    counts: JointCounts,
+    settings: ValuationSettings,
+    executor: Executor | None,
+    progress: Progress | None,
+) -> Valuation:
+    from fedvalue.valuation.evidence.evidence_values import CALIBRATION, evidence_values
+    from fedvalue.valuation.evidence.feature_table import FeatureTable
+    from fedvalue.valuation.statistics import learnable
+
+    features = settings.columns == "features" and counts.codebooks is not None
+    table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
+    found = evidence_values(
+        table, joint_game=learnable.learnable_game(counts), executor=executor, progress=progress
+    )
+    parties = []
+    for d, party in enumerate(valuation.parties):
+        value = float(found.values[d])
+        parties.append(
+            replace(
+                party,
+                learnable=value,
+                learnable_share=value / found.total if found.total > 0 else 0.0,
+                learnable_interval=_interval(value, math.hypot(found.se[d], found.se_sampling[d])),
+                se_learnable=float(found.se_sampling[d]),
+            )
+        )
+    spread = CALIBRATION * math.sqrt(max(float(found.covariance.sum()), 0.0))
+    games = None
+    if settings.coalitions and found.coalition_values is not None:
+        plug_in, _ = learnable.coalition_games(counts)
+        games = {"learnable": tuple(found.coalition_values.tolist()), "value": tuple(plug_in.tolist())}
+    left_out = found.pair_search.remark
+    return replace(
+        valuation,
+        parties=tuple(parties),
+        estimator=f"{found.estimator}/{found.version}",
+        learnable_total=found.total,
+        learnable_total_interval=_interval(found.total, spread),
+        interactions=tuple(tuple(row) for row in found.interactions.tolist()),
+        coalitions=games,
+        details={**valuation.details, **({"pair_search": left_out} if left_out else {})},
+    )
+
+
+def _interval(value: float, error: float) -> tuple[float, float]:
+    return value - Z95 * error, value + Z95 * error

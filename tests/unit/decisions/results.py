@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
 from fedvalue.valuation.statistics.learnable import shapley
 
 
@@ -26,6 +26,7 @@ def result_of_game(
             last=float(table[-1] - table[-1 - (1 << k)]),
             n_codes=4,
             se_data=se,
+            interval=cmi_interval(float(values[k]), 0.0, se),
             learnable=float(values[k]) if learnable else None,
             se_learnable=0.0 if learnable else None,
         )

@@ -75,7 +75,7 @@ def test_negative_values_get_nothing():
 
 
 def test_by_chooses_the_value():
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     result = result_of_values([1.0, 1.0])
     parties = (replace(result.parties[0], value=3.0), result.parties[1])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.decisions import redundancy
 from tests.unit.decisions.results import result_of_game

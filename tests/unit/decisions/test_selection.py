@@ -13,6 +13,7 @@ from fedvalue.decisions.games import additive_game, game_of, game_of_counts
 from fedvalue.decisions.selection import GREEDY_BOUND, read_prices
 from fedvalue.errors import InputError
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.learnable import coalition_games
 from tests.statistics.tables import random_table
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
@@ -101,10 +102,26 @@ def test_many_parties_are_chosen_greedily_within_the_known_bound():
 
 
 def _with_names(names):
-    from fedvalue.valuation.result import PartyValue, Valuation
+    from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
 
-    parties = tuple(PartyValue(n, 1.0, 0.1, 1.0, 1.0, 3, learnable=1.0, se_data=0.1) for n in names)
-    return Valuation(parties, float(len(names)), 99.0, 100, "exact", learnable_total=float(len(names)))
+    parties = tuple(
+        PartyValue(
+            name=n,
+            value=1.0,
+            share=0.1,
+            alone=1.0,
+            last=1.0,
+            n_codes=3,
+            learnable=1.0,
+            se_data=0.1,
+            interval=cmi_interval(1.0, 0.0, 0.1),
+        )
+        for n in names
+    )
+    return Valuation(
+        parties=parties, total=float(len(names)), label_entropy=99.0, n_samples=100, method="exact",
+        learnable_total=float(len(names)),
+    )  # fmt: skip
 
 
 def test_free_party_that_gains_comes_first():
@@ -121,8 +138,8 @@ def test_result_without_coalitions_adds_values_and_says_so():
 
 def test_game_of_counts_is_the_game_of_the_result():
     counts = random_table(3, p=4)
-    result = value_counts(counts, coalitions=True)
-    for by in ("learnable", "shapley-cmi"):
+    result = value_counts(counts, ValuationSettings(coalitions=True))
+    for by in ("shapley-cmi",):
         inside, outside = game_of(result, by), game_of_counts(counts, by)
         assert [outside.value(m) for m in range(16)] == pytest.approx([inside.value(m) for m in range(16)])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,10 @@ from fedvalue.agreement.manifest_rules import Terms
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.parties.driver import PartyDriver
-from fedvalue.deployment.servers import store as server_store
+from fedvalue.deployment.servers import upload_files
 from fedvalue.deployment.servers.relay_server import RelayServer
+from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.deployment.servers.spool import SpooledChunks
-from fedvalue.deployment.servers.store import ServerStore
 from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -61,7 +60,7 @@ class Run:
         cards = {name: identity(name).card for name in ("compute", "validate", *NAMES)}
         terms = Terms(protocols=("single",), policies=("counts",), research=True)
         self.relay = RelayServer(
-            identity("compute"), SimpleNamespace(cards=lambda: cards), self.folder,
+            identity("compute"), cards, self.folder,
             clock=lambda: self.now, terms=terms,
         )  # fmt: skip
 
@@ -120,7 +119,7 @@ def flip(path) -> None:
 
 def test_an_upload_that_comes_back_changed_ends_the_run(run, monkeypatch):
     """Dropped from memory before it was handled: the digest is compared with what the disk gave."""
-    monkeypatch.setattr(server_store.RecentBodies, "get", lambda recent, place: None)
+    monkeypatch.setattr(upload_files.RecentBodies, "get", lambda recent, place: None)
     run.until_uploaded()
     flip(run.files()[0])
     run.handle()
@@ -132,7 +131,7 @@ def test_a_changed_journal_ends_the_run_after_a_restart(run):
     """Uploads were handled, then the server was started again over a damaged file."""
     run.until_uploaded()
     run.handle()
-    assert run.host._stage == "agreeing"
+    assert run.host.journal.stage == "agreeing"
     run.relay.stop()
     flip(run.files()[0])
     run.start()
@@ -144,7 +143,7 @@ def test_a_changed_journal_ends_the_run_after_a_restart(run):
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_lost_upload_ends_the_run_at_its_deadline(run, restart, monkeypatch):
     """The disk may come back: until then the run waits, and then it ends and says why."""
-    monkeypatch.setattr(server_store.RecentBodies, "get", lambda recent, place: None)
+    monkeypatch.setattr(upload_files.RecentBodies, "get", lambda recent, place: None)
     run.until_uploaded()
     if restart:
         run.relay.stop()
@@ -191,14 +190,14 @@ def test_a_changed_journal_is_purged_where_no_message_waits(run):
 def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypatch):
     """A slow disk: by the time the file is there, the run has failed and was purged."""
     writing, go_on, ends = threading.Event(), threading.Event(), []
-    write_whole = server_store.write_whole
+    write_durably = upload_files.write_durably
 
     def slow(*arguments, **named):
         writing.set()
         go_on.wait(30)
-        write_whole(*arguments, **named)
+        write_durably(*arguments, **named)
 
-    monkeypatch.setattr(server_store, "write_whole", slow)
+    monkeypatch.setattr(upload_files, "write_durably", slow)
 
     def upload() -> None:
         try:
@@ -214,12 +213,12 @@ def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypat
     thread.join(30)
     assert ends == ["E_DEADLINE"]
     assert not run.files()
-    assert not run.relay._store._recent._bodies
+    assert not run.relay._store._uploads._recent._bodies
 
 
 @pytest.mark.parametrize("room", [0, 1 << 20])
 def test_a_chunk_is_compared_with_its_digest_when_it_comes_from_disk(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(server_store, "RECENT_BYTES", room)
+    monkeypatch.setattr(upload_files, "RECENT_BYTES", room)
     store, run_id, data = ServerStore(tmp_path), bytes(32), os.urandom(100_000)
     chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, bytes(16), data), bytes(16), memoryview(data))
     body = codec.encode(m.Envelope(run_id, "telco", "compute", chunk))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.deployment.answers import valuer_of
+from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.errors import VerificationError
 from tests.support.consortium import manifest, signed
 from tests.support.drivers import party_input, run_drivers

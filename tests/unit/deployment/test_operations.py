@@ -12,11 +12,11 @@ import urllib.request
 
 import pytest
 
-from fedvalue.deployment.servers.logs import FIELDS, Log
-from fedvalue.deployment.servers.metrics import Metrics, MetricsServer
-from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore, Stored
+from fedvalue.deployment.servers.observability import FIELDS, Log, Metrics, MetricsServer
+from fedvalue.deployment.servers.server_store import ServerStore, Stored
+from fedvalue.deployment.servers.upload_files import FILE_FROM
 from fedvalue.errors import ConfigError, EngineError
-from fedvalue.storage.database import Database, alone, write_whole
+from fedvalue.storage.durable_files import write_durably
 from tests.cli.runner import fedvalue
 
 
@@ -44,6 +44,17 @@ def test_a_peer_cannot_fill_the_log_with_its_own_words():
     assert json.loads(stream.getvalue())["reason"] == "x" * 1000
 
 
+def test_a_peer_cannot_write_control_characters_into_the_log():
+    """C0, C1, line and paragraph separators and bidirectional overrides stay readable as escapes."""
+    stream = io.StringIO()
+    Log("compute", stream).event("refused", reason="a\x1b[31mb\x9bc\u2028d\u2029e\u202ef\n")
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    assert text.rstrip("\n").isprintable()
+    shown = json.loads(text)["reason"]
+    assert shown == r"a\x1b[31mb\x9bc\u2028d\u2029e\u202ef\n"
+
+
 def test_no_stored_message_prints_its_body():
     assert "keys" not in repr(Stored(1, "bank", 0, b"share keys", fresh=False))
 
@@ -56,10 +67,10 @@ def test_a_log_that_cannot_be_written_stops_nobody():
 
 def test_metrics_in_prometheus_text_over_http():
     metrics = Metrics()
-    metrics.add("fedvalue_messages_total", 3)
-    metrics.add("fedvalue_refused_total", code="E_RUN")
-    metrics.add("fedvalue_refused_total", code="E_RUN")
-    metrics.gauge("fedvalue_runs_active", lambda: 2.0)
+    metrics.messages.inc(3)
+    metrics.refused.labels("E_RUN").inc()
+    metrics.refused.labels("E_RUN").inc()
+    metrics.runs_active.set_function(lambda: 2.0)
     server = MetricsServer(metrics, "127.0.0.1:0")
     with contextlib.suppress(TimeoutError):
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=0.2)
@@ -72,9 +83,9 @@ def test_metrics_in_prometheus_text_over_http():
             assert reply.read() == b"ok\n"
     finally:
         server.stop()
-    assert "fedvalue_messages_total 3" in lines
-    assert 'fedvalue_refused_total{code="E_RUN"} 2' in lines
-    assert "fedvalue_runs_active 2" in lines
+    assert "fedvalue_messages_total 3.0" in lines
+    assert 'fedvalue_refused_total{code="E_RUN"} 2.0' in lines
+    assert "fedvalue_runs_active 2.0" in lines
     assert any(line.startswith("fedvalue_resident_bytes ") for line in lines)
     assert "# TYPE fedvalue_messages_total counter" in lines
 
@@ -83,35 +94,6 @@ def test_metrics_in_prometheus_text_over_http():
 def test_metrics_are_served_on_loopback_only(listen):
     with pytest.raises(ConfigError, match="loopback"):
         MetricsServer(Metrics(), listen)
-
-
-def test_a_transaction_is_all_or_nothing(tmp_path):
-    database = Database(tmp_path / "state" / "x.sqlite", "CREATE TABLE IF NOT EXISTS t (a)")
-    with contextlib.suppress(ZeroDivisionError), database.transaction() as db:
-        db.execute("INSERT INTO t VALUES (1)")
-        raise ZeroDivisionError
-    with database.transaction() as db:
-        db.execute("INSERT INTO t VALUES (2)")
-    assert database.rows("SELECT a FROM t") == [(2,)]
-    assert database.one("PRAGMA synchronous") == (2,)
-    assert database.one("PRAGMA journal_mode") == ("wal",)
-    database.close()
-    assert (tmp_path / "state" / "x.sqlite").stat().st_mode & 0o077 == 0
-    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
-
-
-def test_a_broken_database_is_a_storage_error(tmp_path):
-    (tmp_path / "x.sqlite").write_bytes(b"not a database at all, but long enough to look at" * 100)
-    with pytest.raises(EngineError) as caught:
-        Database(tmp_path / "x.sqlite", "CREATE TABLE t (a)")
-    assert caught.value.code == "E_STORAGE"
-
-
-def test_a_file_is_whole_or_absent(tmp_path):
-    write_whole(tmp_path / "a" / "file", b"content")
-    assert (tmp_path / "a" / "file").read_bytes() == b"content"
-    assert (tmp_path / "a" / "file").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["file"]
 
 
 def test_processes_make_no_core_dumps_and_private_files():
@@ -127,30 +109,13 @@ def test_processes_make_no_core_dumps_and_private_files():
     assert done.stdout.strip() == "(0, 0) 0o77 0"
 
 
-def test_a_temporary_file_is_new_and_follows_no_link(tmp_path):
-    """Whatever lies in the folder beforehand, the file's bytes go nowhere else."""
-    outside = tmp_path / "outside"
-    outside.write_text("untouched")
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "x").symlink_to(outside)
-    write_whole(folder / "x", b"new")
-    assert outside.read_text() == "untouched"
-    assert (folder / "x").read_bytes() == b"new"
-    assert not (folder / "x").is_symlink()
-    assert (folder / "x").stat().st_mode & 0o777 == 0o600
-    write_whole(folder / "y", b"new", mode=0o644)
-    assert (folder / "y").stat().st_mode & 0o777 == 0o644
-    assert sorted(path.name for path in folder.iterdir()) == ["x", "y"]
-
-
 def test_a_private_key_of_another_user_is_refused(tmp_path, monkeypatch):
     import os
 
     from fedvalue.identity.identity_files import read_private
 
     path = tmp_path / "sign.key"
-    write_whole(path, b"secret")
+    write_durably(path, b"secret")
     assert read_private(path) == b"secret"
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
@@ -166,7 +131,7 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
     store = ServerStore(tmp_path)
     try:
         store.add_run(run, b"{}", now=0.0, audit=())
-        store.spool(run, "telco", 0, bytes(SPOOL_FROM))
+        store.spool(run, "telco", 0, bytes(FILE_FROM))
         store.step(run, processed=0, outputs=(), state="failed", stage="failed", stage_since=0.0)
 
         def broken(path: object) -> None:
@@ -186,12 +151,12 @@ def test_a_run_is_purged_only_when_its_files_are_gone(tmp_path, monkeypatch):
 
 
 def test_a_server_does_not_start_beside_a_card_that_it_cannot_read(tmp_path):
-    from fedvalue.deployment.servers.pins import Pins
+    from fedvalue.identity.identity_files import read_pinned
     from tests.support.consortium import identity
 
     (tmp_path / "telco.json").write_text("{")
     with pytest.raises(ConfigError, match=r"telco\.json") as caught:
-        Pins(tmp_path, identity("compute").card)
+        read_pinned(tmp_path, identity("compute").card)
     assert caught.value.code == "E_IDENTITY"
 
 
@@ -216,27 +181,6 @@ def test_a_state_folder_of_this_version_is_opened_again_and_not_written_to(tmp_p
     before = (tmp_path / "server.sqlite").read_bytes()
     ServerStore(tmp_path).close()
     assert (tmp_path / "server.sqlite").read_bytes() == before
-
-
-def test_a_first_start_that_was_killed_between_its_tables_is_completed(tmp_path):
-    """What it left is no other version."""
-    path = tmp_path / "x.sqlite"
-    with pytest.raises(EngineError):
-        Database(path, "CREATE TABLE IF NOT EXISTS a (x); NONSENSE;")
-    whole = Database(path, "CREATE TABLE IF NOT EXISTS a (x); CREATE TABLE IF NOT EXISTS b (x);")
-    assert whole.rows("SELECT name FROM sqlite_master ORDER BY name") == [("a",), ("b",)]
-    whole.close()
-
-
-def test_a_second_process_keeps_away_and_a_later_one_may_come(tmp_path):
-    """Two servers on one state folder would each believe that they alone write the journal."""
-    lock = tmp_path / "state" / "server.lock"
-    with alone(lock):
-        with pytest.raises(EngineError, match="another process is at work in") as caught, alone(lock):
-            pytest.fail("both are at work")
-        assert caught.value.code == "E_LOCKED"
-    with alone(lock):
-        pass
 
 
 def test_a_server_that_has_pinned_nobody_does_not_start(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +10,8 @@ from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
-from fedvalue.deployment.servers.run_host import _awaited
-from fedvalue.deployment.servers.store import ServerStore
+from fedvalue.deployment.servers.run_journal import waiting_for
+from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
@@ -27,9 +26,8 @@ class Server:
 
     def __init__(self, folder, agreed=AGREED) -> None:
         cards = {name: identity(name).card for name in ("compute", "validate", "bank", "telco", "shop")}
-        pins = SimpleNamespace(cards=lambda: cards)
         self.agreed = agreed
-        self.relay = RelayServer(identity("validate"), pins, folder, clock=NOW.timestamp)
+        self.relay = RelayServer(identity("validate"), cards, folder, clock=NOW.timestamp)
         self.numbers = dict.fromkeys(cards, 0)
         self.relay.submit(self.peer("bank"), wire.Submit(1, agreed.to_json().encode()))
 
@@ -121,7 +119,7 @@ def test_a_restart_erases_what_either_server_told_and_leaves_the_notice(own, sta
     outputs += [(other, abort)] if state == "failed" else []
     store.step(agreed.run_id, processed=0, outputs=outputs, state=state, stage=state, stage_since=0.0)
     store.close()
-    RelayServer(identity(own), SimpleNamespace(cards=dict), folder, clock=NOW.timestamp).stop()
+    RelayServer(identity(own), {}, folder, clock=NOW.timestamp).stop()
     store = ServerStore(folder)
     left = store.mail(agreed.run_id, other, 0, 1 << 20)
     assert left == ([abort] * 3 if state == "failed" else [])
@@ -138,7 +136,7 @@ def test_a_restart_erases_what_tells_the_noise_of_an_ended_run(epsilon, tmp_path
     outputs = [("validate", b"an opening"), ("telco", b"a notice")]
     store.step(agreed.run_id, processed=0, outputs=outputs, state="failed", stage="failed", stage_since=0.0)
     store.close()
-    RelayServer(identity("compute"), SimpleNamespace(cards=dict), folder, clock=NOW.timestamp).stop()
+    RelayServer(identity("compute"), {}, folder, clock=NOW.timestamp).stop()
     store = ServerStore(folder)
     assert store.mail_size(agreed.run_id, "validate") == (0 if epsilon else 1)
     assert store.mail_size(agreed.run_id, "telco") == 1
@@ -153,4 +151,4 @@ def test_a_run_that_has_not_begun_tells_for_whom_it_waits(tmp_path):
         assert "bank" not in server.relay.status(server.peer("bank"), asked).reason
     finally:
         server.relay.stop()
-    assert _awaited([f"p{k}" for k in range(12)]).endswith("p9 and 2 more")
+    assert waiting_for([f"p{k}" for k in range(12)]).endswith("p9 and 2 more")

@@ -6,11 +6,12 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.federated.run import federated_value
+from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import World
 
 WORLD = World.drawn(1)
 COLUMNS = {"label": WORLD.label, "parties": WORLD.parties, "task": WORLD.task}
-PLAIN = {"statistics": False, "method": "exact", "threads": 1}
+PLAIN = {"settings": ValuationSettings(statistics=False, method="exact"), "threads": 1}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.cards import Card, create_identity, load_identity, verify
-from fedvalue.identity.tls_certificates import check_certificate, spki_sha256
+from fedvalue.identity.tls_certificates import check_tls_certificate, spki_sha256
 from tests.support.consortium import NOW, identity
 
 
@@ -61,7 +61,7 @@ def test_server_certificate_has_its_uri_and_one_dns_name_for_the_host_check():
 
 
 def test_a_certificate_made_elsewhere_with_the_right_name_and_usage_passes():
-    check_certificate(certificate([TELCO], [Usage.CLIENT_AUTH]), "alpha", "data", "telco", now=NOW)
+    check_tls_certificate(certificate([TELCO], [Usage.CLIENT_AUTH]), "alpha", "data", "telco", now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_certificate_made_elsewhere_with_the_right_name_and_usage_passes():
 def test_a_certificate_with_another_name_two_names_or_another_usage_is_refused(names, usages):
     """Item 21 of the test list: wrong EKU, two SANs."""
     with pytest.raises(ConfigError) as caught:
-        check_certificate(certificate(names, usages), "alpha", "data", "telco")
+        check_tls_certificate(certificate(names, usages), "alpha", "data", "telco")
     assert caught.value.code == "E_IDENTITY"
 
 
 @pytest.mark.parametrize("moment", [NOW - dt.timedelta(days=2), NOW + dt.timedelta(days=366)])
 def test_a_certificate_outside_its_validity_is_refused(moment):
     with pytest.raises(ConfigError, match="is valid from"):
-        check_certificate(identity("telco").card.certificate, "alpha", "data", "telco", now=moment)
+        check_tls_certificate(identity("telco").card.certificate, "alpha", "data", "telco", now=moment)
 
 
 def test_spki_is_the_hash_of_the_public_key_alone():

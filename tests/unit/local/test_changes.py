@@ -9,6 +9,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.local.changes import N_DRAWS, changes, drift_of
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.result import PartyValue, Valuation
+from fedvalue.valuation.settings import ValuationSettings
 
 OWN = (1 + 1 / N_DRAWS) ** 0.5  # the drift's own error comes on top
 
@@ -20,7 +21,7 @@ def valuation(n, **parties):
         )
         for name, (value, se, ss) in parties.items()
     )
-    return Valuation(rows, total=1.0, label_entropy=1.0, n_samples=n, method="exact")
+    return Valuation(parties=rows, total=1.0, label_entropy=1.0, n_samples=n, method="exact")
 
 
 def test_the_error_of_the_difference_is_that_of_nested_means():
@@ -116,8 +117,8 @@ def test_rows_of_the_same_kind_are_rarely_called_a_change():
     for _ in range(30):
         few, more = counts_of(rng, 300), counts_of(rng, 2_700)
         whole = few + more
-        before = value_counts(few, method="exact", statistics=False)
-        after = value_counts(whole, method="exact")
+        before = value_counts(few, ValuationSettings(method="exact", statistics=False))
+        after = value_counts(whole, ValuationSettings(method="exact"))
         called += sum(change.beyond_error for change in changes(before, after, drift_of(whole, 300)))
         without_drift += sum(change.beyond_error for change in changes(before, after, {}))
     assert called <= 9

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from fedvalue.errors import InputError
 from fedvalue.local import incremental
@@ -22,8 +23,18 @@ from fedvalue.local import state_file as state
 from fedvalue.local.incremental import value_with_state
 from fedvalue.local.state_file import SCHEMA, load_state, save_state
 from fedvalue.local.streaming import count_files, value_files
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
 
 OWNERS = {"label": "y", "task": ["t"], "parties": {"a": ["x", "c"], "b": ["z"]}}
+
+
+def width(**coding):
+    """Settings with the bins that can be streamed."""
+    return ValuationSettings(coding=CodingSettings(**{"binning": "width", **coding}))
+
+
+PLAIN = structs.replace(width(), statistics=False)
 
 
 def rows(n, seed, colours=("red", "green")):
@@ -151,13 +162,13 @@ def test_text_that_looks_like_numbers_stays_text_in_later_csv_files(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bins": 4}, "the state was made with bins 5, got 4"),
+        ({"settings": width(bins=4)}, "the state was made with bins 5, got 4"),
         ({"label": "z", "parties": {"a": ["x", "c"]}}, "the state was made with label 'y', got 'z'"),
         ({"task": []}, r"the state was made with task \['t'\], got \[\]"),
         ({"parties": {"a": ["x", "c"]}}, "the state was made with parties .* got"),
         ({"parties": {"a": ["x"], "b": ["z", "c"]}}, "the state was made with parties .* got"),
-        ({"binning": "quantile"}, "quantile bins need whole columns"),
-        ({"pca": 1}, "principal components need whole columns"),
+        ({"settings": width(binning="quantile")}, "quantile bins need whole columns"),
+        ({"settings": width(pca=1)}, "principal components need whole columns"),
     ],
 )
 def test_another_layout_or_binning_is_refused(tmp_path, files, change, message):
@@ -266,16 +277,16 @@ def test_an_interrupt_while_writing_leaves_no_file_behind(tmp_path, files, monke
 
     monkeypatch.setattr(state.os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        value_with_state(tmp_path / "s", files[0], **OWNERS, statistics=False)
+        value_with_state(tmp_path / "s", files[0], **OWNERS, settings=PLAIN)
     assert not list(tmp_path.glob("*.tmp"))
     assert not list(tmp_path.glob(".s.*.tmp"))
 
 
 def test_a_state_may_be_reached_by_a_link(tmp_path, files):
     """The state behind the link grows; the link stays."""
-    value_with_state(tmp_path / "s", files[0], **OWNERS, statistics=False)
+    value_with_state(tmp_path / "s", files[0], **OWNERS, settings=PLAIN)
     (tmp_path / "link").symlink_to(tmp_path / "s")
-    value_with_state(tmp_path / "link", files[1], **OWNERS, statistics=False)
+    value_with_state(tmp_path / "link", files[1], **OWNERS, settings=PLAIN)
     assert (tmp_path / "link").is_symlink()
     assert load_state(tmp_path / "s").table.n_samples == 400
 
@@ -300,6 +311,7 @@ def test_a_state_in_use_is_refused(tmp_path, files):
 KILLED = """
 import os, sys
 from fedvalue.local import incremental
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.local import state_file as state
 from fedvalue.local.incremental import value_with_state
 place, folder = sys.argv[1:]
@@ -314,8 +326,11 @@ elif place == "rename":
 elif place == "after":
     save = incremental.save_state
     incremental.save_state = lambda *a: (save(*a), stop())
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
+settings = ValuationSettings(method="exact", statistics=False, coding=CodingSettings(binning="width"))
 owners = {"label": "y", "task": ["t"], "parties": {"a": ["x", "c"], "b": ["z"]}}
-value_with_state(folder + "/s", folder + "/1.parquet", **owners, method="exact", statistics=False)
+value_with_state(folder + "/s", folder + "/1.parquet", **owners, settings=settings)
 """
 
 

@@ -136,6 +136,7 @@ def test_streamed_valuation_is_the_plain_one(tmp_path):
         label=table.select(["y"]),
         task=table.select(["age"]),
         parties={name: table.select(columns) for name, columns in PARTIES.items()},
+        binning="width",
     )
     assert streamed.to_dict() == plain.to_dict()
     assert any("regression label" in note for note in streamed.details["notes"])

@@ -21,6 +21,7 @@ from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.privacy import GRID_BITS, Privacy, parse_epsilon, spell_epsilon
 from fedvalue.protocol.settings import Policy, ProtocolName, Settings
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.naive import shapley
 
 KEY = bytes(range(32))
@@ -118,7 +119,7 @@ def test_values_are_computed_far_more_exactly_than_the_grid():
             task=rows[:, 0], label=rows[:, 1], parties=rows[:, 2:], count=count, names=("a", "b", "c"),
             n_codes=(5, 5, 5),
         )  # fmt: skip
-        found = value_counts(counts, method="exact", statistics=False, reproducible=True)
+        found = value_counts(counts, ValuationSettings(method="exact", statistics=False), reproducible=True)
         exact = shapley(forty_digits(rows, count), 3)
         errors = [abs(a - b) for a, b in zip(found.values.values(), exact, strict=True)]
         assert max(errors) < 1e-12

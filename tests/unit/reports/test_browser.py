@@ -8,6 +8,7 @@ import pytest
 
 from fedvalue.reports import html
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 
 pytestmark = pytest.mark.browser
@@ -62,7 +63,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    result = value_counts(informative_and_not(300), coalitions=True)
+    result = value_counts(informative_and_not(300), ValuationSettings(coalitions=True))
     prices = {"strong": 1200, "weak": 400, "noise": 50, "rows": 10}
     return html.write(result, tmp_path_factory.mktemp("report") / "r.html", prices=prices, budget=1500)
 

@@ -12,6 +12,7 @@ import pytest
 from fedvalue.errors import InputError
 from fedvalue.reports import html
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_values
 
@@ -21,7 +22,7 @@ PARTS = ("values", "flags", "redundancy", "selection", "how", "glossary")
 
 @pytest.fixture(scope="module")
 def result():
-    return value_counts(informative_and_not(300), coalitions=True)
+    return value_counts(informative_and_not(300), ValuationSettings(coalitions=True))
 
 
 @pytest.fixture(scope="module")

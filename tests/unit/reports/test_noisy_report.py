@@ -78,10 +78,10 @@ def test_shares_of_a_pot_go_by_noisy_values_and_ties_by_the_noise():
         payout(noisy(0.2, 0.1, 0.0), 100)
 
 
-def test_a_result_without_noise_must_have_all_its_numbers():
+def test_noise_without_its_privacy_statement_is_refused():
     data = noisy(0.2, 0.1, 0.0).to_dict()
     del data["privacy"]
-    with pytest.raises(InputError, match="not a complete result"):
+    with pytest.raises(InputError, match="belong together"):
         Valuation.from_dict(data)
 
 

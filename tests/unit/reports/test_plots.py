@@ -10,13 +10,14 @@ import matplotlib.pyplot as plt
 
 from fedvalue.errors import InputError
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
 
 
 @pytest.fixture(scope="module")
 def result():
-    return value_counts(informative_and_not(200), coalitions=True)
+    return value_counts(informative_and_not(200), ValuationSettings(coalitions=True))
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_selection_draws_budget_and_prices(ax):
 
 
 def test_plots_without_statistics(ax):
-    plain = value_counts(informative_and_not(60), statistics=False)
+    plain = value_counts(informative_and_not(60), ValuationSettings(statistics=False))
     plain.plot.values(ax=ax)
     plain.plot.shares(ax=ax)
     with pytest.raises(InputError, match="needs two parties"):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.reports import curve, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.result import cmi_interval
+from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
@@ -17,7 +18,9 @@ from tests.unit.decisions.results import result_of_game, result_of_values
 
 @pytest.fixture(scope="module")
 def result():
-    return value_counts(informative_and_not(400), coalitions=True)
+    valued = value_counts(informative_and_not(400), ValuationSettings(coalitions=True))
+    parties = [replace(p, interval=cmi_interval(p.value, 0.0, p.se_data)) for p in valued.parties]
+    return replace(valued, parties=tuple(parties))
 
 
 def test_answer_goes_by_what_can_be_learned(result):
@@ -66,7 +69,7 @@ def test_map_shows_percents_pluses_and_dots():
 
 
 def test_result_without_statistics_says_so_and_claims_nothing():
-    plain = value_counts(informative_and_not(100), statistics=False)
+    plain = value_counts(informative_and_not(100), ValuationSettings(statistics=False))
     shown = view(plain)
     assert {row.interval for row in shown.rows} == {"not computed"}
     assert {row.learnable for row in shown.rows} == {"not computed"}

@@ -9,6 +9,7 @@ from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation import engine
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.walk import exact as walk
 
 
@@ -42,7 +43,11 @@ def test_two_servers_that_see_other_names_and_another_order_agree(method: str) -
     """Both servers' answers compare to 1e-9 under policy `valuation`."""
     counts = table()
     first, second = (
-        value_counts(relabelled(counts, seed), method=method, n_permutations=100, seed=5, reproducible=True)
+        value_counts(
+            relabelled(counts, seed),
+            ValuationSettings(method=method, n_permutations=100, seed=5),
+            reproducible=True,
+        )
         for seed in (1, 2)
     )
     assert (first.method, first.n_permutations) == (second.method, second.n_permutations)
@@ -54,30 +59,30 @@ def test_two_servers_that_see_other_names_and_another_order_agree(method: str) -
 
 
 def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
-    result = value_counts(table(), statistics=False)
+    result = value_counts(table(), ValuationSettings(statistics=False))
     assert result.method == "exact"
     assert "predicted" in result.method_reason
 
 
 def test_auto_samples_when_the_walk_is_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
-    result = value_counts(table(), statistics=False, n_permutations=50)
+    result = value_counts(table(), ValuationSettings(statistics=False, n_permutations=50))
     assert result.method == "sampled"
     assert "more than" in result.method_reason
 
 
 def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
-    assert value_counts(table(), statistics=False, reproducible=True).method == "exact"
+    assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "exact"
     monkeypatch.setattr(engine, "AFFORDABLE_VISITS", 1.0)
-    assert value_counts(table(), statistics=False, reproducible=True).method == "sampled"
+    assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "sampled"
 
 
 def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "FIRST_BLOCKS", 100)  # a walk of a few thousand blocks would end at once
     counts = table(n_parties=12, n=400)
-    exact = value_counts(counts, method="exact", statistics=False)
-    stopped = value_counts(counts, method="exact", statistics=False, time_limit=1e-9)
+    exact = value_counts(counts, ValuationSettings(method="exact", statistics=False))
+    stopped = value_counts(counts, ValuationSettings(method="exact", statistics=False, time_limit=1e-9))
     assert stopped.method == "sampled"
     assert "stopped" in stopped.method_reason
     assert any(party.se_sampling > 0 for party in stopped.parties)
@@ -99,11 +104,12 @@ def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.Monkey
     ],
 )
 def test_impossible_settings_are_named(settings: dict[str, object], message: str) -> None:
+    reproducible = bool(settings.pop("reproducible", False))
     with pytest.raises(InputError, match=message):
-        value_counts(table(), **settings)  # type: ignore[arg-type]
+        value_counts(table(), ValuationSettings(**settings), reproducible=reproducible)  # type: ignore
 
 
 def test_settings_may_be_numpy_integers() -> None:
     settings = {"n_permutations": np.int32(20), "seed": np.int64(3), "method": "sampled"}
-    result = value_counts(table(), **settings, statistics=False)  # type: ignore[arg-type]
+    result = value_counts(table(), ValuationSettings(statistics=False, **settings))  # type: ignore[arg-type]
     assert '"seed": 3' in result.to_json()

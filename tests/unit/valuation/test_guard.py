@@ -11,7 +11,9 @@ from tests.statistics.tables import informative_and_not
 
 
 def party(value=0.2, share=0.4, learnable=0.18, n_codes=5):
-    return PartyValue("p", value, share, alone=0.0, last=0.0, n_codes=n_codes, learnable=learnable)
+    return PartyValue(
+        name="p", value=value, share=share, alone=0.0, last=0.0, n_codes=n_codes, learnable=learnable
+    )
 
 
 @pytest.mark.parametrize(

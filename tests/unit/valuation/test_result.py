@@ -9,7 +9,7 @@ import pytest
 
 from fedvalue import Valuation
 from fedvalue.errors import InputError
-from fedvalue.valuation.result import PartyValue
+from fedvalue.valuation.result import PartyValue, cmi_interval
 
 
 def party(**changes: object) -> PartyValue:
@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_interval_is_1_96_standard_errors_to_each_side() -> None:
-    low, high = party(se_data=0.03, se_sampling=0.04).interval or (0, 0)
+    low, high = cmi_interval(0.25, se_sampling=0.04, se_data=0.03) or (0, 0)
     assert (low, high) == pytest.approx((0.25 - 1.96 * 0.05, 0.25 + 1.96 * 0.05), abs=1e-5)
 
 
@@ -56,6 +56,32 @@ def test_party_by_name() -> None:
         valuation()["nobody"]
 
 
+def test_coalitions_by_name() -> None:
+    """Party k is bit k of the mask."""
+    both = valuation(
+        parties=(party(), party(name="shop")),
+        coalitions={"learnable": (0.0, 0.1, 0.2, 0.25), "value": (0.0, 0.3, 0.4, 0.5)},
+    )
+    assert both.coalition() == 0.0
+    assert both.coalition("shop") == 0.2
+    assert both.coalition("shop", "telco") == 0.25
+    assert both.coalition("telco", by="value") == 0.3
+    with pytest.raises(InputError, match="no party 'bank' in this result; its parties are telco, shop"):
+        both.coalition("bank")
+    with pytest.raises(InputError, match="no coalition values"):
+        valuation().coalition("telco")
+
+
+def test_repr_is_one_line_and_str_a_table() -> None:
+    full = valuation(parties=(party(learnable=0.2, learnable_share=1.0),), learnable_total=0.2)
+    assert repr(full) == "Valuation(1 parties, 10 samples, learnable_total=0.2, total=0.25 nats, exact)"
+    assert str(full).splitlines() == [
+        "party  learnable   share  Shapley-CMI",
+        "telco     0.2000  100.0%       0.2500",
+        "total     0.2000               0.2500  nats, 10 samples",
+    ]
+
+
 def test_frame_has_a_row_per_party() -> None:
     assert valuation().to_frame().loc["telco", "value"] == 0.25
 
@@ -63,14 +89,27 @@ def test_frame_has_a_row_per_party() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("[]", "expected a result of schema"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "expected a document of schema"),
         ('{"schema": "other/9"}', "other/9"),
-        ('{"schema": "fedvalue.result/1"}', "not a complete result"),
-        ('{"schema": "fedvalue.result/1", "parties": 5}', "not a complete result"),
-        (json.dumps({**valuation().to_dict(), "total": "much"}), "not a complete result"),
-        (json.dumps({**valuation().to_dict(), "parties": [{"name": 3}]}), "not a complete result"),
+        ('{"schema": "fedvalue.result/2"}', "missing required field `n_samples`"),
+        (
+            '{"schema": "fedvalue.result/2", "n_samples": 3, "method": "exact", "total": 1, "parties": 5}',
+            r"Expected `array`, got `int` - at `\$.parties`",
+        ),
+        (
+            json.dumps({**valuation().to_dict(), "total": "much"}),
+            r"`float`, got `str` - at `\$.total`",
+        ),
+        (
+            json.dumps({**valuation().to_dict(), "parties": [{"name": 3}]}),
+            r"Expected `str`, got `int` - at `\$.parties\[0\].name`",
+        ),
+        (json.dumps({**valuation().to_dict(), "worth": 1}), "unknown field `worth`"),
+        ('{"schema": "fedvalue.result/2", "total": 1, "total": 2}', "the key 'total' occurs twice"),
+        ('{"schema": "fedvalue.result/2", "total": NaN}', "NaN"),
+        (json.dumps({**valuation().to_dict(), "interactions": [[0.0, 1.0]]}), "matrix of 1 rows"),
     ],
 )
 def test_damaged_files_are_refused_with_a_reason(tmp_path: Path, text: str, message: str) -> None:

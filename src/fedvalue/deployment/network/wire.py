@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from fedvalue import errors
-from fedvalue.crypto.canonical import printable
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol.codec import header, without_tail
+from fedvalue.untrusted_text import printable
 
 VERSION = 1
 SERVICE = "fedvalue.v1.Relay"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from fedvalue import errors
 from fedvalue.agreement.run_settings import check_gates, check_roster, credentials_of, settings_of
-from fedvalue.crypto.canonical import printable
 from fedvalue.deployment.evidence import Evidence
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.alignment import PartyAlignment
@@ -32,6 +31,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.error_codes import known_names, missing_of, safe_code
 from fedvalue.protocol.party_roles import PartyRole
 from fedvalue.protocol.transitions import State
+from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest

@@ -14,11 +14,10 @@ from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
 from fedvalue.agreement.run_settings import check_cells, check_gates, check_rows
 from fedvalue.deployment.answers import data_share, json_bytes, task_valuation
-from fedvalue.deployment.process import harden, reuse_memory
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_cards, read_identity, read_private
-from fedvalue.storage.database import alone, write_whole
+from fedvalue.storage.durable_files import exclusive_lock, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +62,6 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
     Raises:
         FedValueError: One of these failed. Nothing was released.
     """
-    harden()
-    reuse_memory()
     from fedvalue.deployment.parties.input import read_input
     from fedvalue.federated.warm_up import warm_up
 
@@ -80,7 +77,7 @@ def take_part(config: PartyConfig, role: str, report: Report, psk: Path | None =
         if role == "task":
             check_cells(manifest, *given.samples.marginals)
     warm_up(values=False)
-    with alone(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
+    with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
         return _run(config, identity, signed, given, report, psk)
 
 
@@ -202,11 +199,11 @@ def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> 
 
 def _write(config: PartyConfig, found: dict[str, Any]) -> None:
     # For this party's eyes, like the sealed share it comes from; whom to show it is its own decision.
-    write_whole(config.result, json_bytes(found["result"]))
+    write_durably(config.result, json_bytes(found["result"]))
     if "certificate" not in found:
         return
     if config.certificate is not None:
-        write_whole(config.certificate, json_bytes(found["certificate"]))
+        write_durably(config.certificate, json_bytes(found["certificate"]))
     if config.report is not None:
         from fedvalue.valuation.result import Valuation
 
@@ -223,4 +220,4 @@ def _write_logs(config: PartyConfig, store: PartyStore, run_id: bytes) -> None:
     for name, lines in (("audit", store.audit(run_id)), ("receipts", store.receipts(run_id))):
         if lines:
             path = config.state / f"{name}-{run_id.hex()[:12]}.jsonl"
-            write_whole(path, "".join(line + "\n" for line in lines).encode())
+            write_durably(path, "".join(line + "\n" for line in lines).encode())

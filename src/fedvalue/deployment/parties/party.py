@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fedvalue.crypto.canonical import printable
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.heads import Heads
@@ -23,6 +22,7 @@ from fedvalue.deployment.parties.outgoing import Outgoing
 from fedvalue.deployment.parties.scratch import ScratchError
 from fedvalue.errors import ConfigError, FedValueError, TransportError
 from fedvalue.identity.audit_log import ChainWriter, Receipt, last_receipt
+from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import SignedManifest

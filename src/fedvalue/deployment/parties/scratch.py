@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from fedvalue.errors import EngineError
+from fedvalue.storage.durable_files import make_private_folder
 
 _BLOCK = 16
 
@@ -42,7 +43,7 @@ class Scratch:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         with _disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(folder)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  closed below
         self.close = weakref.finalize(self, self._file.close)
         self._key = secrets.token_bytes(_BLOCK)

@@ -1,6 +1,6 @@
-"""Carries what the computation server has for the validation server, and brings back its notices.
+"""Carries messages from the computation server to the validation server, and notices back.
 
-The computation server is a client of the validation server; nothing needs to connect to a party.
+The computation server is a client of the validation server; nothing connects to a party.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.errors import FedValueError, TransportError
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.servers.logs import Log
+    from fedvalue.deployment.servers.observability import Log
     from fedvalue.deployment.servers.run_host import RunHost
-    from fedvalue.deployment.servers.store import ServerStore
+    from fedvalue.deployment.servers.server_store import ServerStore
     from fedvalue.identity.cards import Identity
 
 _LOOK_SECONDS = 2.0
-"""How often the validation server is asked for notices; they only ever end a run."""
+"""How often to ask the validation server for notices; they only ever end a run."""
 
 
 class Courier:
@@ -37,15 +37,15 @@ class Courier:
         self._thread.start()
 
     def stop(self) -> None:
-        """End soon; what is undelivered stays in the outbox."""
+        """Stop soon; undelivered messages stay in the outbox."""
         self._stop.set()
-        self._host.release_waiters()
+        self._host.journal.release_waiters()
         self._thread.join(5.0)
 
     def _run(self) -> None:
         target = self._host.manifest.validate
         client = ServerClient(self._identity, target, self._host.manifest, patience=0.0)
-        # What was taken before a restart may have given way to a notice there.
+        # After a restart, count from the store: a notice may have replaced messages over there.
         delivered, taken, known = 0, self._store.accepted(self._host.run_id, target.name), False
         try:
             while not self._stop.is_set():
@@ -59,8 +59,8 @@ class Courier:
                 except TransportError as error:
                     if error.code == "E_DEADLINE":
                         return  # the run is over, here or there
-                    # Not reachable now; the run's deadlines decide how long we try. What has arrived there we
-                    # ask again: a notice may have taken the place of what we send next.
+                    # Not reachable now; the run's deadlines decide how long we try. Ask again what has
+                    # arrived there: a notice may have replaced what we would send next.
                     known = False
                     self._stop.wait(1.0)
                 except FedValueError as error:
@@ -69,13 +69,13 @@ class Courier:
                 else:
                     if ended:
                         return
-                    self._host.wait_for_mail(target.name, delivered, _LOOK_SECONDS)
+                    self._host.journal.wait_for_mail(target.name, delivered, _LOOK_SECONDS)
         finally:
             client.close()
             self._forget()
 
     def _forget(self) -> None:
-        """Of an ended run with noise nothing stays that tells exact values."""
+        """Erase what reveals the exact values of an ended run with noise."""
         manifest = self._host.manifest
         if manifest.epsilon is None or not self._host.ended:
             return

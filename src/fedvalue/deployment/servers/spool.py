@@ -9,7 +9,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.servers.store import ServerStore
+    from fedvalue.deployment.servers.server_store import ServerStore
 
 
 def _damaged() -> EngineError:

@@ -14,6 +14,7 @@ from fedvalue.paper.experiments.numbers import mean_sd, pearson
 from fedvalue.paper.experiments.setting import discretised, draw_rows, joint_counts
 from fedvalue.paper.reference import MODELS, feature_shap, fit_model, party_shap, shap_ensemble
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
@@ -84,13 +85,13 @@ def repeat(
 
 
 def _valued(counts: JointCounts, seed: int) -> Valuation:
-    return value_counts(
-        counts,
+    settings = ValuationSettings(
         method="exact" if counts.n_parties <= EXACT_UP_TO else "sampled",
         n_permutations=N_PERMUTATIONS,
         seed=seed,
         statistics=False,
     )
+    return value_counts(counts, settings)
 
 
 def units(profile: str, seed: int, names: tuple[str, ...] = NAMES) -> list[Unit]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.datasets import random_split
 from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Unit, Verdict, unit_seed
@@ -16,6 +17,7 @@ from fedvalue.paper.experiments.numbers import linear_fit, mape, mean_sd
 from fedvalue.paper.experiments.published import recount_seconds
 from fedvalue.paper.experiments.setting import discretised, joint_counts
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import Method, ValuationSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,11 +39,12 @@ def _counts(name: str, split_seed: int) -> JointCounts:
     return joint_counts(data, random_split(data.dataset.feature_names, features_per_party=1, seed=split_seed))
 
 
-def reference(name: str, method: str, n_permutations: int, split_seed: int, seed: int) -> Numbers:
+def reference(name: str, method: Method, n_permutations: int, split_seed: int, seed: int) -> Numbers:
     """The values to compare with: exact, or from far more permutations, with their standard error."""
     start = time.process_time()
     valued = value_counts(
-        _counts(name, split_seed), method=method, n_permutations=n_permutations, seed=seed, statistics=False
+        _counts(name, split_seed),
+        ValuationSettings(method=method, n_permutations=n_permutations, seed=seed, statistics=False),
     )
     return {
         "values": [party.value for party in valued.parties],
@@ -55,13 +58,13 @@ def reference(name: str, method: str, n_permutations: int, split_seed: int, seed
 def sample(name: str, n_permutations: int, repeats: int, split_seed: int, seed: int) -> Numbers:
     """Values of some independent runs with so many permutations, and the CPU seconds of one run."""
     counts = _counts(name, split_seed)
-    value_counts(counts, method="sampled", n_permutations=2, statistics=False)  # compile and load first
+    few = ValuationSettings(method="sampled", n_permutations=2, statistics=False)
+    value_counts(counts, few)  # compile and load first
+    settings = replace(few, n_permutations=n_permutations)
     runs, seconds = [], []
     for k in range(repeats):
         start = time.process_time()
-        valued = value_counts(
-            counts, method="sampled", n_permutations=n_permutations, seed=seed + k, statistics=False
-        )
+        valued = value_counts(counts, replace(settings, seed=seed + k))
         seconds.append(time.process_time() - start)
         runs.append([party.value for party in valued.parties])
     return {"runs": runs, "seconds": float(np.median(seconds))}

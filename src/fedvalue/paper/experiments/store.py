@@ -11,9 +11,7 @@ Every file is written whole or not at all, so a killed run leaves nothing half d
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
 from fedvalue.paper.experiments.base import Numbers, Unit
+from fedvalue.storage.durable_files import atomic_write
 
 SCHEMA = "fedvalue.reproduction/1"
 
@@ -89,13 +88,7 @@ class Store:
 def write(path: Path, text: str) -> None:
     """Write a file so that a reader, or the next run, sees all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    atomic_write(path, text.encode())
 
 
 def _read(path: Path) -> Any:

@@ -23,6 +23,7 @@ from fedvalue.simulation.drill import mirror_cheats, predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
 from fedvalue.simulation.drill.scenarios import SCENARIOS, DrillTable, Factory, Scenario, Servers
+from fedvalue.valuation.settings import ValuationSettings
 
 PROTOCOLS = ("paper", "mirror")
 
@@ -135,7 +136,7 @@ class Trial:
         self._options: dict[str, Any] = {"harden": hardened, "q": q, "n_r": n_r}
         self._q = q
         self._n_r = n_r
-        self._valuer = make_valuer(method="exact", statistics=False)
+        self._valuer = make_valuer(ValuationSettings(method="exact", statistics=False))
         self._truth = self._honest_outcome()
         self._stolen: list[Intersection] = []
         self._stolen_result: list[m.AnyMessage] = []

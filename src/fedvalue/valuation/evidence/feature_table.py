@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.information.contingency import JointCounts, pack
+from fedvalue.information.contingency import Codebook, JointCounts, pack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,28 +115,18 @@ class FeatureTable:
         )
 
     @classmethod
-    def from_codebooks(
-        cls,
-        counts: JointCounts,
-        codebooks: Mapping[str, NDArray[np.integer]],
-        task: NDArray[np.integer] | None = None,
-    ) -> FeatureTable:
-        """A table from joint codes and what each of them stands for.
-
-        Args:
-            counts: One joint code per party and item.
-            codebooks: Per party the feature codes of each joint code, shape (n_codes, n_features).
-            task: The same for the task party; its joint code is the only column when None.
+    def from_counts(cls, counts: JointCounts) -> FeatureTable:
+        """A table with the feature columns behind the joint codes; joint codes where there is no codebook.
 
         Raises:
-            InputError: A codebook that is missing or does not cover the codes of its party.
+            InputError: A codebook that does not cover the codes of its party.
         """
-        parties = {}
-        for k, name in enumerate(counts.names):
-            if name not in codebooks:
-                raise InputError(f"no codebook of party {name!r}")
-            parties[name] = _decode(f"party {name!r}", codebooks[name], counts.parties[:, k])
-        own = [counts.task] if task is None else _decode("the task party", task, counts.task)
+        books = counts.codebooks or (None,) * counts.n_parties
+        parties = {
+            name: _decode(f"party {name!r}", books[k], counts.parties[:, k])
+            for k, name in enumerate(counts.names)
+        }
+        own = _decode("the task party", counts.task_codebook, counts.task)
         return cls.from_columns(label=counts.label, parties=parties, task=own, count=counts.count)
 
     @property
@@ -185,8 +175,9 @@ class FeatureTable:
         return FeatureTable(codes, self.label[first], total, self.owner, self.parties, self.columns)
 
 
-def _decode(who: str, book: NDArray[np.integer], codes: Codes) -> list[Codes]:
-    book = np.asarray(book)
-    if book.ndim != 2 or (len(codes) and int(codes.max()) >= len(book)):
-        raise InputError(f"codebook of {who}: expected {int(codes.max()) + 1} rows, got {book.shape}")
-    return [book[codes, k] for k in range(book.shape[1])]
+def _decode(who: str, book: Codebook | None, codes: Codes) -> Sequence[Codes] | Mapping[str, Codes]:
+    if book is None:
+        return [codes]
+    if len(codes) and int(codes.max()) >= book.n_codes:
+        raise InputError(f"codebook of {who}: expected {int(codes.max()) + 1} rows, got {book.n_codes}")
+    return {feature: book.codes[codes, k] for k, feature in enumerate(book.features)}

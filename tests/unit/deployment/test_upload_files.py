@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from fedvalue.deployment.servers import store as server_store
-from fedvalue.deployment.servers.recent_bodies import RecentBodies
-from fedvalue.deployment.servers.store import SPOOL_FROM, ServerStore
+from fedvalue.deployment.servers import upload_files
+from fedvalue.deployment.servers.server_store import ServerStore
+from fedvalue.deployment.servers.upload_files import FILE_FROM, RecentBodies
 
 RUN, OTHER = bytes(32), b"\1" * 32
 
@@ -46,13 +46,13 @@ def test_a_dropped_run_makes_room_and_leaves_the_others():
     assert recent.get((OTHER, "telco", 0)) is not None
 
 
-@pytest.mark.parametrize("limit", [0, SPOOL_FROM, 32 << 20])
+@pytest.mark.parametrize("limit", [0, FILE_FROM, 32 << 20])
 def test_a_message_is_the_same_from_memory_and_from_disk(tmp_path, monkeypatch, limit):
     """With room for none, one or both of two large messages."""
-    monkeypatch.setattr(server_store, "RECENT_BYTES", limit)
+    monkeypatch.setattr(upload_files, "RECENT_BYTES", limit)
     store = ServerStore(tmp_path)
     store.add_run(RUN, b"manifest", now=0.0, audit=())
-    bodies = [os.urandom(SPOOL_FROM) for _ in range(2)]
+    bodies = [os.urandom(FILE_FROM) for _ in range(2)]
     for number, body in enumerate(bodies):
         assert store.spool(RUN, "telco", number, memoryview(body))
         store.accept(RUN, number, "telco", number, os.urandom(32), None, len(body), ())
@@ -62,5 +62,5 @@ def test_a_message_is_the_same_from_memory_and_from_disk(tmp_path, monkeypatch, 
     store.forget_recent(RUN, "telco", 0)
     assert bytes(store.message_of(RUN, "telco", 0).body) == bodies[0]
     store.purge(RUN)
-    assert store._recent.get((RUN, "telco", 1)) is None
+    assert store._uploads.recent((RUN, "telco", 1)) is None
     store.close()

@@ -8,28 +8,19 @@ readers. Large messages lie as files in the spool, small ones in the database.
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedvalue.deployment.audit_trail import AUDIT_TABLE, append_audit, audit_lines
 from fedvalue.deployment.network.wire import MAX_MAIL
-from fedvalue.deployment.servers.recent_bodies import RecentBodies
+from fedvalue.deployment.servers.upload_files import FILE_FROM, UploadFiles
 from fedvalue.errors import InputError
-from fedvalue.storage.database import Database, storage_errors, write_whole
-from fedvalue.storage.direct_write import DirectWriter
+from fedvalue.storage.database import Database
 
-WRITE_BYTES = (7 << 18) + (64 << 10)
-"""A chunk and its envelope are written at once."""
-
-RECENT_BYTES = 13 << 20
-"""Large messages of all runs that are also in memory, until the other parties' have come too: a chunk of each
-of seven parties."""
-
-SPOOL_FROM = 64 << 10
-"""Messages of this size and more become files: a chunk has 1.75 MiB, everything else is small."""
-
-_SCHEMA = """
+_SCHEMA = (
+    AUDIT_TABLE
+    + """
 CREATE TABLE IF NOT EXISTS runs (
     run_id BLOB PRIMARY KEY, manifest BLOB NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL DEFAULT '',
     reason TEXT NOT NULL DEFAULT '', processed INTEGER NOT NULL DEFAULT 0, stage TEXT NOT NULL,
@@ -46,10 +37,8 @@ CREATE TABLE IF NOT EXISTS outbox (
     run_id BLOB NOT NULL, recipient TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (run_id, recipient, number)
 );
-CREATE TABLE IF NOT EXISTS audit (
-    run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
 """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +73,7 @@ class ServerStore:
     """The state of one server, in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._spool = folder / "spool"
-        self._writer = DirectWriter(WRITE_BYTES)
-        self._recent = RecentBodies(RECENT_BYTES)
+        self._uploads = UploadFiles(folder / "spool")
         self._db = Database(folder / "server.sqlite", _SCHEMA)
 
     def add_run(self, run_id: bytes, manifest: bytes, *, now: float, audit: Sequence[str]) -> None:
@@ -97,7 +84,7 @@ class ServerStore:
                 " VALUES (?, ?, 'open', 'open', ?)",
                 (run_id, manifest, now),
             )
-            self._log(db, run_id, audit)
+            append_audit(db, run_id, audit)
 
     def runs(self, *states: str) -> list[RunRow]:
         """The runs in these states; all when none is named."""
@@ -151,10 +138,9 @@ class ServerStore:
 
     def spool(self, run_id: bytes, sender: str, number: int, body: bytes | memoryview) -> bool:
         """Write a large message to its file, before it is accepted. Small ones need none."""
-        if len(body) < SPOOL_FROM:
+        if len(body) < FILE_FROM:
             return False
-        write_whole(self._path(run_id, sender, number), body, write=self._writer.write)
-        self._recent.put((run_id, sender, number), body)
+        self._uploads.write((run_id, sender, number), body)
         return True
 
     def accept(
@@ -174,7 +160,7 @@ class ServerStore:
                 "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (run_id, k, sender, number, fingerprint, body, size),
             )
-            self._log(db, run_id, audit)
+            append_audit(db, run_id, audit)
 
     def message(self, run_id: bytes, k: int) -> Stored | None:
         """Accepted message number k of a run."""
@@ -195,23 +181,18 @@ class ServerStore:
     def _stored(self, run_id: bytes, k: int, sender: str, number: int, body: bytes | None) -> Stored:
         if body is not None:
             return Stored(k, sender, number, bytes(body), fresh=False)
-        recent = self._recent.get((run_id, sender, number))
+        recent = self._uploads.recent((run_id, sender, number))
         if recent is not None:
             return Stored(k, sender, number, recent, fresh=True)
-        path = self._path(run_id, sender, number)
-        with storage_errors(path):
-            return Stored(k, sender, number, path.read_bytes(), fresh=False)
+        return Stored(k, sender, number, self._uploads.read((run_id, sender, number)), fresh=False)
 
     def unspool(self, run_id: bytes, sender: str, number: int) -> None:
         """Delete the file of a message that is not accepted after all."""
-        self.forget_recent(run_id, sender, number)
-        path = self._path(run_id, sender, number)
-        with storage_errors(path):
-            path.unlink(missing_ok=True)
+        self._uploads.delete((run_id, sender, number))
 
     def forget_recent(self, run_id: bytes, sender: str, number: int) -> None:
-        """A message is not wanted again soon: it need not lie in memory."""
-        self._recent.drop((run_id, sender, number))
+        """Free the memory of a message that is not needed again soon."""
+        self._uploads.forget_recent((run_id, sender, number))
 
     def inbox_size(self, run_id: bytes) -> int:
         """Number of accepted messages of a run."""
@@ -244,7 +225,7 @@ class ServerStore:
                     " WHERE run_id = ? AND recipient = ?",
                     (run_id, recipient, body, run_id, recipient),
                 )
-            self._log(db, run_id, audit)
+            append_audit(db, run_id, audit)
 
     def mail(self, run_id: bytes, recipient: str, after: int, limit: int) -> list[bytes]:
         """Mail from number `after` on, up to about `limit` bytes, at least one if there is one."""
@@ -277,10 +258,7 @@ class ServerStore:
 
     def audit(self, run_id: bytes) -> list[str]:
         """The audit log of a run."""
-        return [
-            str(row[0])
-            for row in self._db.rows("SELECT line FROM audit WHERE run_id = ? ORDER BY seq", run_id)
-        ]
+        return audit_lines(self._db, run_id)
 
     def purge(self, run_id: bytes) -> None:
         """Delete what was uploaded, and the seed. The run, its answers and its audit log stay.
@@ -290,11 +268,7 @@ class ServerStore:
         Raises:
             EngineError: E_STORAGE: something is left.
         """
-        folder = self._spool / run_id.hex()
-        self._recent.drop_run(run_id)
-        with storage_errors(folder):
-            if folder.exists():
-                shutil.rmtree(folder)
+        self._uploads.delete_run(run_id)
         with self._db.transaction() as db:
             db.execute("UPDATE inbox SET body = x'' WHERE run_id = ?", (run_id,))
             db.execute("DELETE FROM seeds WHERE run_id = ?", (run_id,))
@@ -330,17 +304,6 @@ class ServerStore:
     def close(self) -> None:
         """Give the files back."""
         self._db.close()
-
-    def _path(self, run_id: bytes, sender: str, number: int) -> Path:
-        # Sender names come from the verified manifest: lower-case letters, digits, hyphens.
-        return self._spool / run_id.hex() / sender / f"{number}.msg"
-
-    @staticmethod
-    def _log(db: object, run_id: bytes, lines: Sequence[str]) -> None:
-        for line in lines:
-            db.execute(  # type: ignore[attr-defined]
-                "INSERT INTO audit SELECT ?, count(*), ? FROM audit WHERE run_id = ?", (run_id, line, run_id)
-            )
 
 
 _RUN = "SELECT run_id, manifest, state, code, reason, processed, stage, stage_since FROM runs"

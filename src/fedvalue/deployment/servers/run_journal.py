@@ -1,0 +1,236 @@
+"""One run at one server, as it stands on disk.
+
+Calling threads accept messages, one worker handles them in the order of acceptance. What the role
+answers is stored together with the fact that the message was handled, so a process that is killed at
+any point finds exactly the accepted messages on restart and continues with the same bytes
+(`docs/decisions/0402`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from fedvalue.deployment.audit_trail import AuditTrail
+from fedvalue.deployment.network import wire
+from fedvalue.deployment.servers.admission import check_allowance
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.error_codes import safe_code
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.deployment.servers.server_store import RunRow, ServerStore, Stored
+    from fedvalue.identity.cards import Identity
+
+_NAMED = 10
+"""Most participants that are named while a run waits for them."""
+
+
+class RunJournal:
+    """The durable state of one run, shared by calling threads and the worker.
+
+    Args:
+        row: The run, as stored.
+        manifest: Its agreement.
+        identity: This server's.
+        store: Where everything is kept.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        row: RunRow,
+        manifest: Manifest,
+        identity: Identity,
+        store: ServerStore,
+        clock: Callable[[], float],
+    ) -> None:
+        self.manifest = manifest
+        self.run_id = row.run_id
+        self.state, self.stage, self.stage_since = row.state, row.stage, row.stage_since
+        self.processed = row.processed
+        self.accepted = store.inbox_size(row.run_id)
+        self.code, self._reason = row.code, row.reason
+        self._role = identity.card.role
+        self._store = store
+        self._clock = clock
+        self._trail = AuditTrail(identity, row.run_id, store.audit(row.run_id), clock)
+        self._volumes: dict[str, int] = {}
+        self._released = False
+        self._changed = threading.Condition(threading.Lock())
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over, well or not."""
+        return self.state in ("done", "failed")
+
+    @property
+    def backlog(self) -> bool:
+        """Whether accepted messages wait to be handled."""
+        with self._changed:
+            return not self.ended and self.processed < self.accepted
+
+    def refusal(self) -> FedValueError | None:
+        """Why no more messages are accepted; None while the run is under way."""
+        if not self.ended:
+            return None
+        if self.state == "done":
+            return RemoteProtocolError("the run is over", code="E_STATE")
+        kind = TransportError if self.code == "E_DEADLINE" else RemoteProtocolError
+        return kind(f"the run has failed: {self._reason}", code=self.code or "E_STATE")
+
+    def fingerprint(self, sender: str, number: int) -> bytes | None:
+        """The fingerprint of a message that was accepted before; None for a new one."""
+        return self._store.fingerprint(self.run_id, sender, number)
+
+    def accept(self, sender: str, number: int, fingerprint: bytes, body: bytes | memoryview) -> None:
+        """Store a new message. Durable once this returns. One thread per sender at a time.
+
+        Raises:
+            RemoteProtocolError: The run is over, or the message is out of order, sent before under another
+                number, or more than the manifest allows its sender.
+            EngineError: E_STORAGE: nothing was stored.
+        """
+        store = self._store
+        self._raise_refusal()
+        expected = store.accepted(self.run_id, sender)
+        if number != expected:
+            raise RemoteProtocolError(
+                f"{sender!r}: expected message number {expected}, got {number}", code="E_ORDER"
+            )
+        if store.has(self.run_id, sender, fingerprint):
+            # A resend keeps its number; under a new one it would only fill the disk.
+            raise RemoteProtocolError(f"{sender!r} sent a message a second time", code="E_CONFLICT")
+        volume = self._volumes.get(sender) or store.volume(self.run_id, sender)[1]
+        check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
+        kept = None if store.spool(self.run_id, sender, number, body) else bytes(body)
+        with self._changed:
+            if self.ended:
+                # The run ended while the file was written, and may have been purged already.
+                store.unspool(self.run_id, sender, number)
+                self._raise_refusal()
+            with self._trail.entry(f"received {sender}", fingerprint.hex()) as line:
+                store.accept(self.run_id, self.accepted, sender, number, fingerprint, kept, len(body), [line])
+            self.accepted += 1
+        self._volumes[sender] = volume + len(body)
+
+    def message(self, number: int) -> Stored:
+        """Accepted message `number` of the run."""
+        stored = self._store.message(self.run_id, number)
+        assert stored is not None
+        return stored
+
+    def mail_size(self, recipient: str) -> int:
+        """Number of messages for `recipient` so far."""
+        return self._store.mail_size(self.run_id, recipient)
+
+    def commit(
+        self,
+        processed: int,
+        outputs: Sequence[tuple[str, bytes]],
+        stage: str,
+        error: FedValueError | None = None,
+    ) -> bool:
+        """Store that message number `processed` - 1 was handled, with all answers; whether the stage changed.
+
+        Raises:
+            EngineError: E_STORAGE: nothing was stored.
+        """
+        if not outputs and stage == self.stage:
+            # Nobody has been told anything: after a crash the message is simply handled once more.
+            with self._changed:
+                self.processed = processed
+            return False
+        state = {"open": "open", "done": "done", "failed": "failed"}.get(stage, "running")
+        code, reason = ("", "") if error is None else (safe_code(error), str(error)[:2000])
+        with self._changed:
+            changed = stage != self.stage
+            since = self._clock() if changed else self.stage_since
+            with self._trail.entry(f"{stage} {code}".strip()) if changed else nullcontext("") as line:
+                self._store.step(
+                    self.run_id, processed=processed, outputs=outputs, state=state, stage=stage,
+                    stage_since=since, code=code, reason=reason, audit=[line] if line else (),
+                )  # fmt: skip
+            self.state, self.stage, self.stage_since = state, stage, since
+            self.processed, self.code, self._reason = processed, code, reason
+            self._changed.notify_all()
+        return changed
+
+    def standing(self, caller: str, awaited: Sequence[str]) -> wire.Standing:
+        """Where the run stands, for one participant.
+
+        Args:
+            caller: The participant.
+            awaited: Whom the run waits for, if it has not begun.
+        """
+        # The numbers first: the head is set after what it covers is stored, so it may be newer, never older.
+        accepted, mail = self._store.accepted(self.run_id, caller), self.mail_size(caller)
+        with self._changed:
+            receipt, state, code, reason = self._trail.receipt, self.state, self.code, self._reason
+        head = None
+        if receipt is not None:
+            head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
+        if state == "open" and awaited:
+            reason = waiting_for([name for name in awaited if name != caller])
+        return wire.Standing(wire.VERSION, state, accepted, mail, code, reason, head)
+
+    def wait_for_mail(self, recipient: str, after: int, seconds: float) -> None:
+        """Return when there is mail beyond `after`, the run has ended, or time is up."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._released or self.ended or self.mail_size(recipient) > after, timeout=seconds
+            )
+
+    def release_waiters(self) -> None:
+        """Let everybody who waits for mail return now: the server is shutting down."""
+        with self._changed:
+            self._released = True
+            self._changed.notify_all()
+
+    def purge(self) -> None:
+        """Delete the uploads and the seed of an ended run; answers and audit log stay.
+
+        Raises:
+            EngineError: E_STORAGE: something remains.
+        """
+        self._store.purge(self.run_id)
+        forget_noise(self._store, self.manifest, self._role, self.run_id)
+
+    def _raise_refusal(self) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+
+
+def forget_noise(store: ServerStore, manifest: Manifest, own_role: str, run_id: bytes) -> None:
+    """Erase what this server told the other one about the noise of an ended run.
+
+    If the run failed, the other server may not know yet: the notice stays, in place of everything sent
+    before it.
+
+    Raises:
+        EngineError: E_STORAGE: it is still there.
+    """
+    if manifest.epsilon is None:
+        return
+    other = (manifest.validate if own_role == "compute" else manifest.compute).name
+    # The courier may erase it at the same moment.
+    for last in store.mail(run_id, other, max(0, store.mail_size(run_id, other) - 1), 1):
+        try:
+            notice = isinstance(codec.decode(last).message, m.Abort)
+        except FedValueError:
+            notice = False
+        if notice:
+            store.replace_mail_to(run_id, other, last)
+        else:
+            store.forget_mail_to(run_id, other)
+
+
+def waiting_for(names: Sequence[str]) -> str:
+    """Whom a run waits for, as text of bounded length."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"for {', '.join(names[:_NAMED])}{more}" if names else ""

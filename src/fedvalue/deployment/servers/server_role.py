@@ -1,0 +1,61 @@
+"""The honest role of a server in a run, by the manifest's protocol: the only one in production."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fedvalue.agreement.run_settings import check_cells
+from fedvalue.deployment.answers import valuation_settings
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.keyring import Credentials
+    from fedvalue.protocol.mirror.counting import ChunkStore
+    from fedvalue.protocol.outcome import Answer, Valuer
+    from fedvalue.protocol.role import Role
+    from fedvalue.protocol.settings import Settings
+    from fedvalue.typing import Codes
+
+MakeRole = Callable[[str, "Manifest", "Settings", "Credentials", "ChunkStore"], "Role"]
+"""(compute or validate, manifest, settings, credentials, chunks) -> role"""
+
+
+def server_role(
+    role: str, manifest: Manifest, settings: Settings, credentials: Credentials, chunks: ChunkStore
+) -> Role:
+    """The role `compute` or `validate` of a run."""
+    from fedvalue.protocol.computation_server import ComputationServer
+    from fedvalue.protocol.validation_server import ValidationServer
+
+    kind = ComputationServer if role == "compute" else ValidationServer
+    return kind(settings, credentials=credentials, valuer=valuer_of(manifest, settings), store=chunks)
+
+
+def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
+    """What both servers compute from the counts, by the manifest's terms.
+
+    They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
+    see these marginals without trusting the task party.
+    """
+    from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
+
+    if manifest.epsilon is not None:
+        return make_noisy_valuer(settings, valuation_settings(manifest))
+    honest = make_valuer(valuation_settings(manifest))
+
+    def gated(counts: JointCounts) -> Answer:
+        check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
+        return honest(counts)
+
+    return gated
+
+
+def _marginal(codes: Codes, count: Codes) -> list[int]:
+    """Number of samples by code."""
+    import numpy as np
+
+    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    np.add.at(totals, codes, count)
+    return [int(total) for total in totals]

@@ -1,0 +1,122 @@
+"""Large messages of all runs: one file each, and the most recent ones in memory as well.
+
+Parties upload in step, so a chunk is usually counted while it is still in memory (`docs/decisions/0407`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TypeAlias
+
+from fedvalue.storage.durable_files import storage_errors, write_durably
+
+FILE_FROM = 64 << 10
+"""Messages of this size and more become files: a chunk has 1.75 MiB, everything else is small."""
+
+RECENT_BYTES = 13 << 20
+"""Size of the messages kept in memory until the other parties' arrive: a chunk of each of seven parties."""
+
+Place: TypeAlias = tuple[bytes, str, int]
+"""Run, sender, number."""
+
+
+class UploadFiles:
+    """Message bodies by run, sender and number, in a folder of the server's state."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._recent = RecentBodies(RECENT_BYTES)
+
+    def write(self, place: Place, body: bytes | memoryview) -> None:
+        """Store a body durably.
+
+        Raises:
+            EngineError: E_STORAGE; nothing was stored.
+        """
+        write_durably(self._path(place), body)
+        self._recent.put(place, body)
+
+    def recent(self, place: Place) -> memoryview | None:
+        """The body if it never left memory."""
+        return self._recent.get(place)
+
+    def read(self, place: Place) -> bytes:
+        """The body, from its file.
+
+        Raises:
+            EngineError: E_STORAGE.
+        """
+        path = self._path(place)
+        with storage_errors(path):
+            return path.read_bytes()
+
+    def forget_recent(self, place: Place) -> None:
+        """Free the memory of a body; its file stays."""
+        self._recent.drop(place)
+
+    def delete(self, place: Place) -> None:
+        """Delete a body that was not accepted after all."""
+        self._recent.drop(place)
+        path = self._path(place)
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+
+    def delete_run(self, run_id: bytes) -> None:
+        """Delete all bodies of a run.
+
+        Raises:
+            EngineError: E_STORAGE: some remain.
+        """
+        self._recent.drop_run(run_id)
+        folder = self._folder / run_id.hex()
+        with storage_errors(folder):
+            if folder.exists():
+                shutil.rmtree(folder)
+
+    def _path(self, place: Place) -> Path:
+        run_id, sender, number = place
+        # Sender names come from the verified manifest: lower-case letters, digits, hyphens.
+        return self._folder / run_id.hex() / sender / f"{number}.msg"
+
+
+class RecentBodies:
+    """Bodies by place, up to a total size. The oldest are dropped first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def put(self, place: Place, body: bytes | memoryview) -> None:
+        """Keep a body, if it fits at all."""
+        with self._lock:
+            self._drop(place)
+            if len(body) > self._max_bytes:
+                return
+            self._bodies[place] = memoryview(body)
+            self._size += len(body)
+            while self._size > self._max_bytes:
+                self._drop(next(iter(self._bodies)))
+
+    def get(self, place: Place) -> memoryview | None:
+        """The body, or None if it has been dropped."""
+        with self._lock:
+            return self._bodies.get(place)
+
+    def drop(self, place: Place) -> None:
+        """Drop one body; a missing one is ignored."""
+        with self._lock:
+            self._drop(place)
+
+    def drop_run(self, run_id: bytes) -> None:
+        """Drop all bodies of a run."""
+        with self._lock:
+            for place in [place for place in self._bodies if place[0] == run_id]:
+                self._drop(place)
+
+    def _drop(self, place: Place) -> None:
+        self._size -= len(self._bodies.pop(place, b""))

@@ -1,0 +1,12 @@
+"""Text written by others, made safe for terminals and logs."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Replace every character that is not printable with its escape sequence.
+
+    That covers C0 and C1 control characters, line and paragraph separators (U+2028, U+2029), and
+    bidirectional overrides: otherwise a peer could forge lines of ours or send commands to the terminal.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
