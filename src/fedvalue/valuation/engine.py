@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.information.entropy import conditional_entropy
-from fedvalue.valuation.result import Z95, PartyValue, Valuation, cmi_interval
+from fedvalue.valuation.result import Z95, PartyValue, UpliftRow, Valuation, cmi_interval
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.typing import Codes, Floats, Progress
+    from fedvalue.valuation.evidence.uplift import Uplift
 
 AFFORDABLE_SECONDS = 60.0
 """`method="auto"` takes the exact walk when it is predicted to need no more than this."""
@@ -70,11 +71,9 @@ def value_counts(
         raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
     valuation = _shapley_cmi(counts, settings, reproducible, executor, progress, stop)
-    return (
-        _with_statistics(valuation, counts, settings, executor, progress)
-        if settings.statistics
-        else valuation
-    )
+    if not settings.statistics:
+        return valuation
+    return _with_statistics(valuation, counts, settings, executor, progress, stop)
 
 
 def _shapley_cmi(
@@ -209,12 +208,13 @@ def _with_statistics(
     settings: ValuationSettings,
     executor: Executor | None,
     progress: Progress | None,
+    stop: Stop | None,
 ) -> Valuation:
     """The valuation with error bars of Shapley-CMI, and everything that the learnable game says."""
     from fedvalue.valuation.statistics import guard
 
     valuation = _with_cmi_errors(valuation, counts, settings)
-    valuation = _with_learnable(valuation, counts, settings, executor, progress)
+    valuation = _with_learnable(valuation, counts, settings, executor, progress, stop)
     return replace(
         valuation,
         parties=tuple(
@@ -259,15 +259,21 @@ def _with_learnable(
     settings: ValuationSettings,
     executor: Executor | None,
     progress: Progress | None,
+    stop: Stop | None,
 ) -> Valuation:
-    from fedvalue.valuation.evidence.evidence_values import CALIBRATION, evidence_values
+    from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
     from fedvalue.valuation.evidence.feature_table import FeatureTable
     from fedvalue.valuation.statistics import learnable
 
     features = settings.columns == "features" and counts.codebooks is not None
     table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
     found = evidence_values(
-        table, joint_game=learnable.learnable_game(counts), executor=executor, progress=progress
+        table,
+        EvidenceSettings(seed=settings.seed),
+        joint_game=learnable.learnable_game(counts),
+        executor=executor,
+        progress=progress,
+        stop=stop,
     )
     parties = []
     for d, party in enumerate(valuation.parties):
@@ -281,21 +287,45 @@ def _with_learnable(
                 se_learnable=float(found.se_sampling[d]),
             )
         )
-    spread = CALIBRATION * math.sqrt(max(float(found.covariance.sum()), 0.0))
     games = None
-    if settings.coalitions and found.coalition_values is not None:
+    learned = found.every_coalition
+    if settings.coalitions and learned is not None:
         plug_in, _ = learnable.coalition_games(counts)
-        games = {"learnable": tuple(found.coalition_values.tolist()), "value": tuple(plug_in.tolist())}
+        games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
     left_out = found.pair_search.remark
     return replace(
         valuation,
         parties=tuple(parties),
         estimator=f"{found.estimator}/{found.version}",
         learnable_total=found.total,
-        learnable_total_interval=_interval(found.total, spread),
+        learnable_total_interval=_interval(found.total, found.se_total),
         interactions=tuple(tuple(row) for row in found.interactions.tolist()),
         coalitions=games,
+        uplift=_uplift_rows(found.uplift),
         details={**valuation.details, **({"pair_search": left_out} if left_out else {})},
+    )
+
+
+def _uplift_rows(uplift: Uplift) -> tuple[UpliftRow, ...]:
+    groups = (
+        ("nobody", (uplift.nobody,)), ("alone", uplift.alone),
+        ("all", (uplift.everybody,)), ("all_but", uplift.without),
+    )  # fmt: skip
+    return tuple(
+        UpliftRow(
+            parties=one.parties,
+            role=role,
+            log_loss=one.log_loss.value,
+            accuracy=one.accuracy.value,
+            auc=one.auc.value,
+            ks=None if one.ks is None else one.ks.value,
+            errors_avoided_per_1000=one.errors_avoided,
+            log_loss_gain_interval=_interval(-one.log_loss.gain, one.log_loss.se_gain),
+            auc_gain_interval=_interval(one.auc.gain, one.auc.se_gain),
+            errors_avoided_interval=_interval(one.errors_avoided, one.se_errors_avoided),
+        )
+        for role, group in groups
+        for one in group
     )
 
 
