@@ -34,7 +34,7 @@ app = typer.Typer(
 # Each module has `register(app)`. The order is the order in the help.
 _COMMANDS = (
     "value", "select", "payout", "report", "demo", "init", "manifest", "serve", "join", "run",
-    "audit", "drill", "reproduce", "datasets",
+    "audit", "drill", "reproduce", "benchmark", "datasets",
 )  # fmt: skip
 
 for _name in _COMMANDS:

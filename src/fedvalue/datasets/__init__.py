@@ -9,6 +9,7 @@ from __future__ import annotations
 from fedvalue.datasets.catalogue import CATALOGUE, Entry
 from fedvalue.datasets.dataset import Dataset, load
 from fedvalue.datasets.discrete import feature_codes, label_codes
+from fedvalue.datasets.populations import Population, linear, monk_large, small_worlds
 from fedvalue.datasets.split import (
     VerticalSplit,
     correlation_split,
@@ -27,14 +28,18 @@ __all__ = [
     "NAMES",
     "Dataset",
     "Entry",
+    "Population",
     "VerticalSplit",
     "correlation_split",
     "feature_codes",
     "importance_split",
     "label_codes",
     "label_information",
+    "linear",
     "load",
+    "monk_large",
     "random_split",
+    "small_worlds",
     "split_among",
     "synthetic",
 ]

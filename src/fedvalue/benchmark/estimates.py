@@ -1,0 +1,148 @@
+"""Methods run on problems: estimates with their CPU time, failures with their reason."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.benchmark.known_problems import known_problem
+from fedvalue.benchmark.methods.method import Estimate, Method
+from fedvalue.benchmark.score_summary import MethodSummary, summarise
+from fedvalue.benchmark.scores import Scores, score
+from fedvalue.datasets import small_worlds
+from fedvalue.errors import InputError
+from fedvalue.storage.database import write_whole
+
+if TYPE_CHECKING:
+    from fedvalue.benchmark.benchmark_result import ProblemResult
+    from fedvalue.benchmark.problem import Problem
+    from fedvalue.benchmark.truth import Truth
+    from fedvalue.typing import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """An estimate and the CPU seconds that it took, or why there is none."""
+
+    estimate: Estimate | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateCache:
+    """Estimates of slow methods on disk, under the method's version and the problem's content."""
+
+    folder: Path
+
+    def read(self, method: Method, problem: Problem) -> Timed | None:
+        """The estimate that was kept, or None. What cannot be read is computed again."""
+        if method.version is None:
+            return None
+        try:
+            stored = json.loads(self._path(method, problem).read_text(encoding="utf-8"))
+            game = None if stored["game"] is None else np.array(stored["game"])
+            return Timed(Estimate(stored["values"], game), stored["seconds"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def write(self, method: Method, problem: Problem, timed: Timed) -> None:
+        """Keep an estimate of a slow method."""
+        if method.version is None or timed.estimate is None:
+            return
+        game = timed.estimate.game
+        document = {
+            "method": method.name,
+            "problem": problem.name,
+            "values": dict(timed.estimate.values),
+            "game": None if game is None else game.tolist(),
+            "seconds": timed.seconds,
+        }
+        write_whole(self._path(method, problem), (json.dumps(document) + "\n").encode(), mode=0o644)
+
+    def _path(self, method: Method, problem: Problem) -> Path:
+        kind = type(method)
+        text = f"{kind.__module__}.{kind.__qualname__}/{method.version}/{problem.key}"
+        return self.folder / "estimates" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+
+
+def estimate(method: Method, problem: Problem, cache: EstimateCache) -> Timed:
+    """Run a method on a problem's table; an exception of the method is its failure, not the run's."""
+    kept = cache.read(method, problem)
+    if kept is not None:
+        return kept
+    start = time.process_time()
+    try:
+        values = method.value(problem.table)
+    except Exception as error:  # noqa: BLE001 - whatever a method raises is reported, and the run goes on
+        reason = f"{type(error).__name__}: {error}"
+        return Timed(None, time.process_time() - start, reason)
+    if not isinstance(values, Estimate):
+        values = Estimate({name: float(value) for name, value in values.items()})
+    timed = Timed(values, time.process_time() - start)
+    cache.write(method, problem, timed)
+    return timed
+
+
+def warm_up(methods: Sequence[Method]) -> None:
+    """Run every method once on a small table, so that no measured time holds imports or compilation."""
+    tiny = known_problem(small_worlds()[0], 100)
+    for method in methods:
+        try:
+            method.value(tiny.table)
+        except Exception:  # noqa: BLE001, S112 - it fails again, and is reported, where it counts
+            continue
+
+
+@dataclass(frozen=True, slots=True)
+class Valuations:
+    """Method -> problem -> what came of it."""
+
+    estimates: dict[str, dict[str, dict[str, float]]]
+    scores: dict[str, dict[str, Scores]]
+    failed: dict[str, dict[str, str]]
+
+    def summaries(self, problems: Sequence[ProblemResult], reference: str) -> tuple[MethodSummary, ...]:
+        """Over some problems."""
+        sources = {one.name: one.source for one in problems}
+        if not sources:
+            return ()
+        scores = {m: {n: row for n, row in rows.items() if n in sources} for m, rows in self.scores.items()}
+        failed = {m: {n: why for n, why in rows.items() if n in sources} for m, rows in self.failed.items()}
+        return tuple(summarise(scores, failed, sources, reference))
+
+
+def value_all(
+    methods: Sequence[Method],
+    problems: Sequence[Problem],
+    truths: Mapping[str, Truth],
+    cache: EstimateCache,
+    progress: Progress | None = None,
+) -> Valuations:
+    """Every problem by every method, scored against its truth."""
+    names = [method.name for method in methods]
+    valued = Valuations({n: {} for n in names}, {n: {} for n in names}, {n: {} for n in names})
+    warm_up(methods)
+    steps = [(method, one) for method in methods for one in problems]
+    for done, (method, one) in enumerate(steps):
+        if progress is not None:
+            progress(done, len(steps), f"{method.name} on {one.name}")
+        timed = estimate(method, one, cache)
+        if timed.estimate is None:
+            valued.failed[method.name][one.name] = timed.reason
+            continue
+        try:
+            points = score(one, truths[one.name], method, timed.estimate, timed.seconds)
+        except InputError as error:
+            valued.failed[method.name][one.name] = str(error)
+            continue
+        valued.scores[method.name][one.name] = points
+        valued.estimates[method.name][one.name] = dict(timed.estimate.values)
+    return valued

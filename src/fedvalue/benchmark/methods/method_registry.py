@@ -1,0 +1,84 @@
+"""The methods by name, and methods of a researcher's own by where they are."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedvalue.benchmark.methods.counting_methods import (
+    InformationValue,
+    KnnInformation,
+    MillerMadow,
+    ShapleyCmi,
+    ShapleyCmiQuantile,
+)
+from fedvalue.benchmark.methods.learnable_methods import (
+    ColumnEvidence,
+    JointEvidence,
+    Learnable,
+    LearnableJoint,
+    MeanEvidence,
+)
+from fedvalue.benchmark.methods.method import Method
+from fedvalue.benchmark.methods.model_methods import LeaveOnePartyOut, PermutationImportance, ShapEnsemble
+from fedvalue.errors import InputError
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Learnable,
+        ColumnEvidence,
+        JointEvidence,
+        MeanEvidence,
+        LearnableJoint,
+        ShapleyCmi,
+        ShapleyCmiQuantile,
+        MillerMadow,
+        InformationValue,
+        KnnInformation,
+        ShapEnsemble,
+        PermutationImportance,
+        LeaveOnePartyOut,
+    )
+}
+"""What every run compares."""
+
+REFERENCE = Learnable.name
+"""The method that the others are compared with, setting by setting."""
+
+
+def chosen(names: Sequence[str]) -> list[Method]:
+    """Methods by name, or by "module:Class" for one's own; all of `METHODS` when none is named.
+
+    Modules are also looked for in the current folder.
+
+    Raises:
+        InputError: There is no such method, or it is none.
+    """
+    if not names:
+        return [method() for method in METHODS.values()]
+    found = [METHODS[name]() if name in METHODS else _imported(name) for name in dict.fromkeys(names)]
+    twice = {method.name for method in found if sum(other.name == method.name for other in found) > 1}
+    if twice:
+        raise InputError(f"two methods are called {', '.join(sorted(twice))}; give one another name")
+    return found
+
+
+def _imported(path: str) -> Method:
+    module, _, name = path.partition(":")
+    if not name:
+        raise InputError(
+            f"unknown method {path!r}; there are {', '.join(METHODS)}, or your own as module:Class"
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        method = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"cannot load the method {path!r}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        raise InputError(f"{path} is not a method: expected a subclass of fedvalue.benchmark.Method")
+    return method()

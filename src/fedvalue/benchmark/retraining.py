@@ -1,0 +1,166 @@
+"""The retraining game: how much better a retrained model predicts with a coalition's columns.
+
+v(S) is the fall of the out-of-sample log loss, in nats per row, of a stack of four learners trained on the
+columns of the task party and S, compared with the stack on the task party's columns alone (with the
+label's frequencies, where it has none). The task-only prediction is a member of every stack: a buyer may
+ignore what was bought.
+
+Without unseen rows: repeated stratified 5-fold cross-validation; the mixture for the rows of a fold is
+fitted on the other folds' held-out predictions. With unseen rows: the mixture is fitted on held-out
+predictions of a 5-fold cross-validation, the learners on all known rows, and the unseen rows are predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.benchmark.learners import LEARNERS, matrices, predict
+from fedvalue.benchmark.stack import mixture_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.benchmark.problem import Problem
+    from fedvalue.datasets.dataset import Feature
+    from fedvalue.typing import Codes, Floats
+
+TRUTH = "retraining/1"
+"""Name and version of this game; a change of learners, folds or stack needs a new number."""
+
+N_FOLDS = 5
+_PREDICTIONS = 700  # per coalition and learner: 178 rows are cross-validated 4 times
+_MOST_REPEATS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskOnly:
+    """Predictions without any data party, a member of every coalition's stack.
+
+    Args:
+        held_out: Of the known rows, one table per repeat, shape (n_repeats, n_rows, n_labels).
+        unseen: Of the unseen rows, shape (n_unseen, n_labels); None for cross-validation.
+    """
+
+    held_out: Floats = field(repr=False)
+    unseen: Floats | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CoalitionGain:
+    """v(S) over all tested rows, and over each of two fixed random halves of them."""
+
+    value: float
+    halves: tuple[float, float]
+
+
+def n_repeats(problem: Problem) -> int:
+    """Repeats of the cross-validation: more for smaller tables."""
+    if problem.unseen is not None:
+        return 1
+    return int(np.clip(round(_PREDICTIONS / problem.table.n_samples), 1, _MOST_REPEATS))
+
+
+def task_only(problem: Problem) -> TaskOnly:
+    """Train on the task party's columns alone."""
+    label = problem.table.label
+    n_labels = _n_labels(problem)
+    frequency = np.empty((n_repeats(problem), len(label), n_labels))
+    for repeat, fold in enumerate(_folds(problem)):
+        for k in range(N_FOLDS):
+            frequency[repeat, fold == k] = _frequency(label[fold != k], n_labels)
+    overall = _frequency(label, n_labels)
+    unseen = None if problem.unseen is None else np.tile(overall, (problem.unseen.n_samples, 1))
+    start = TaskOnly(frequency, unseen)
+    return _predictions(problem, 0, start) if problem.table.task else start
+
+
+def coalition_gain(problem: Problem, mask: int, without: TaskOnly) -> CoalitionGain:
+    """The value of a coalition that is not empty."""
+    having = _predictions(problem, mask, without)
+    if problem.unseen is not None:
+        assert having.unseen is not None
+        assert without.unseen is not None
+        label, pairs = problem.unseen.label, [(having.unseen, without.unseen)]
+    else:
+        label = problem.table.label
+        pairs = list(zip(having.held_out, without.held_out, strict=True))
+    rows = np.arange(len(label))
+    gain = np.mean([np.log(p[rows, label]) - np.log(q[rows, label]) for p, q in pairs], axis=0)
+    first = np.random.default_rng(problem.seed).permutation(len(label)) < len(label) // 2
+    return CoalitionGain(float(gain.mean()), (float(gain[first].mean()), float(gain[~first].mean())))
+
+
+def _predictions(problem: Problem, mask: int, without: TaskOnly) -> TaskOnly:
+    """Stacked predictions with a coalition's columns."""
+    from threadpoolctl import threadpool_limits
+
+    table, n_labels = problem.table, _n_labels(problem)
+    known, label = table.columns(mask), table.label
+    held_out = []
+    with threadpool_limits(1):
+        for repeat, fold in enumerate(_folds(problem)):
+            seed = problem.seed + 1000 * repeat
+            members = np.empty((len(LEARNERS) + 1, len(label), n_labels))
+            members[-1] = without.held_out[repeat]
+            for k in range(N_FOLDS):
+                members[:-1, fold == k] = _fit_all(
+                    _rows(known, fold != k), label[fold != k], _rows(known, fold == k), n_labels, seed + k
+                )
+            of_label = members[:, np.arange(len(label)), label].T
+            stacked = np.empty((len(label), n_labels))
+            for k in range(N_FOLDS):
+                weights = mixture_weights(of_label[fold != k])
+                stacked[fold == k] = np.einsum("m,mij->ij", weights, members[:, fold == k])
+            held_out.append(stacked)
+        if problem.unseen is None:
+            return TaskOnly(np.array(held_out), None)
+        assert without.unseen is not None
+        members = np.concatenate(
+            [
+                _fit_all(known, label, problem.unseen.columns(mask), n_labels, problem.seed),
+                without.unseen[None],
+            ]
+        )
+    # `of_label` is that of the single repeat.
+    unseen = np.einsum("m,mij->ij", mixture_weights(of_label), members)
+    return TaskOnly(np.array(held_out), unseen)
+
+
+def _fit_all(
+    known: Mapping[str, Feature], label: Codes, others: Mapping[str, Feature], n_labels: int, seed: int
+) -> Floats:
+    """Predictions of every learner, shape (n_learners, n_rows, n_labels)."""
+    left, right = matrices(known, others)
+    return np.array([predict(name, left, label, right, n_labels=n_labels, seed=seed) for name in LEARNERS])
+
+
+def _folds(problem: Problem) -> list[NDArray[np.int64]]:
+    """The fold of every known row, for each repeat: dealt at random within each label."""
+    folds = []
+    label = problem.table.label
+    for repeat in range(n_repeats(problem)):
+        order = np.random.default_rng([problem.seed, repeat]).permutation(len(label))
+        order = order[np.argsort(label[order], kind="stable")]
+        fold = np.empty(len(label), dtype=np.int64)
+        fold[order] = np.arange(len(label)) % N_FOLDS
+        folds.append(fold)
+    return folds
+
+
+def _frequency(label: Codes, n_labels: int) -> Floats:
+    return np.asarray((np.bincount(label, minlength=n_labels) + 0.5) / (len(label) + 0.5 * n_labels))
+
+
+def _n_labels(problem: Problem) -> int:
+    highest = int(problem.table.label.max())
+    if problem.unseen is not None:
+        highest = max(highest, int(problem.unseen.label.max()))
+    return highest + 1
+
+
+def _rows(columns: Mapping[str, Feature], keep: NDArray[np.bool_]) -> dict[str, Feature]:
+    return {name: column[keep] for name, column in columns.items()}

@@ -1,0 +1,100 @@
+"""`fedvalue benchmark`: data values against what retraining really brings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedvalue.benchmark import BenchmarkResult
+    from fedvalue.benchmark.benchmark_tables import PageTable
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("benchmark")(benchmark)
+
+
+def benchmark(
+    profile: Annotated[
+        str, typer.Option(help="quick: minutes on two cores. full: all data sets and splits, hours.")
+    ] = "quick",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this method, or your own as module:Class.", metavar="NAME"),
+    ] = None,
+    data: Annotated[list[str] | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
+    design: Annotated[
+        bool, typer.Option("--design", help="The splits that you may tune on, instead of the judging ones.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder for benchmark.json and index.html.", metavar="DIR")
+    ] = Path("benchmark"),
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder for true values; your cache when not given.", metavar="DIR"),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes that train models.", min=1)] = 1,
+    json_file: Annotated[
+        str | None, typer.Option("--json", help="Also write the result here; - for stdout.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Compare ways to value data with the gain of models that were retrained with the data.
+
+    Needs the extra `benchmark`. True values are kept in the cache, so the same command continues a run that
+    was stopped. A data set that is not on this machine is named and left out, a method that fails on a
+    setting is reported, and the run goes on.
+    """
+    from fedvalue.benchmark import chosen, plan, run_benchmark
+    from fedvalue.benchmark.benchmark_page import write_page
+    from fedvalue.benchmark.benchmark_run import require_benchmark_extra
+    from fedvalue.cli.terminal import progress_bar, refuse_unwritable, say, wrote_json
+
+    require_benchmark_extra()
+    refuse_unwritable(json_file)
+    methods = chosen(method or [])
+    problems, missing = plan(profile, data_sets=data or [], design=design)
+    for message in missing.values():
+        say(f"left out: {message}")
+    with progress_bar("benchmark") as bar:
+        result = run_benchmark(
+            problems, methods, cache=cache, workers=workers, progress=bar, profile=profile, design=design,
+            missing=missing,
+        )  # fmt: skip
+    say(f"results: {write_page(result, out)}")
+    if not wrote_json(result.to_dict(), json_file, "result"):
+        show(result)
+
+
+def show(result: BenchmarkResult) -> None:
+    """Print the scores as tables."""
+    from rich.console import Console
+
+    from fedvalue.benchmark.benchmark_tables import known_table, lead, notes, scores_table
+
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if result.real:
+        _print_table(console, "Real data sets, truth by retraining", scores_table(result))
+    if result.known:
+        _print_table(console, "Populations with known values: TV", known_table(result))
+    for line in (lead(result), *notes(result)):
+        console.print(line, soft_wrap=True)
+
+
+def _print_table(console: Console, title: str, page_table: PageTable) -> None:
+    """A table that is rather too wide than cut off."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for place, heading in enumerate(page_table.header):
+        words = [*heading.split(), *(row[place] for row in page_table.rows)]
+        table.add_column(heading, justify="right" if place else "left", min_width=max(map(len, words)))
+    for row in page_table.rows:
+        table.add_row(*row)
+    console.print(table, crop=False)
