@@ -18,7 +18,7 @@ from fedvalue.benchmark.benchmark_tables import (
     scores_table,
     settings_table,
 )
-from fedvalue.storage.database import write_whole
+from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -58,9 +58,9 @@ def write_page(result: BenchmarkResult, folder: Path) -> Path:
         EngineError: The folder cannot be written.
     """
     text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(folder / "benchmark.json", text.encode(), mode=0o644)
+    write_durably(folder / "benchmark.json", text.encode(), mode=PUBLIC)
     page = folder / "index.html"
-    write_whole(page, render(view(result)).encode(), mode=0o644)
+    write_durably(page, render(view(result)).encode(), mode=PUBLIC)
     return page
 
 

@@ -18,7 +18,7 @@ from fedvalue.benchmark.score_summary import MethodSummary, summarise
 from fedvalue.benchmark.scores import Scores, score
 from fedvalue.datasets import small_worlds
 from fedvalue.errors import InputError
-from fedvalue.storage.database import write_whole
+from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.benchmark.benchmark_result import ProblemResult
@@ -65,7 +65,7 @@ class EstimateCache:
             "game": None if game is None else game.tolist(),
             "seconds": timed.seconds,
         }
-        write_whole(self._path(method, problem), (json.dumps(document) + "\n").encode(), mode=0o644)
+        write_durably(self._path(method, problem), (json.dumps(document) + "\n").encode(), mode=PUBLIC)
 
     def _path(self, method: Method, problem: Problem) -> Path:
         kind = type(method)

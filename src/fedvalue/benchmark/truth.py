@@ -24,7 +24,7 @@ import numpy as np
 from fedvalue.benchmark.retraining import TRUTH, CoalitionGain, coalition_gain, task_only
 from fedvalue.engines import map_in_order
 from fedvalue.errors import InputError
-from fedvalue.storage.database import write_whole
+from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.benchmark.problem import Problem
@@ -87,7 +87,7 @@ class TruthCache:
             "versions": versions,
             "coalitions": {str(mask): [gains[mask].value, *gains[mask].halves] for mask in sorted(gains)},
         }
-        write_whole(self._path(problem), (json.dumps(document, indent=1) + "\n").encode(), mode=0o644)
+        write_durably(self._path(problem), (json.dumps(document, indent=1) + "\n").encode(), mode=PUBLIC)
 
     def truth(self, problem: Problem) -> Truth | None:
         """The truth of a problem, or None while a coalition is missing."""

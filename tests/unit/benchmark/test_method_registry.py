@@ -14,6 +14,7 @@ from tests.unit.benchmark.tables import small_table
 OWN = """
 from fedvalue.benchmark import Method
 
+
 class Columns(Method):
     name = "columns"
     about = "number of columns"
