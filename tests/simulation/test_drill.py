@@ -13,7 +13,7 @@ from fedvalue.errors import InputError
 from fedvalue.protocol.tokens.queries import estimate
 from fedvalue.simulation.drill.advise import advise
 from fedvalue.simulation.drill.predict import miss_adding, miss_dropping
-from fedvalue.simulation.drill.runner import Row, Trial, run_drill
+from fedvalue.simulation.drill.runner import DrillRow, Trial, run_drill
 from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario
 from tests.simulation.world import World
 
@@ -41,31 +41,31 @@ EXPECTED_CODES = {
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[DrillRow]:
     return list(run_drill(trials=6, seed=1))
 
 
-def test_every_behaviour_meets_every_protocol(rows: list[Row]) -> None:
+def test_every_behaviour_meets_every_protocol(rows: list[DrillRow]) -> None:
     seen = {(row.protocol, row.hardened, row.behaviour) for row in rows}
     wanted = {("paper", hardened, behaviour) for hardened in (False, True) for behaviour in BEHAVIOURS}
     wanted |= {("mirror", True, behaviour) for behaviour in BEHAVIOURS if behaviour != "replay another query"}
     assert seen == wanted
 
 
-def test_hardened_and_mirrored_runs_detect_every_single_server(rows: list[Row]) -> None:
+def test_hardened_and_mirrored_runs_detect_every_single_server(rows: list[DrillRow]) -> None:
     for row in rows:
         if row.hardened and row.behaviour != COLLUSION:
             assert row.detected == row.trials, row
             assert row.predicted == pytest.approx(1.0, abs=2**-40)
 
 
-def test_codes_say_which_check_saw_it(rows: list[Row]) -> None:
+def test_codes_say_which_check_saw_it(rows: list[DrillRow]) -> None:
     found = {(row.protocol, row.behaviour): set(row.codes) for row in rows if row.hardened}
     for key, codes in EXPECTED_CODES.items():
         assert found[key] == codes
 
 
-def test_two_servers_with_one_lie_are_never_detected(rows: list[Row]) -> None:
+def test_two_servers_with_one_lie_are_never_detected(rows: list[DrillRow]) -> None:
     """The documented limit: integrity rests on two servers that do not collude."""
     for row in rows:
         if row.behaviour == COLLUSION:
@@ -76,7 +76,7 @@ def test_two_servers_with_one_lie_are_never_detected(rows: list[Row]) -> None:
     "behaviour",
     ["drop the only one", "return one party's upload", "ignore a party", "marginal-preserving forgery"],
 )
-def test_the_published_check_is_fooled(rows: list[Row], behaviour: str) -> None:
+def test_the_published_check_is_fooled(rows: list[DrillRow], behaviour: str) -> None:
     """Attacks A1, A2 and A7 pass Steps 3 and 4 with probability 1, and a wrong value is accepted."""
     row = next(r for r in rows if r.behaviour == behaviour and r.protocol == "paper" and not r.hardened)
     assert (row.detected, row.predicted) == (0, 0.0)
@@ -96,7 +96,7 @@ def test_the_published_check_keeps_its_predicted_rates(behaviour: str, trials: i
     scenario = next(s for s in SCENARIOS if s.behaviour == behaviour)
     trial, rng = Trial(scenario, "paper", hardened=False, q=2, n_r=1), np.random.default_rng(2)
     detected = sum(trial.run(rng) != "" for _ in range(trials))
-    row = Row("paper", False, behaviour, trials, detected, 1 - scenario.missed(2, 1))
+    row = DrillRow("paper", False, behaviour, trials, detected, 1 - scenario.missed(2, 1))
     assert not row.surprising, row
     assert 0 < row.detected < row.trials
 
@@ -162,11 +162,11 @@ def test_advice_that_cannot_be_is_refused() -> None:
 
 
 def test_row_knows_what_is_surprising() -> None:
-    assert Row("paper", False, "x", 100, 60, 0.85).surprising
-    assert not Row("paper", False, "x", 100, 82, 0.85).surprising
-    assert Row("mirror", True, "x", 100, 99, 1.0).surprising
-    assert not Row("mirror", True, "x", 100, 100, 1.0 - 2.0**-64).surprising
-    assert not Row("paper", False, "x", int(np.int64(10)), 0, 0.0).surprising
+    assert DrillRow("paper", False, "x", 100, 60, 0.85).surprising
+    assert not DrillRow("paper", False, "x", 100, 82, 0.85).surprising
+    assert DrillRow("mirror", True, "x", 100, 99, 1.0).surprising
+    assert not DrillRow("mirror", True, "x", 100, 100, 1.0 - 2.0**-64).surprising
+    assert not DrillRow("paper", False, "x", int(np.int64(10)), 0, 0.0).surprising
 
 
 def with_switches(scenario: Scenario, n_r: int, *, h1: bool, h2: bool) -> str:

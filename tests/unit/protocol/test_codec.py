@@ -6,6 +6,7 @@ import random
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 import pytest
@@ -19,8 +20,10 @@ from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, d
 from tests.simulation.world import World, run
 
 N_FUZZ = 100_000
+KINDS = sorted(kind.__name__ for kind in m.AnyMessage.__args__)
 
 
+@cache
 def one_of_each() -> dict[str, bytes]:
     """One real envelope of every kind, from real runs."""
     found: dict[str, bytes] = {}
@@ -33,24 +36,21 @@ def one_of_each() -> dict[str, bytes]:
     return found
 
 
-SAMPLES = one_of_each()
-
-
 def test_runs_use_every_message() -> None:
-    kinds = {kind.__name__ for kind in m.AnyMessage.__args__}
-    assert set(SAMPLES) == kinds
+    assert set(one_of_each()) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", sorted(SAMPLES))
+@pytest.mark.parametrize("kind", KINDS)
 def test_round_trip(kind: str) -> None:
-    envelope = codec.decode(SAMPLES[kind])
-    assert codec.encode(envelope) == SAMPLES[kind]
+    data = one_of_each()[kind]
+    envelope = codec.decode(data)
+    assert codec.encode(envelope) == data
     assert type(envelope.message).__name__ == kind
 
 
-@pytest.mark.parametrize("kind", sorted(SAMPLES))
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_truncation_is_refused(kind: str) -> None:
-    data = SAMPLES[kind]
+    data = one_of_each()[kind]
     for end in range(0, len(data), max(1, len(data) // 200)):
         with pytest.raises(RemoteProtocolError):
             codec.decode(data[:end])
@@ -90,7 +90,7 @@ def refusals(decode: Callable[[bytes], object], samples: list[bytes], seed: int,
 
 
 def test_fuzzed_envelopes_are_envelopes_or_refused() -> None:
-    codes = refusals(codec.decode, list(SAMPLES.values()), 20, b"FV\x01")
+    codes = refusals(codec.decode, list(one_of_each().values()), 20, b"FV\x01")
     assert set(codes) <= {"E_MALFORMED", "E_VERSION"}
     assert codes.total() > N_FUZZ // 2
 
@@ -144,7 +144,7 @@ def test_hostile_headers_are_refused(data: bytes) -> None:
 
 def test_another_version_is_named() -> None:
     with pytest.raises(RemoteProtocolError, match="version 2") as refused:
-        codec.decode(b"FV\x02" + SAMPLES["Abort"][3:])
+        codec.decode(b"FV\x02" + one_of_each()["Abort"][3:])
     assert refused.value.code == "E_VERSION"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ from fedvalue.protocol.error_codes import BREACHES, CHECKS
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State, mermaid
 from tests.simulation.world import RUN_ID, Postman, World
-from tests.unit.protocol.test_codec import SAMPLES
+from tests.unit.protocol.test_codec import one_of_each
 
 WORLD = World.drawn(1, n=12)
 KINDS = {kind.__name__: kind for kind in m.AnyMessage.__args__}
 
 
+@cache
 def journals(protocol: str) -> dict[str, list[tuple[State, m.Envelope]]]:
     """What each role received in an honest run, with the state it was in."""
     seen: dict[str, list[tuple[State, m.Envelope]]] = {}
@@ -33,16 +35,13 @@ def journals(protocol: str) -> dict[str, list[tuple[State, m.Envelope]]]:
     return seen
 
 
-JOURNALS = {protocol: journals(protocol) for protocol in ("mirror", "paper")}
-
-
 def in_state(protocol: str, name: str, state: State) -> Role | None:
     """The role, brought into that state by an honest journal; None if it is never there."""
     role = next(r for r in WORLD.cast(protocol, n_r=1).everyone() if r.name == name)
     if state is State.CREATED:
         return role
     role.start()
-    for _, envelope in JOURNALS[protocol][name]:
+    for _, envelope in journals(protocol)[name]:
         if role.state is state:
             return role
         role.receive(envelope)
@@ -76,7 +75,7 @@ def test_every_message_in_every_state(protocol: str, name: str, state: State) ->
         return
     legal = TABLES[ROLES[name]].get(state, {})
     for kind_name, kind in KINDS.items():
-        sample = codec.decode(SAMPLES[kind_name]).message
+        sample = codec.decode(one_of_each()[kind_name]).message
         for sender in ("compute", "task party", "p1", "validate"):
             role = in_state(protocol, name, state)
             assert role is not None
@@ -104,7 +103,7 @@ def test_failed_is_final(name: str) -> None:
     first = role.fail(RemoteProtocolError("deadline", code="E_DEADLINE"))
     assert role.state is State.FAILED
     assert {type(envelope.message) for envelope in first} == {m.Abort}
-    for sample in SAMPLES.values():
+    for sample in one_of_each().values():
         with pytest.raises(RemoteProtocolError) as refused:
             role.receive(codec.decode(sample))
         assert refused.value.code == "E_STATE"
