@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -23,6 +21,9 @@ def test_notebook_runs(path):
 
     Warnings of the notebook client's own event loop are not ours; those of the cells reach stderr and count.
     """
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
     outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
@@ -34,6 +35,8 @@ def test_notebook_runs(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_kept_without_outputs(path):
     """Outputs would change with every run and hide what changed."""
+    import nbformat
+
     for cell in nbformat.read(path, as_version=4).cells:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None

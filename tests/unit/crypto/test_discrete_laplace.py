@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fedvalue.crypto.discrete_laplace import discrete_laplace
 from fedvalue.errors import InputError
@@ -16,6 +15,8 @@ KEY = bytes(range(32))
 
 def test_on_a_fine_grid_it_is_the_laplace_distribution():
     """Kolmogorov-Smirnov; the grid of 1/50,000 of the scale is far below the test's resolution of 1/141."""
+    from scipy import stats
+
     scale = Fraction(100_001, 2)
     found = np.array(discrete_laplace(KEY, 20_000, scale)) / float(scale)
     assert stats.kstest(found, "laplace").pvalue > 0.001
@@ -24,6 +25,8 @@ def test_on_a_fine_grid_it_is_the_laplace_distribution():
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(3, 2), Fraction(7)])
 def test_on_a_coarse_grid_it_is_the_discrete_one(scale):
     """Chi-square against P(k) = tanh(1/2s) exp(-|k|/s), outer cells joined to at least 5 expected."""
+    from scipy import stats
+
     n = 20_000
     found = np.array(discrete_laplace(KEY, n, scale))
     expected = stats.dlaplace(float(1 / scale))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from fedvalue.decisions.least_core import MAX_PARTIES, excesses, least_core
 from fedvalue.errors import InputError
@@ -12,6 +11,8 @@ from fedvalue.errors import InputError
 
 def by_linear_program(table):
     """min epsilon with x(S) + epsilon >= v(S) for every S but nobody and everybody, x(N) = v(N)."""
+    from scipy.optimize import linprog
+
     p = len(table).bit_length() - 1
     rows = [[-(mask >> k & 1) for k in range(p)] + [-1] for mask in range(1, len(table) - 1)]
     solved = linprog(

@@ -12,7 +12,6 @@ from itertools import combinations
 import msgspec
 import numpy as np
 import pytest
-from scipy import stats
 
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.information.contingency import JointCounts
@@ -58,6 +57,8 @@ def test_the_scale_is_sensitivity_over_epsilon():
 
 def test_noise_over_many_runs_is_laplace_with_the_stated_scale():
     """Kolmogorov-Smirnov over 1,500 keys of runs, five values each: item 33."""
+    from scipy import stats
+
     privacy = Privacy(Fraction(1), 1000, 5)
     keys = [sha256(k.to_bytes(4, "big")).digest() for k in range(1500)]
     found = np.array([noise.drawn(privacy, key) for key in keys]) * 2.0**-GRID_BITS

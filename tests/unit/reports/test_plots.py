@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import matplotlib
 import pytest
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt
 
 from fedvalue.errors import InputError
 from fedvalue.valuation.engine import value_counts
@@ -20,8 +16,18 @@ def result():
     return value_counts(informative_and_not(200), ValuationSettings(coalitions=True))
 
 
+@pytest.fixture(scope="module")
+def plt():
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
 @pytest.fixture
-def ax():
+def ax(plt):
     figure, axis = plt.subplots()
     yield axis
     plt.close(figure)
@@ -41,7 +47,7 @@ def test_values_are_bars_of_the_right_lengths(result, ax):
         assert round(party.learnable, 12) in widths
 
 
-def test_plot_makes_its_own_axis(result):
+def test_plot_makes_its_own_axis(result, plt):
     axis = result.plot.values()
     assert axis.has_data()
     plt.close(axis.figure)

@@ -6,9 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
-from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
 
 from fedvalue.errors import InputError
 from fedvalue.tables.columns import columns_of
@@ -24,6 +21,10 @@ def scores(X, k):
 
 def test_components_are_those_of_scikit_learn_up_to_sign():
     """On Breast, 5 components agree to the 9 decimals that rounding leaves."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
     X = load_breast_cancer().data
     expected = PCA(5).fit_transform(StandardScaler().fit_transform(X))
     got = scores(X, 5)
