@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests import naive
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 N = 40
@@ -139,15 +140,21 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--party", "a=bill"], 2, "--label"),
         (["--label", "label", "--party", "a=bill", "--json", "/nowhere/at/all.json"], 3, "cannot write"),
         (["--label", "label", "--party", "a=bill", "--html", "/nowhere/at/all.html"], 3, "cannot write"),
-        (["--label", "label", "--party", "a=bill", "--cluster", "tcp://127.0.0.1:9"], 5, "127.0.0.1:9"),
     ],
 )
 def test_wrong_arguments_get_a_message_and_an_exit_code(
     loans: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    ran = fedvalue("value", loans, *arguments)
+    ran = fedvalue_here("value", loans, *arguments)
     assert ran.code == code, ran.err
     assert message in " ".join(ran.err.split())
+
+
+def test_a_cluster_that_does_not_answer_is_named(loans: Path) -> None:
+    """In a process of its own, as a user sees it: one message, and nothing from the cluster's client."""
+    ran = fedvalue("value", loans, "--label", "label", "--party", "a=bill", "--cluster", "tcp://127.0.0.1:9")
+    assert ran.code == 5
+    assert "127.0.0.1:9" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -166,9 +173,17 @@ def test_wrong_arguments_get_a_message_and_an_exit_code(
 def test_wrong_files_get_a_message_and_exit_code_3(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text)
-    ran = fedvalue("value", path, "--label", "label", "--id", "id", "--party", "a=x")
+    ran = fedvalue_here("value", path, "--label", "label", "--id", "id", "--party", "a=x")
     assert ran.code == 3, ran.err
     assert message in ran.err
+
+
+def test_a_wrong_file_in_a_process_of_its_own_is_one_line_on_stderr(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("id,x,label\n1,0,1\n2,1,1\n")
+    ran = fedvalue("value", path, "--label", "label", "--id", "id", "--party", "a=x")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
+    assert ran.err.startswith("fedvalue: ")
 
 
 def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:
@@ -242,16 +257,25 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
     assert "table.parquet" in ran.err
 
 
-def test_more_than_64_parties_exact_work_or_say_what_to_use(tmp_path: Path) -> None:
+def test_more_than_64_parties_have_exact_values(tmp_path: Path) -> None:
+    """Ten distinct rows: all parties together tell the label, so the values add up to its entropy."""
     rng = np.random.default_rng(3)
     columns = [f"f{k}" for k in range(70)]
     path = tmp_path / "wide.csv"
-    rows = [",".join(map(str, [*rng.integers(0, 2, 70), rng.integers(0, 2)])) for _ in range(10)]
+    table = rng.integers(0, 2, (10, 71))
+    assert len(np.unique(table[:, :70], axis=0)) == 10
+    rows = [",".join(map(str, row)) for row in table]
     path.write_text("\n".join([",".join([*columns, "label"]), *rows]) + "\n")
-    ran = fedvalue("value", path, "--label", "label", "--each", "--method", "exact", "--no-statistics")
-    if ran.code != 0:
-        assert ran.code == 3
-        assert "sampled" in ran.err
+    ran = fedvalue_here(
+        "value", path, "--label", "label", "--each", "--method", "exact", "--no-statistics", "--json", "-"
+    )
+    assert ran.code == 0, ran.err
+    result = json.loads(ran.out)
+    values = [party["value"] for party in result["parties"]]
+    shares = np.bincount(table[:, 70]) / 10
+    entropy = -(shares * np.log(shares)).sum()
+    assert (result["method"], len(values)) == ("exact", 70)
+    assert (result["total"], math.fsum(values)) == pytest.approx((entropy, entropy), rel=1e-12)
 
 
 def test_help_starts_without_numpy() -> None:
