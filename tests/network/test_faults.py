@@ -7,8 +7,6 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -145,19 +143,25 @@ def test_connections_that_are_half_open_for_good_are_given_up_and_made_anew(town
     assert min(frozen) > 0
 
 
-@contextmanager
-def courier_through(proxy: FaultProxy) -> Iterator[None]:
-    """Let the computation server reach the validation server through a proxy."""
-    client = courier.ServerClient
+@pytest.fixture
+def servers_apart(monkeypatch):
+    """Make a partitioned proxy through which the computation server reaches the validation server."""
+    proxies = []
 
-    def by_proxy(identity, target, manifest, **options):
-        return client(identity, replace(target, endpoint=proxy.address), manifest, **options)
+    def make(endpoint: str) -> FaultProxy:
+        proxy = FaultProxy(endpoint)
+        proxy.partitioned = True
+        proxies.append(proxy)
+        client = courier.ServerClient
 
-    courier.ServerClient = by_proxy
-    try:
-        yield
-    finally:
-        courier.ServerClient = client
+        def by_proxy(identity, target, manifest, **options):
+            return client(identity, replace(target, endpoint=proxy.address), manifest, **options)
+
+        monkeypatch.setattr(courier, "ServerClient", by_proxy)
+        return proxy
+
+    yield make
+    for proxy in proxies:
         proxy.close()
 
 
@@ -170,12 +174,11 @@ PAPER = {
 
 
 @pytest.mark.parametrize("heals", [True, False])
-def test_a_paper_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_path, heals):
+def test_a_paper_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_path, servers_apart, heals):
     """Item 29: partition of C from V. It heals: the same values. It does not: E_DEADLINE, no value."""
     limits = {} if heals else {"deadlines": Deadlines(keying=4, upload=4, compute=4)}
     town = Town(tmp_path, n=100, parties=("telco",), **PAPER, **limits)
-    proxy = FaultProxy(town.consortium.signed.manifest.validate.endpoint)
-    proxy.partitioned = True
+    proxy = servers_apart(town.consortium.signed.manifest.validate.endpoint)
 
     def heal() -> None:
         until(
@@ -184,14 +187,13 @@ def test_a_paper_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_pat
         time.sleep(1.5)
         proxy.partitioned = False
 
-    with courier_through(proxy):
-        town.start()
-        if heals:
-            threading.Thread(target=heal, daemon=True).start()
-        try:
-            ends = town.join()
-        finally:
-            town.stop()
+    town.start()
+    if heals:
+        threading.Thread(target=heal, daemon=True).start()
+    try:
+        ends = town.join()
+    finally:
+        town.stop()
     if heals:
         assert all(isinstance(end, Finished) for end in ends.values()), ends
         assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
@@ -200,17 +202,15 @@ def test_a_paper_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_pat
         assert not any((town.member(name).folder / "result.json").exists() for name in ends)
 
 
-def test_servers_cut_off_from_each_other_still_finish_a_mirror_run(tmp_path):
+def test_servers_cut_off_from_each_other_still_finish_a_mirror_run(tmp_path, servers_apart):
     """Item 29: partition of C from V. Mirror needs no word between them; the parties compare."""
     town = Town(tmp_path, n=100)
-    nowhere = FaultProxy("127.0.0.1:9")
-    nowhere.partitioned = True
-    with courier_through(nowhere):
-        town.start()
-        try:
-            ends = town.join()
-        finally:
-            town.stop()
+    servers_apart("127.0.0.1:9")
+    town.start()
+    try:
+        ends = town.join()
+    finally:
+        town.stop()
     assert all(isinstance(end, Finished) for end in ends.values()), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
@@ -411,7 +411,7 @@ def test_what_is_stored_when_a_party_never_returns_is_noise(tmp_path):
             assert uniform(words.tobytes())
 
 
-def test_two_runs_on_the_same_data_share_no_uploaded_word(tmp_path):
+def test_two_runs_on_the_same_data_share_no_uploaded_word(tmp_path, monkeypatch):
     """Item 31: masked words of two runs have nothing in common."""
     admit = run_host.admit
     words: list[set[bytes]] = []
@@ -425,13 +425,12 @@ def test_two_runs_on_the_same_data_share_no_uploaded_word(tmp_path):
                     found.update(message.data[i : i + 8] for i in range(0, len(message.data), 8))
             return admit(manifest, server, sender, body)
 
-        run_host.admit = keeping
+        monkeypatch.setattr(run_host, "admit", keeping)
         town = Town(tmp_path / str(k), n=100)
         try:
             town.start()
             town.join()
         finally:
-            run_host.admit = admit
             town.stop()
         words.append(found)
     lanes = len(words[0]) / (2 * 3 * 100)  # two servers, three parties, 100 rows, all words different
