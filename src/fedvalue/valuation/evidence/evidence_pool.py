@@ -46,8 +46,9 @@ class EvidenceArrays:
     Args:
         index: Group of each item in each evidence, shape (n_evidences, n_items).
         tables: Log-odds of all groups, evidence after evidence, shape (n_groups, n_labels - 1).
-        cell: Cell of each group.
+        ranking: Evidence for each label that depends on the cell alone, shape (n_groups, n_labels).
         first: Place in `tables` of each evidence's first group.
+        size: Number of groups of each evidence.
         base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
         label: Label per item.
         count: Samples per item.
@@ -55,8 +56,9 @@ class EvidenceArrays:
 
     index: NDArray[np.unsignedinteger] = field(repr=False)
     tables: Floats = field(repr=False)
-    cell: Codes = field(repr=False)
+    ranking: Floats = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
+    size: NDArray[np.int64] = field(repr=False)
     base: Floats = field(repr=False)
     label: Codes = field(repr=False)
     count: Floats = field(repr=False)
@@ -71,12 +73,17 @@ class EvidenceArrays:
         index = np.empty((len(evidences), len(label)), dtype=narrow)
         for k, evidence in enumerate(evidences):
             index[k] = evidence.index
-        parts = [evidence.log_odds for evidence in evidences]
-        tables = np.concatenate(parts) if parts else np.zeros((0, base.shape[1]))
-        first = np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64)
-        cells = [evidence.cell for evidence in evidences]
-        cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
-        return cls(index, tables, cell, first, base, label, count)
+        parts = [np.zeros((0, base.shape[1])), *(evidence.log_odds for evidence in evidences)]
+        return cls(
+            index=index,
+            tables=np.concatenate(parts),
+            ranking=np.concatenate([np.zeros((0, len(base))), *(evidence.ranking for evidence in evidences)]),
+            first=np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64),
+            size=np.array(sizes, dtype=np.int64),
+            base=base,
+            label=label,
+            count=count,
+        )
 
     @property
     def n_evidences(self) -> int:

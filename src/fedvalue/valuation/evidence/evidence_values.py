@@ -14,6 +14,7 @@ import numpy as np
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
 from fedvalue.valuation.evidence.coalition_walk import walk_coalitions
+from fedvalue.valuation.evidence.data_errors import calibrated, row_covariance
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from fedvalue.valuation.evidence.feature_table import FeatureTable
 
     JointGame = Callable[[int], float]
-
-CALIBRATION = 1.5
-"""Standard errors from row-wise contributions are too small by about this factor."""
 
 METHODS = ("auto", "exact", "sampled")
 
@@ -127,7 +125,7 @@ class EvidenceValues:
     @property
     def se_total(self) -> float:
         """Standard error of the total, calibrated."""
-        return CALIBRATION * float(np.sqrt(self.covariance.sum()))
+        return float(calibrated(self.covariance.sum(), self.n_samples))
 
     @property
     def every_coalition(self) -> Floats | None:
@@ -206,12 +204,12 @@ def _exact(
     pooled = walk.likelihood - walk.likelihood[0]
     values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
     listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
-    covariance = _row_covariance(walk.contributions, game.arrays.count)
+    covariance = row_covariance(walk.contributions, game.arrays.count)
     return EvidenceValues(
         parties=game.parties,
         values=shapley_of(values),
         total=float(values[-1]),
-        se=CALIBRATION * np.sqrt(np.diag(covariance)),
+        se=calibrated(np.diag(covariance), game.n_samples),
         covariance=covariance,
         se_sampling=np.zeros(p),
         interactions=interactions_of(values),
@@ -243,12 +241,12 @@ def _sampled(
         stop=stop,
     )
     marginals = pair_means(sample.orders, sample.values)
-    covariance = _row_covariance(sample.contributions, game.arrays.count)
+    covariance = row_covariance(sample.contributions, game.arrays.count)
     return EvidenceValues(
         parties=game.parties,
         values=marginals.mean(axis=0),
         total=sample.corners[(1 << game.n_parties) - 1],
-        se=CALIBRATION * np.sqrt(np.diag(covariance)),
+        se=calibrated(np.diag(covariance), game.n_samples),
         covariance=covariance,
         se_sampling=sampling_error(marginals),
         interactions=fitted_interactions(sample.orders, sample.values),
@@ -259,10 +257,3 @@ def _sampled(
         pair_search=game.pair_search,
         n_samples=game.n_samples,
     )
-
-
-def _row_covariance(contributions: Floats, count: Floats) -> Floats:
-    """Covariance of the means of row-wise contributions, shape (p, p)."""
-    n = float(count.sum())
-    centred = contributions - (contributions @ count / n)[:, None]
-    return np.asarray((centred * count) @ centred.T / (n * max(n - 1.0, 1.0)))

@@ -40,13 +40,15 @@ class LabelEvidence:
         index: Group of each item, shape (n_items,).
         log_odds: Per group the evidence for each alternative label against the row's own, shape
             (n_groups, n_labels - 1), alternatives in the order of `alternatives`.
-        cell: Cell of each group.
+        ranking: Per group the evidence for each label as a function of the cell alone, shape (n_groups,
+            n_labels): for ranking rows, where predictions without the row's own label would mislead (see
+            `predictions`).
     """
 
     columns: tuple[int, ...]
     index: Codes
     log_odds: Floats
-    cell: Codes
+    ranking: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,8 +180,56 @@ def column_evidence(table: CanonicalTable, column: int, base: Floats) -> LabelEv
     if _independent(groups, table):
         return None
     pool = base[table.label[groups.example]]
-    log_odds = cell_log_odds(groups, pool, cell_gains(groups, pool))
-    return LabelEvidence((column,), groups.index, log_odds, groups.cell) if log_odds.any() else None
+    evidence = evidence_of(table, (column,), groups, pool, cell_gains(groups, pool))
+    return evidence if evidence.log_odds.any() else None
+
+
+def evidence_of(
+    table: CanonicalTable,
+    columns: tuple[int, ...],
+    groups: Groups,
+    pool: Floats,
+    gains: Floats,
+    prior_log_odds: float = 0.0,
+) -> LabelEvidence:
+    """The evidence of judged cells."""
+    log_odds = cell_log_odds(groups, pool, gains, prior_log_odds)
+    own = table.label[groups.example]
+    if float(log_odds_of(gains, prior_log_odds)) > 0:
+        ranking = ranking_evidence(groups, own, pool, log_odds)
+    else:
+        # Evidence that is more likely luck than not must not rank rows that are otherwise equal.
+        ranking = np.zeros((len(own), table.n_labels))
+    return LabelEvidence(columns, groups.index, log_odds, ranking)
+
+
+def ranking_evidence(groups: Groups, own: Codes, pool: Floats, log_odds: Floats) -> Floats:
+    """Evidence for each label as a function of the cell alone, per group, shape (n_groups, n_labels).
+
+    With e(c, o, y) the evidence for label y that a row of cell c and label o has, its mean over y taken off,
+    the mean over the rows of the cell is e(c, y). Rows left out separate the labels by A, the sum of e(c_i,
+    y_i, y_i) less what the pool expects; the means by B likewise, which is more, by memory. The result is
+    e(c, y) times 1 - (B - A) / |B|, at least 0.
+    """
+    n_groups, n_other = log_odds.shape
+    place = np.arange(n_groups)
+    others = alternatives(n_other + 1)[own]
+    each = np.zeros((n_groups, n_other + 1))
+    each[place[:, None], others] = log_odds
+    each -= each.mean(axis=1, keepdims=True)
+    cell_size = np.bincount(groups.cell, weights=groups.own)
+    sums = [np.bincount(groups.cell, weights=groups.own * each[:, y]) for y in range(n_other + 1)]
+    mean = (np.array(sums) / cell_size)[:, groups.cell].T
+    expected = np.ones((n_groups, n_other + 1))
+    expected[place[:, None], others] = np.exp(pool)
+    expected /= expected.sum(axis=1, keepdims=True)
+
+    def separation(e: Floats) -> float:
+        return float(np.sum(groups.own * (e[place, own] - np.sum(expected * e, axis=1))))
+
+    left_out, all_in = separation(each), separation(mean)
+    factor = 1.0 - (all_in - left_out) / abs(all_in) if all_in != 0 else 0.0
+    return np.asarray(min(1.0, max(0.0, factor)) * mean)
 
 
 def _independent(groups: Groups, table: CanonicalTable) -> bool:

@@ -29,8 +29,8 @@ from fedvalue.valuation.evidence.label_evidence import (
     LabelEvidence,
     base_log_odds,
     cell_gains,
-    cell_log_odds,
     column_evidence,
+    evidence_of,
     groups_of,
     log_odds_of,
 )
@@ -144,8 +144,7 @@ def search_pairs(
         pair = (int(pairs[at, 0]), int(pairs[at, 1]))
         groups = groups_of(table, pair)
         pool = pool_of(table, columns, base, groups.example, pair)
-        log_odds_of_groups = cell_log_odds(groups, pool, gains[at], prior)
-        found.append(LabelEvidence(pair, groups.index, log_odds_of_groups, groups.cell))
+        found.append(evidence_of(table, pair, groups, pool, gains[at], prior))
     record = PairSearch(
         n_pairs=n_pairs,
         too_wide=too_wide + int(wide.sum()),

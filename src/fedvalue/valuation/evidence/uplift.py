@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.valuation.evidence.data_errors import calibrated
 from fedvalue.valuation.evidence.predictions import standard_error
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ def uplift_of(parties: tuple[str, ...], scores: Mapping[int, Predictions], count
         mine = scores[mask]
         errors = standard_error(mine.influence, count)
         paired = standard_error(mine.influence - nobody.influence, count)
+        # Log loss is what values are made of: its errors are calibrated as theirs.
+        n_samples = int(count.sum())
+        errors[0] = calibrated(errors[0] ** 2, n_samples)
+        paired[0] = calibrated(paired[0] ** 2, n_samples) if mask else 0.0
         gains = mine.metrics - nobody.metrics
         loss, auc, ks, accuracy = (
             None if np.isnan(value) else Measure(float(value), float(se), float(gain), float(se_gain))

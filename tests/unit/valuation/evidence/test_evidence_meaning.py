@@ -101,7 +101,8 @@ def test_exact_independence_is_worth_exactly_nothing(repeats):
     found = evidence_values(table)
     assert found.values.tolist() == [0.0, 0.0, 0.0]
     assert found.every_coalition.tolist() == [0.0] * 8
-    assert found.se.tolist() == [0.0] * 3
+    assert found.covariance.tolist() == [[0.0] * 3] * 3
+    assert found.se == pytest.approx([1 / len(rows) / repeats] * 3, rel=1e-12)
 
 
 def test_a_party_exactly_independent_of_all_else_is_worth_exactly_nothing():
