@@ -27,11 +27,13 @@ import numpy as np
 import pandas as pd
 from tests.algorithm1 import published_procedure
 
-from fedvalue.engines import thread_engine
+from fedvalue.engines import n_cores, thread_engine
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
+from fedvalue.valuation.walk.block_table import block_table
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
-from fedvalue.valuation.walk.prediction import predict_walk
+from fedvalue.valuation.walk.prediction import sample_walk
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Row, at_least, peak_memory_mib, seconds
@@ -98,13 +100,12 @@ def sampled_rows(one: Executor) -> Iterator[Row]:
     for name, n_orders, n_permutations in (("wine", 40, 200_000), ("breast", 6, 50_000)):
         counts = load(name)
         assert counts is not None
-        sampled_values(counts, n_permutations=2000, executor=one)
+        items = item_table(counts)
+        sampled_values(items, n_permutations=2000, executor=one)
         published = published_seconds(counts, n_orders)
         for number in (5000, n_permutations):
             mine = seconds(
-                lambda counts=counts, number=number: sampled_values(
-                    counts, n_permutations=number, executor=one
-                ),
+                lambda items=items, number=number: sampled_values(items, n_permutations=number, executor=one),
                 repeat=3,
                 clock=time.process_time,
             )
@@ -122,9 +123,10 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         counts = load(name)
         if counts is None:
             continue
-        exact_values(counts, executor=one)
+        items = item_table(counts)
+        exact_values(items, executor=one)
         mine = seconds(
-            lambda counts=counts: exact_values(counts, executor=one),
+            lambda items=items: exact_values(items, executor=one),
             repeat=5 if name in ("wine", "parkinsons") else 1,
             clock=time.process_time,
         )
@@ -161,7 +163,9 @@ def size_rows() -> Iterator[Row]:
         )
     counts = load("music")
     if counts is not None:
-        predicted = predict_walk(counts, keep=4000, time_limit=60)
+        predicted = sample_walk(
+            block_table(item_table(counts))[0], n_workers=n_cores(), keep=4000, time_limit=60
+        )
         yield Row(
             "exact: music, 57 parties (predicted, not run)",
             "a day",
@@ -180,9 +184,9 @@ def alone(name: str, n_parties: int | None) -> dict[str, float]:
 def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
     counts = load(name, n_parties, n_rows)
     assert counts is not None, f"{name} is not at hand"
-    exact_values(load("wine"), options=WalkOptions(region_blocks=500))  # compiles
+    exact_values(item_table(load("wine")), options=WalkOptions(region_blocks=500))  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
-    found = exact_values(counts)
+    found = exact_values(item_table(counts))
     print(
         json.dumps(
             {

@@ -19,6 +19,7 @@ from fedvalue.engines import ProcessEngine, map_in_order
 from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
 from fedvalue.local.streaming import count_files
+from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.dask_cluster import DaskCluster
@@ -126,9 +127,10 @@ def doomed_cluster() -> Iterator[DaskCluster]:
 
 def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cluster: DaskCluster) -> None:
     """SIGKILL to one of two workers while the walk runs: the same bits as on this machine."""
-    counts = random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3).counts()
+    table = random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3)
+    items = item_table(table.counts())
     options = WalkOptions(region_blocks=100)
-    expected = exact_values(counts, options=options)
+    expected = exact_values(items, options=options)
     victim = doomed_cluster.workers[0]
     calls = 0
 
@@ -140,9 +142,9 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
             victim.wait(30)
 
     with connect(doomed_cluster.address) as executor:
-        found = exact_values(counts, options=options, executor=executor, progress=kill)
-        sampled = sampled_values(counts, n_permutations=4000, executor=executor)
+        found = exact_values(items, options=options, executor=executor, progress=kill)
+        sampled = sampled_values(items, n_permutations=4000, executor=executor)
     assert calls > 10
     assert victim.returncode == -signal.SIGKILL
     assert found.values.tobytes() == expected.values.tobytes()
-    assert sampled.values.tobytes() == sampled_values(counts, n_permutations=4000).values.tobytes()
+    assert sampled.values.tobytes() == sampled_values(items, n_permutations=4000).values.tobytes()

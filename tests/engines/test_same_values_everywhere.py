@@ -9,7 +9,7 @@ import pytest
 
 from fedvalue.engines import map_in_order, n_workers, share
 from fedvalue.errors import InputError
-from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests import naive
@@ -21,8 +21,9 @@ MANY_REGIONS = WalkOptions(region_blocks=100)
 
 
 @pytest.fixture(scope="module")
-def counts() -> JointCounts:
-    return random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3).counts()
+def items() -> ItemTable:
+    table = random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3)
+    return item_table(table.counts())
 
 
 def square(x: int) -> int:
@@ -56,31 +57,31 @@ def test_shared_data_reaches_the_tasks(engine: Executor) -> None:
     assert n_workers(engine) >= 1
 
 
-def test_exact_values_are_bit_equal(engine: Executor, counts: JointCounts) -> None:
-    here = exact_values(counts, options=MANY_REGIONS)
-    there = exact_values(counts, options=MANY_REGIONS, executor=engine)
+def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
+    here = exact_values(items, options=MANY_REGIONS)
+    there = exact_values(items, options=MANY_REGIONS, executor=engine)
     assert there.values.tobytes() == here.values.tobytes()
     assert there.n_nodes == here.n_nodes
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
     table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
-    found = exact_values(table.counts(), options=WalkOptions(region_blocks=20), executor=engine)
+    found = exact_values(item_table(table.counts()), options=WalkOptions(region_blocks=20), executor=engine)
     np.testing.assert_allclose(
         found.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
     )
 
 
-def test_sampled_values_are_bit_equal(engine: Executor, counts: JointCounts) -> None:
-    here = sampled_values(counts, n_permutations=4000, seed=5)
-    there = sampled_values(counts, n_permutations=4000, seed=5, executor=engine)
+def test_sampled_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
+    here = sampled_values(items, n_permutations=4000, seed=5)
+    there = sampled_values(items, n_permutations=4000, seed=5, executor=engine)
     assert there.values.tobytes() == here.values.tobytes()
     assert there.se.tobytes() == here.se.tobytes()
 
 
-def test_precision_stops_at_the_same_place(engine: Executor, counts: JointCounts) -> None:
-    here = sampled_values(counts, n_permutations=200_000, precision=0.004)
-    there = sampled_values(counts, n_permutations=200_000, precision=0.004, executor=engine)
+def test_precision_stops_at_the_same_place(engine: Executor, items: ItemTable) -> None:
+    here = sampled_values(items, n_permutations=200_000, precision=0.004)
+    there = sampled_values(items, n_permutations=200_000, precision=0.004, executor=engine)
     assert there.n_permutations == here.n_permutations < 200_000
     assert there.values.tobytes() == here.values.tobytes()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.valuation.permutations.stopping import FixedNumber, RunningMoments, StopRule
+from fedvalue.valuation.permutations.moments import RunningMoments
 from tests.games.coalition import NOBODY, with_player
 
 if TYPE_CHECKING:
@@ -46,29 +46,23 @@ def marginals(game: Game, order: Sequence[int]) -> Floats:
     return found
 
 
-def sampled_shapley(
-    game: Game, *, n_permutations: int = 5000, seed: int = 0, stop: StopRule | None = None
-) -> SampledShapley:
+def sampled_shapley(game: Game, *, n_permutations: int = 5000, seed: int = 0) -> SampledShapley:
     """Shapley values from random orders, each walked forwards and backwards.
 
     Args:
         game: Any game; `value` is asked about n_players + 1 times per order.
-        n_permutations: The most orders to walk, rounded up to pairs.
+        n_permutations: Orders to walk, rounded up to pairs.
         seed: Of the orders.
-        stop: When to stop earlier; never when None.
 
     Raises:
         InputError: Fewer than two permutations.
     """
     if n_permutations < 2:
         raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
-    rule = stop or FixedNumber((n_permutations + 1) // 2)
     rng = np.random.default_rng(seed)
     moments = RunningMoments.empty(game.n_players)
     for _ in range((n_permutations + 1) // 2):
         order = rng.permutation(game.n_players).tolist()
         pair = np.mean([marginals(game, order), marginals(game, order[::-1])], axis=0)
-        moments = moments + RunningMoments.of(pair)
-        if rule.satisfied(moments):
-            break
+        moments = moments + RunningMoments.of(pair[None, :])
     return SampledShapley(moments.mean, moments.se, 2 * moments.n)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.valuation.permutations.stopping import RunningMoments
+from fedvalue.valuation.permutations.moments import RunningMoments
 from tests import naive
 from tests.games.exact import shapley_of_table
 
@@ -72,7 +72,7 @@ def test_moments_merge_in_any_grouping(a: list[float], b: list[float], c: list[f
     def moments(xs: list[float]) -> RunningMoments:
         total = RunningMoments.empty(1)
         for x in xs:
-            total = total + RunningMoments.of(np.array([x]))
+            total = total + RunningMoments.of(np.array([[x]]))
         return total
 
     left = (moments(a) + moments(b)) + moments(c)
@@ -80,3 +80,14 @@ def test_moments_merge_in_any_grouping(a: list[float], b: list[float], c: list[f
     assert left.n == right.n
     np.testing.assert_allclose(left.mean, right.mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(left.m2, right.m2, rtol=0, atol=1e-10)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=8))
+def test_moments_of_many_samples_are_those_of_their_sum(xs: list[float]) -> None:
+    one_by_one = RunningMoments.empty(1)
+    for x in xs:
+        one_by_one = one_by_one + RunningMoments.of(np.array([[x]]))
+    at_once = RunningMoments.of(np.array(xs)[:, None])
+    assert at_once.n == one_by_one.n
+    np.testing.assert_allclose(at_once.mean, one_by_one.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(at_once.m2, one_by_one.m2, rtol=0, atol=1e-10)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.entropy import conditional_entropy
-from fedvalue.valuation.walk.exact import exact_values
 from tests.games.coalition import Coalition, members
 from tests.games.exact import shapley
-from tests.support.joint_tables import Table, tables
+from tests.support.joint_tables import Table, exact_walk, tables
 
 
 class CmiGame:
@@ -36,7 +35,7 @@ class CmiGame:
 def test_values_are_the_shapley_values_of_the_cmi_game(table: Table) -> None:
     """The walk, which never looks at coalitions, agrees with a solver that knows nothing but coalitions."""
     counts = table.counts()
-    np.testing.assert_allclose(exact_values(counts).values, shapley(CmiGame(counts)), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(exact_walk(counts).values, shapley(CmiGame(counts)), rtol=0, atol=1e-12)
 
 
 @given(tables())
@@ -44,7 +43,7 @@ def test_values_are_the_shapley_values_of_the_cmi_game(table: Table) -> None:
 def test_property_1_additivity(table: Table) -> None:
     """The values add up to the joint CMI of all parties, and none is negative."""
     counts = table.counts()
-    values = exact_values(counts).values
+    values = exact_walk(counts).values
     game = CmiGame(counts)
     assert math.isclose(
         values.sum(), game.value(Coalition((1 << counts.n_parties) - 1)), rel_tol=0, abs_tol=1e-12
@@ -59,10 +58,10 @@ def test_property_2_missingness(table: Table, at: int) -> None:
     parties = list(table.parties)
     parties.insert(min(at, len(parties)), [7] * len(table.label))
     where = min(at, len(table.parties))
-    values = exact_values(Table(parties, table.label, table.task, table.weight).counts()).values
+    values = exact_walk(Table(parties, table.label, table.task, table.weight).counts()).values
     assert values[where] == 0.0
     np.testing.assert_allclose(
-        np.delete(values, where), exact_values(table.counts()).values, rtol=0, atol=1e-12
+        np.delete(values, where), exact_walk(table.counts()).values, rtol=0, atol=1e-12
     )
 
 
@@ -76,7 +75,7 @@ def test_property_3_consistency_of_finer_data(table: Table, factor: int) -> None
     extra = [i % factor for i in range(len(table.label))]
     finer = [x * factor + e for x, e in zip(table.parties[0], extra, strict=True)]
     parties = [table.parties[0], finer, *table.parties[1:]]
-    values = exact_values(Table(parties, table.label, table.task, table.weight).counts()).values
+    values = exact_walk(Table(parties, table.label, table.task, table.weight).counts()).values
     assert values[1] >= values[0] - 1e-12
 
 
@@ -86,9 +85,7 @@ def test_duplicates_get_equal_values(table: Table, data: st.DataObject) -> None:
     """Two parties with the same partition of the samples, whatever they call its parts."""
     k = data.draw(st.integers(0, len(table.parties) - 1))
     copy = [1000 - x for x in table.parties[k]]
-    values = exact_values(
-        Table([*table.parties, copy], table.label, table.task, table.weight).counts()
-    ).values
+    values = exact_walk(Table([*table.parties, copy], table.label, table.task, table.weight).counts()).values
     assert math.isclose(values[k], values[-1], rel_tol=0, abs_tol=1e-13)
 
 
@@ -96,8 +93,8 @@ def test_independent_task_blocks_average() -> None:
     """A table that repeats under each task code has the values of one of them."""
     a, b = np.array(list(product([0, 1], repeat=2))).T
     label = a & b
-    once = exact_values(JointCounts.from_columns(label=label, parties={"a": a, "b": b})).values
-    thrice = exact_values(
+    once = exact_walk(JointCounts.from_columns(label=label, parties={"a": a, "b": b})).values
+    thrice = exact_walk(
         JointCounts.from_columns(
             label=np.tile(label, 3),
             parties={"a": np.tile(a, 3), "b": np.tile(b, 3)},

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.walk.exact import exact_values
 from tests.algorithm1 import algorithm_1, published_procedure
-from tests.support.joint_tables import Table, tables
+from tests.support.joint_tables import Table, exact_walk, tables
 
 
 @given(tables(most_parties=4, most_items=16))
@@ -18,7 +17,7 @@ from tests.support.joint_tables import Table, tables
 def test_algorithm_1_equals_eq_8_and_the_walk(table: Table) -> None:
     found = algorithm_1(table.counts())
     np.testing.assert_allclose(found, table.shapley_cmi(), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found, exact_values(table.counts()).values, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found, exact_walk(table.counts()).values, rtol=0, atol=1e-12)
 
 
 def test_published_procedure_comes_near_with_many_permutations() -> None:
@@ -30,7 +29,7 @@ def test_published_procedure_comes_near_with_many_permutations() -> None:
     a, b = rng.integers(0, 2, (2, 30))
     counts = JointCounts.from_columns(label=a ^ b, parties={"a": a, "b": b, "c": rng.integers(0, 2, 30)})
     found = published_procedure(counts, 1500)
-    np.testing.assert_allclose(found, exact_values(counts).values, rtol=0, atol=0.02)
+    np.testing.assert_allclose(found, exact_walk(counts).values, rtol=0, atol=0.02)
 
 
 def test_more_than_eight_parties_are_refused() -> None:

@@ -62,7 +62,8 @@ class DaskCluster:
 def _start(role: str, *arguments: str) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        # The code under test, also where another checkout is installed.
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
         "DASK_DISTRIBUTED__ADMIN__LOG_LENGTH": "0",
         # The scheduler soon drops all copies of data but one: who is killed may hold the last.
         "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__INTERVAL": "50ms",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.walk.exact import ExactValues, exact_values
 from tests import naive
 
 
@@ -30,6 +33,11 @@ class Table:
 
     def shapley_cmi(self) -> list[float]:
         return naive.shapley_cmi(self.parties, self.label, self.task, self.weight)
+
+
+def exact_walk(counts: JointCounts, **keywords: Any) -> ExactValues:
+    """The exact walk of a table of counts."""
+    return exact_values(item_table(counts), **keywords)
 
 
 @st.composite

@@ -59,7 +59,7 @@ def value(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(help="Seconds after which an exact walk samples the rest of it.", metavar="SECONDS"),
+        typer.Option(help="Seconds after which an exact walk gives way to sampling.", metavar="SECONDS"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sampled permutations.")] = 0,
     protocol: Annotated[

@@ -68,7 +68,7 @@ def make_noisy_valuer(
         executor: Where the work runs.
         progress: Called with progress updates.
     """
-    from fedvalue.valuation.engine import AFFORDABLE_VISITS
+    from fedvalue.valuation.shapley_cmi import AFFORDABLE_VISITS
 
     method = settings.method
     if method == "auto":

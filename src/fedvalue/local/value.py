@@ -66,7 +66,7 @@ def value(
         coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
         columns: "features": `learnable` sees a party's columns one by one and in pairs; "joint": one joint
             code per party, as Shapley-CMI does.
-        time_limit: Seconds after which an exact walk samples the rest of its coalitions, with its error.
+        time_limit: Seconds after which an exact walk gives way to sampled permutations, with their error.
         protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
         ids: One id per sample, for the protocols; row numbers when None.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.

@@ -16,30 +16,24 @@ from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
-from fedvalue.information.entropy import conditional_entropy
+from fedvalue.valuation.entropies import alone_and_last, snapped
+from fedvalue.valuation.items import item_table
 from fedvalue.valuation.result import Z95, PartyValue, UpliftRow, Valuation, cmi_interval
 from fedvalue.valuation.settings import ValuationSettings
+from fedvalue.valuation.shapley_cmi import shapley_cmi
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
-    from fedvalue.typing import Codes, Floats, Progress
+    from fedvalue.typing import Progress
     from fedvalue.valuation.evidence.uplift import Uplift
-
-AFFORDABLE_SECONDS = 60.0
-"""`method="auto"` takes the exact walk when it is predicted to need no more than this."""
-
-AFFORDABLE_VISITS = 2.0**36
-"""The same for a reproducible valuation, as items times coalitions: minutes at the very worst, since the
-walk prunes most of them."""
+    from fedvalue.valuation.items import ItemTable
+    from fedvalue.valuation.shapley_cmi import CmiValues
 
 TOLERATED_BIAS = 0.5
 """A Shapley-CMI has an interval while the plug-in bias is at most this part of its standard error: a 95%
 interval then still covers in 92% of cases."""
 
 _INFLATED = "too few rows per cell: memorising inflates this Shapley-CMI by up to {bias:.2g} nats"
-
-AUTO_PRECISION = 0.001
-"""Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
 
 
 def value_counts(
@@ -70,49 +64,27 @@ def value_counts(
     if settings.time_limit is not None and reproducible:
         raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
-    valuation = _shapley_cmi(counts, settings, reproducible, executor, progress, stop)
+    items = item_table(counts)
+    cmi = shapley_cmi(
+        items, settings, reproducible=reproducible, executor=executor, progress=progress, stop=stop
+    )
+    valuation = _shapley_values(counts, items, cmi, settings)
     if not settings.statistics:
         return valuation
     return _with_statistics(valuation, counts, settings, executor, progress, stop)
 
 
-def _shapley_cmi(
-    counts: JointCounts,
-    settings: ValuationSettings,
-    reproducible: bool,
-    executor: Executor | None,
-    progress: Progress | None,
-    stop: Stop | None,
+def _shapley_values(
+    counts: JointCounts, items: ItemTable, cmi: CmiValues, settings: ValuationSettings
 ) -> Valuation:
-    chosen, reason, predicted_work = _choose(counts, settings, reproducible)
-    permutations: int | None = None
-    if chosen == "exact":
-        from fedvalue.valuation.walk.exact import WalkOptions, exact_values
+    """A valuation with Shapley-CMI and what goes with it, without statistics.
 
-        exact = exact_values(
-            counts, executor=executor, progress=progress, stop=stop, predicted_work=predicted_work,
-            options=WalkOptions(time_limit=settings.time_limit, seed=settings.seed),
-        )  # fmt: skip
-        values, errors, total, label_entropy = exact.values, exact.se, exact.total, exact.label_entropy
-        if not exact.complete:
-            chosen = "sampled"
-            by_hand = stop is not None and stop.asked
-            when = "by hand" if by_hand else f"after {settings.time_limit:g} s"
-            reason = f"the exact walk was stopped {when} and the rest of it was sampled"
-    else:
-        from fedvalue.valuation.permutations.sampling import sampled_values
-
-        auto = settings.method == "auto" and settings.precision is None
-        sampled = sampled_values(
-            counts, n_permutations=settings.n_permutations, seed=settings.seed,
-            precision=AUTO_PRECISION if auto else settings.precision,
-            executor=executor, progress=progress, stop=stop,
-        )  # fmt: skip
-        if stop is not None and stop.asked:
-            reason += "; stopped by hand"
-        values, errors, permutations = sampled.values, sampled.se, sampled.n_permutations
-        total, label_entropy = sampled.total, sampled.label_entropy
-    alone, last = alone_and_last(counts)
+    Rounding errors around zero become zero before anything is divided: where label and party are
+    independent in the samples, two servers would otherwise find different shares of nothing.
+    """
+    total = float(snapped(np.array(cmi.total)))
+    values = snapped(cmi.values)
+    alone, last = alone_and_last(items)
     parties = tuple(
         PartyValue(
             name=name,
@@ -120,86 +92,23 @@ def _shapley_cmi(
             share=float(values[d] / total) if total > 0 else 0.0,
             alone=float(alone[d]),
             last=float(last[d]),
-            n_codes=len(np.unique(counts.parties[:, d])),
-            se_sampling=float(errors[d]),
+            n_codes=int(items.widths[d]),
+            se_sampling=float(cmi.se[d]),
         )
         for d, name in enumerate(counts.names)
     )
     return Valuation(
         parties=parties,
-        total=float(total),
-        label_entropy=float(label_entropy),
+        total=total,
+        label_entropy=cmi.label_entropy,
         n_samples=counts.n_samples,
-        method=chosen,
-        n_permutations=permutations,
-        seed=None if chosen == "exact" else settings.seed,
+        method=cmi.method,
+        n_permutations=cmi.n_permutations,
+        seed=None if cmi.method == "exact" else settings.seed,
         bins=settings.coding.bins,
         settings=settings,
-        method_reason=reason,
+        method_reason=cmi.reason,
     )
-
-
-def alone_and_last(counts: JointCounts) -> tuple[Floats, Floats]:
-    """val({d}) and val(all) - val(all without d) for every party d.
-
-    Packed prefixes and suffixes give each "all without d" from two columns instead of p - 1.
-    """
-    p = counts.n_parties
-    columns = [counts.parties[:, d] for d in range(p)]
-    prefix: list[Codes] = [pack([counts.task])]
-    for column in columns:
-        prefix.append(pack([prefix[-1], column]))
-    suffix: list[Codes] = [np.zeros_like(counts.task)]
-    for column in reversed(columns):
-        suffix.append(pack([suffix[-1], column]))
-
-    def h(*given: Codes) -> float:
-        return conditional_entropy(counts.label, given, counts.count)
-
-    nobody, everybody = h(prefix[0]), h(prefix[p])
-    alone = np.array([nobody - h(prefix[0], column) for column in columns])
-    last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
-    # Neither can be negative; a difference of entropies can, by rounding.
-    return np.maximum(alone, 0.0), np.maximum(last, 0.0)
-
-
-def _choose(
-    counts: JointCounts, settings: ValuationSettings, reproducible: bool
-) -> tuple[str, str, float | None]:
-    """The method, the reason for it, and the predicted work of an exact walk where it was predicted."""
-    method, time_limit = settings.method, settings.time_limit
-    if reproducible:
-        return (*_choose_by_size(counts, method), None)
-    if method == "sampled":
-        return method, "as asked for", None
-    from fedvalue.valuation.walk.prediction import predict_walk
-
-    prediction = predict_walk(counts)
-    if method == "exact":
-        return method, "as asked for", prediction.work
-    took = f"the exact walk is predicted to take {_about(prediction.seconds)}"
-    if time_limit is not None or prediction.seconds <= AFFORDABLE_SECONDS:
-        return "exact", took, prediction.work
-    return "sampled", f"{took}, more than the {AFFORDABLE_SECONDS:.0f} s that auto allows", None
-
-
-def _choose_by_size(counts: JointCounts, method: str) -> tuple[str, str]:
-    """The method by sizes that every holder of these counts sees alike."""
-    if method != "auto":
-        return method, "as asked for"
-    visits = counts.n_items * 2.0**counts.n_parties
-    if visits <= AFFORDABLE_VISITS:
-        return "exact", f"at most {visits:.2g} visits of items, few enough for the exact walk"
-    return "sampled", f"up to {visits:.2g} visits of items, too many for the exact walk"
-
-
-def _about(seconds: float) -> str:
-    if seconds < 1:
-        return "less than a second"
-    for size, unit in ((86400 * 365.0, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * size:
-            return f"about {seconds / size:,.0f} {unit}"
-    return f"about {seconds:.0f} s"
 
 
 def _with_statistics(

@@ -35,7 +35,7 @@ class ValuationSettings(Document, frozen=True, kw_only=True):
         n_permutations: Permutations of the sampled method; an upper bound when `precision` is set.
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
         seed: Of the sampled permutations.
-        time_limit: Seconds after which an exact walk samples the rest of its coalitions; None for no limit.
+        time_limit: Seconds after which an exact walk gives way to sampled permutations; None for no limit.
         statistics: Whether to compute standard errors, learnable values, interactions and uplift.
         coalitions: Whether to keep the values of all coalitions, where there are few enough.
         columns: "features": `learnable` sees a party's columns one by one and in pairs. "joint": it sees

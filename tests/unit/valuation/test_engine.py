@@ -7,7 +7,7 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation import engine
+from fedvalue.valuation import shapley_cmi
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.walk import exact as walk
@@ -58,6 +58,21 @@ def test_two_servers_that_see_other_names_and_another_order_agree(method: str) -
     assert np.allclose(first.interactions, second.interactions, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_servers_agree_where_label_and_parties_are_independent(method: str) -> None:
+    """Values are then rounding errors, and a share would be one divided by another: all are exactly zero."""
+    label, a, b = np.meshgrid(np.arange(3), np.arange(7), np.arange(2), indexing="ij")
+    counts = JointCounts.from_columns(
+        label=label.ravel(), parties={"a": a.ravel(), "b": b.ravel()}, count=np.full(label.size, 37)
+    )
+    request = ValuationSettings(method=method, n_permutations=50, statistics=False)
+    for seed in range(3):
+        result = value_counts(relabelled(counts, seed), request, reproducible=True)
+        assert result.total == 0.0
+        for party in result.parties:
+            assert (party.value, party.share, party.alone, party.last) == (0.0, 0.0, 0.0, 0.0)
+
+
 def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
     result = value_counts(table(), ValuationSettings(statistics=False))
     assert result.method == "exact"
@@ -65,16 +80,16 @@ def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
 
 
 def test_auto_samples_when_the_walk_is_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
+    monkeypatch.setattr(shapley_cmi, "AFFORDABLE_SECONDS", -1.0)
     result = value_counts(table(), ValuationSettings(statistics=False, n_permutations=50))
     assert result.method == "sampled"
     assert "more than" in result.method_reason
 
 
 def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "AFFORDABLE_SECONDS", -1.0)
+    monkeypatch.setattr(shapley_cmi, "AFFORDABLE_SECONDS", -1.0)
     assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "exact"
-    monkeypatch.setattr(engine, "AFFORDABLE_VISITS", 1.0)
+    monkeypatch.setattr(shapley_cmi, "AFFORDABLE_VISITS", 1.0)
     assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "sampled"
 
 

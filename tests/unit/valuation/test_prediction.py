@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.walk.exact import exact_values
-from fedvalue.valuation.walk.prediction import expected_work, predict_walk
-from fedvalue.valuation.walk.table import block_table
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.walk import exact
+from fedvalue.valuation.walk.block_table import BlockTable, block_table
+from fedvalue.valuation.walk.exact import ExactWalk, exact_values
+from fedvalue.valuation.walk.prediction import expected_work, sample_walk
 from tests.support.joint_tables import random_table
+
+
+def laid_out(counts: JointCounts) -> BlockTable:
+    return block_table(item_table(counts))[0]
 
 
 def test_small_trees_are_counted() -> None:
@@ -18,19 +25,23 @@ def test_small_trees_are_counted() -> None:
         counts = random_table(
             rng, n_parties=int(rng.integers(1, 6)), n_items=int(rng.integers(1, 40)), n_codes=3, n_labels=3
         ).counts()
-        predicted, walked = predict_walk(counts), exact_values(counts)
-        assert predicted.exact
-        assert predicted.n_blocks == walked.n_nodes
-        assert predicted.work == walked.work
-        assert predicted.seconds_se == 0.0
-        assert expected_work(block_table(counts)) == walked.work
+        walked = exact_values(item_table(counts))
+        if walked.n_nodes == 0:
+            continue
+        table = laid_out(counts)
+        for predicted in (sample_walk(table), ExactWalk(item_table(counts)).predict()):
+            assert predicted.exact
+            assert predicted.n_blocks == walked.n_nodes
+            assert predicted.work == walked.work
+            assert predicted.seconds_se == 0.0
+        assert expected_work(table) == walked.work
 
 
 def test_estimates_are_unbiased() -> None:
     """The mean of 40 rough estimates lies within 4 of its standard errors of the walk's count."""
     counts = random_table(np.random.default_rng(1), n_parties=9, n_items=120, n_codes=3, n_labels=2).counts()
-    walked = exact_values(counts)
-    found = [predict_walk(counts, seed=seed, keep=25, rounds=2) for seed in range(40)]
+    walked = exact_values(item_table(counts))
+    found = [sample_walk(laid_out(counts), seed=seed, keep=25, rounds=2) for seed in range(40)]
     assert not any(prediction.exact for prediction in found)
     for name, truth in (("n_blocks", walked.n_nodes), ("work", walked.work)):
         numbers = np.array([getattr(prediction, name) for prediction in found])
@@ -39,14 +50,31 @@ def test_estimates_are_unbiased() -> None:
 
 def test_more_workers_need_less_time_and_the_seed_decides() -> None:
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=120, n_codes=3, n_labels=2).counts()
-    one, two = predict_walk(counts, n_workers=1, keep=50), predict_walk(counts, n_workers=2, keep=50)
+    one, two = (
+        sample_walk(laid_out(counts), n_workers=1, keep=50),
+        sample_walk(laid_out(counts), n_workers=2, keep=50),
+    )
     assert two.seconds < one.seconds
     assert two.n_blocks == one.n_blocks
-    assert predict_walk(counts, seed=1, keep=50).n_blocks != one.n_blocks
+    assert sample_walk(laid_out(counts), seed=1, keep=50).n_blocks != one.n_blocks
     assert one.memory_bytes > 0
+
+
+def test_table_of_many_blocks_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that has too many blocks to be tried is predicted from a sample, and gives the same values."""
+    counts = random_table(np.random.default_rng(2), n_parties=9, n_items=120, n_codes=3, n_labels=2).counts()
+    expected = exact_values(item_table(counts))
+    monkeypatch.setattr(exact, "FIRST_BLOCKS", 100)
+    walk = ExactWalk(item_table(counts))
+    predicted = walk.predict()
+    assert not predicted.exact
+    assert 0.8 < predicted.n_blocks / expected.n_nodes < 1.25
+    found = walk.run()
+    assert found is not None
+    assert found.values == pytest.approx(expected.values, abs=1e-13)
 
 
 def test_nothing_to_walk_costs_nothing() -> None:
     counts = JointCounts.from_columns(label=np.array([0, 0]), parties={"a": np.array([0, 1])})
-    predicted = predict_walk(counts)
+    predicted = ExactWalk(item_table(counts)).predict()
     assert (predicted.n_blocks, predicted.seconds, predicted.exact) == (0.0, 0.0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,15 @@ from hypothesis import given, settings
 from fedvalue.engines import Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, sampled_values
-from fedvalue.valuation.walk.exact import exact_values
-from tests.support.joint_tables import Table, random_table, tables
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.permutations.moments import RunningMoments
+from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, PermutationValues, _precise
+from fedvalue.valuation.permutations.sampling import sampled_values as sampled_values_of
+from tests.support.joint_tables import Table, exact_walk, random_table, tables
+
+
+def sampled_values(counts: JointCounts, **keywords: Any) -> PermutationValues:
+    return sampled_values_of(item_table(counts), **keywords)
 
 
 @given(tables(most_parties=6, most_items=24))
@@ -22,7 +29,7 @@ def test_values_add_up_to_the_exact_total(table: Table) -> None:
     """Every single order shares out exactly val(all), so any number of them does."""
     counts = table.counts()
     found = sampled_values(counts, n_permutations=10)
-    exact = exact_values(counts)
+    exact = exact_walk(counts)
     assert math.isclose(found.values.sum(), exact.total, rel_tol=0, abs_tol=1e-11)
     assert math.isclose(found.total, exact.total, rel_tol=0, abs_tol=1e-12)
     assert math.isclose(found.label_entropy, exact.label_entropy, rel_tol=0, abs_tol=1e-12)
@@ -36,7 +43,7 @@ def test_within_4_standard_errors_of_exact(seed: int) -> None:
         rng, n_parties=3 + seed, n_items=40 + 20 * seed, n_codes=2 + seed % 4, n_labels=2 + 3 * (seed % 3)
     )
     found = sampled_values(table.counts(), n_permutations=3000, seed=seed)
-    deviation = np.abs(found.values - exact_values(table.counts()).values)
+    deviation = np.abs(found.values - exact_walk(table.counts()).values)
     assert (deviation <= 4 * found.se + 1e-12).all()
 
 
@@ -56,7 +63,7 @@ def test_one_and_two_parties_have_no_sampling_error() -> None:
     for parties in ({"a": x}, {"a": x, "b": z}):
         counts = JointCounts.from_columns(label=y, parties=parties)
         found = sampled_values(counts, n_permutations=100)
-        np.testing.assert_allclose(found.values, exact_values(counts).values, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.values, exact_walk(counts).values, rtol=0, atol=1e-12)
         assert found.se.max() < 1e-12
 
 
@@ -84,7 +91,7 @@ def test_many_labels_and_many_codes() -> None:
     )
     counts = table.counts()
     found = sampled_values(counts, n_permutations=2000)
-    deviation = np.abs(found.values - exact_values(counts).values)
+    deviation = np.abs(found.values - exact_walk(counts).values)
     assert (deviation <= 4 * found.se + 1e-12).all()
 
 
@@ -109,6 +116,13 @@ def test_precision_stops_early_and_keeps_its_promise() -> None:
     assert found.n_permutations % (2 * CHUNK_PAIRS) == 0
 
 
+def test_precision_waits_for_a_trusted_variance() -> None:
+    """Equal samples have no variance, and a few of them are not enough to stop."""
+    few, enough = (RunningMoments(n, np.array([1.0]), np.array([0.0])) for n in (511, 512))
+    assert not _precise(few, 0.1)
+    assert _precise(enough, 0.1)
+
+
 def test_progress_counts_permutations() -> None:
     seen: list[float] = []
     counts = random_table(np.random.default_rng(6), n_parties=4, n_items=30, n_codes=3, n_labels=2).counts()
@@ -130,7 +144,7 @@ def test_progress_counts_permutations() -> None:
 def test_impossible_settings_are_refused(options: dict[str, float], message: str) -> None:
     counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
     with pytest.raises(InputError, match=message):
-        sampled_values(counts, **options)  # type: ignore[arg-type]
+        sampled_values(counts, **options)
 
 
 def test_asked_to_stop_it_keeps_the_orders_walked_so_far() -> None:

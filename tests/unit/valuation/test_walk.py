@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from fedvalue.engines import Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk import exact as walk
-from fedvalue.valuation.walk.exact import WalkOptions, exact_values
-from tests.support.joint_tables import Table, binned, random_table, tables
+from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+from tests.support.joint_tables import Table, binned, exact_walk, random_table, tables
 
 PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, region_blocks=25)
 """Nothing shared: duplicate columns apart, every cell a list, regions of a few blocks."""
@@ -36,17 +37,15 @@ def test_values_equal_brute_force(table: Table) -> None:
     """Eq. 8 over all coalitions with dictionaries, to 1e-12 nats, whatever the options."""
     expected = table.shapley_cmi()
     for options in (WalkOptions(), PLAIN):
-        found = exact_values(table.counts(), options=options)
+        found = exact_walk(table.counts(), options=options)
         np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-        assert found.complete
-        assert found.se.max() == 0.0
 
 
 @given(tables(most_parties=5, most_items=16))
 @settings(max_examples=40)
 def test_total_and_label_entropy_come_from_the_same_table(table: Table) -> None:
     """Additivity: the values add up to H(Y|X_t) - H(Y|X_t, X_all), each computed apart."""
-    found = exact_values(table.counts())
+    found = exact_walk(table.counts())
     assert math.isclose(found.values.sum(), found.total, rel_tol=0, abs_tol=1e-12)
     assert -1e-12 <= found.total <= found.label_entropy + 1e-12
 
@@ -72,10 +71,10 @@ def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
             n_codes=int(rng.integers(1, 7)),
             n_labels=int(rng.integers(1, 12)),
         ).counts()
-        first = exact_values(counts, options=PLAIN, executor=here)
+        first = exact_walk(counts, options=PLAIN, executor=here)
         some = ALL_OPTIONS[int(rng.integers(len(ALL_OPTIONS)))]
         for options in (some, WalkOptions()):
-            found = exact_values(counts, options=options, executor=here)
+            found = exact_walk(counts, options=options, executor=here)
             np.testing.assert_allclose(found.values, first.values, rtol=0, atol=1e-13)
 
 
@@ -86,7 +85,7 @@ def test_blocks_of_hundreds_of_items_equal_brute_force(share: int) -> None:
     table = random_table(rng, n_parties=5, n_items=900, n_codes=4, n_labels=3)
     table.parties[2][:] = (rng.random(900) < 0.004).astype(int).tolist()
     table.parties[4][:] = [a * (b == 0) for a, b in zip(table.parties[0], table.parties[1], strict=True)]
-    found = exact_values(table.counts(), options=WalkOptions(bitset_share=share))
+    found = exact_walk(table.counts(), options=WalkOptions(bitset_share=share))
     np.testing.assert_allclose(found.values, table.shapley_cmi(), rtol=0, atol=1e-12)
 
 
@@ -97,7 +96,7 @@ def test_labels_that_need_several_words_of_counts(n_labels: int) -> None:
     table = random_table(rng, n_parties=5, n_items=60, n_codes=3, n_labels=n_labels)
     heavy = Table(table.parties, table.label, table.task, rng.integers(1, 2**40, 60).tolist())
     for options in (WalkOptions(), PLAIN):
-        found = exact_values(heavy.counts(), options=options)
+        found = exact_walk(heavy.counts(), options=options)
         np.testing.assert_allclose(found.values, heavy.shapley_cmi(), rtol=0, atol=1e-12)
 
 
@@ -112,7 +111,7 @@ def test_parties_with_more_codes_than_a_byte_or_two_hold(n_codes: int) -> None:
     counts = JointCounts.from_columns(
         label=label, parties={"unique": unique, "copy": label, "none": label * 0}
     )
-    found = exact_values(counts)
+    found = exact_walk(counts)
     np.testing.assert_allclose(found.values, [math.log(2) / 2, math.log(2) / 2, 0.0], rtol=0, atol=1e-12)
 
 
@@ -121,7 +120,7 @@ def test_more_than_64_parties() -> None:
     label = np.array([0, 1, 0, 1])
     coin = np.array([0, 0, 1, 1])
     parties = {f"constant{k}": label * 0 for k in range(97)} | {"copy": label, "again": label, "coin": coin}
-    found = exact_values(JointCounts.from_columns(label=label, parties=parties))
+    found = exact_walk(JointCounts.from_columns(label=label, parties=parties))
     np.testing.assert_allclose(found.values[:97], 0.0)
     np.testing.assert_allclose(found.values[97:], [math.log(2) / 2, math.log(2) / 2, 0.0], atol=1e-15)
 
@@ -132,7 +131,7 @@ def test_seventy_different_parties_against_the_closed_form() -> None:
     task = np.repeat(np.arange(p), 2)
     label = np.tile([0, 1], p)
     parties = {f"p{k}": ((task == k) & (label == 1)).astype(int) for k in range(p)}
-    found = exact_values(JointCounts.from_columns(label=label, parties=parties, task=task))
+    found = exact_walk(JointCounts.from_columns(label=label, parties=parties, task=task))
     np.testing.assert_allclose(found.values, math.log(2) / p, rtol=1e-13)
 
 
@@ -143,14 +142,14 @@ def test_seventy_different_parties_against_the_closed_form() -> None:
 )
 def test_nothing_to_explain_or_nobody_who_explains(label: list[int], party: list[int]) -> None:
     """One item, a pure label or a party without information: value 0, no error."""
-    found = exact_values(JointCounts.from_columns(label=np.array(label), parties={"a": np.array(party)}))
+    found = exact_walk(JointCounts.from_columns(label=np.array(label), parties={"a": np.array(party)}))
     assert found.values.tolist() == [0.0]
 
 
 def test_exclusive_or_is_shared_equally() -> None:
     """Y = A xor B: neither helps alone, together they explain ln 2, so each gets half."""
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    found = exact_values(JointCounts.from_columns(label=a ^ b, parties={"a": a, "b": b}))
+    found = exact_walk(JointCounts.from_columns(label=a ^ b, parties={"a": a, "b": b}))
     np.testing.assert_allclose(found.values, math.log(2) / 2, rtol=1e-15)
 
 
@@ -159,9 +158,9 @@ def test_duplicate_parties_get_equal_values() -> None:
     rng = np.random.default_rng(3)
     x, y, z = rng.integers(0, 3, (3, 40))
     counts = JointCounts.from_columns(label=y, parties={"a": x, "b": z, "c": 2 - x})
-    found = exact_values(counts)
+    found = exact_walk(counts)
     assert found.values[0] == found.values[2]
-    apart = exact_values(counts, options=PLAIN).values
+    apart = exact_walk(counts, options=PLAIN).values
     np.testing.assert_allclose(apart[0], apart[2], rtol=1e-13)
 
 
@@ -175,7 +174,7 @@ def test_order_of_rows_and_names_of_codes_do_not_matter() -> None:
         parties={f"p{k}": 3 - np.array(column)[order] for k, column in enumerate(table.parties)},
     )
     np.testing.assert_allclose(
-        exact_values(other).values, exact_values(table.counts()).values, rtol=0, atol=1e-14
+        exact_walk(other).values, exact_walk(table.counts()).values, rtol=0, atol=1e-14
     )
 
 
@@ -191,83 +190,37 @@ class Clock:
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 15.0, 60.0])
-def test_stopped_walk_gives_the_exact_part_and_a_sampled_rest(
-    time_limit: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However much is left, values lie within 4.5 standard errors of the exact ones.
-
-    12 values and a normal tail of 7e-6 each: the chance of a false alarm under another seed is 1e-4.
-    """
+def test_walk_gives_nothing_after_its_time_limit(time_limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the regions is no answer; with more time the same walk ends."""
     table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
-    counts = table.counts()
-    exact = exact_values(counts)
+    items = item_table(table.counts())
     monkeypatch.setattr(walk, "monotonic", Clock())
-    options = WalkOptions(time_limit=time_limit, region_blocks=400, rest_draws=4000)
-    stopped = exact_values(counts, options=options)
-    assert not stopped.complete
-    assert stopped.n_nodes < exact.n_nodes
-    assert (stopped.n_nodes > 0) == (time_limit > 0)
-    assert (stopped.se > 0).all()
-    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
-    assert math.isclose(stopped.values.sum(), exact.total, rel_tol=1e-9)
-    # No error exceeds a hundredth of the total.
-    assert stopped.se.max() < 0.01 * exact.total
-    assert stopped.total == exact.total
+    assert ExactWalk(items, WalkOptions(time_limit=time_limit, region_blocks=400)).run() is None
+    assert ExactWalk(items, WalkOptions(time_limit=1e9, region_blocks=400)).run() is not None
 
 
-def test_a_walk_that_somebody_stops_gives_the_same_as_one_that_time_stops() -> None:
-    """The exact part stays, the rest is sampled: within 4.5 standard errors, as above."""
+def test_walk_gives_nothing_when_a_person_stops_it() -> None:
+    """Stopping is possible while regions are walked, and not afterwards."""
     table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
-    exact = exact_values(table.counts())
+    items = item_table(table.counts())
     stop = Stop()
+    done: list[float] = []
 
-    def tell(done: float, total: float, note: str = "") -> None:
-        stop.asked = stop.possible and done > 0.3 * exact.work
+    def tell(work: float, total: float, note: str = "") -> None:
+        done.append(work)
+        stop.asked = stop.possible and work > 0.3 * total
 
-    options = WalkOptions(region_blocks=400, rest_draws=4000)
-    stopped = exact_values(table.counts(), options=options, stop=stop, progress=tell)
-    assert not stopped.complete
-    assert 0 < stopped.n_nodes < exact.n_nodes
-    assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
+    assert ExactWalk(items, WalkOptions(region_blocks=400)).run(stop=stop, progress=tell) is None
+    assert len(done) > 1
     assert not stop.possible
-
-
-def test_the_longer_a_walk_runs_the_smaller_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = random_table(
-        np.random.default_rng(11), n_parties=10, n_items=150, n_codes=3, n_labels=3
-    ).counts()
-    errors = []
-    for time_limit in (0.0, 50.0, 150.0):
-        monkeypatch.setattr(walk, "monotonic", Clock())
-        options = WalkOptions(time_limit=time_limit, region_blocks=100, rest_draws=1000)
-        errors.append(float(exact_values(counts, options=options).se.sum()))
-    assert errors[0] > errors[1] > errors[2] > 0
-
-
-def test_rest_of_a_walk_with_duplicate_parties_and_task_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sampled rest knows that a merged column stands for two parties, and that X_t comes first."""
-    rng = np.random.default_rng(12)
-    table = random_table(rng, n_parties=8, n_items=120, n_codes=3, n_labels=2)
-    doubled = Table(
-        [*table.parties, table.parties[0]], table.label, rng.integers(0, 3, 120).tolist(), table.weight
-    )
-    exact = exact_values(doubled.counts())
-    for time_limit in (0.0, 10.0):
-        monkeypatch.setattr(walk, "monotonic", Clock())
-        options = WalkOptions(time_limit=time_limit, region_blocks=40, rest_draws=4000)
-        stopped = exact_values(doubled.counts(), options=options)
-        assert not stopped.complete
-        assert np.abs((stopped.values - exact.values) / stopped.se).max() < 4.5
-        assert math.isclose(stopped.values.sum(), exact.total, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("blocks", [30, 1000])
 def test_small_regions_change_the_work_and_not_the_values(blocks: int) -> None:
     """Each coalition's blocks lie in one region each; a block of several coalitions perhaps in several."""
     counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
-    whole = exact_values(counts)
-    split = exact_values(counts, options=WalkOptions(region_blocks=blocks))
-    assert split.complete
+    whole = exact_walk(counts)
+    split = exact_walk(counts, options=WalkOptions(region_blocks=blocks))
     assert split.n_nodes > whole.n_nodes
     assert split.values == pytest.approx(whole.values, abs=1e-13)
 
@@ -276,16 +229,16 @@ def test_regions_of_tables_with_only_duplicate_parties_cannot_be_split() -> None
     """A column of several parties is no pivot: the region is walked as it is."""
     table = random_table(np.random.default_rng(3), n_parties=4, n_items=40, n_codes=3, n_labels=2)
     doubled = Table(table.parties * 2, table.label, table.task, table.weight)
-    found = exact_values(doubled.counts(), options=WalkOptions(region_blocks=1))
+    found = exact_walk(doubled.counts(), options=WalkOptions(region_blocks=1))
     np.testing.assert_allclose(found.values, doubled.shapley_cmi(), rtol=0, atol=1e-12)
-    assert found.n_nodes == exact_values(doubled.counts()).n_nodes
+    assert found.n_nodes == exact_walk(doubled.counts()).n_nodes
 
 
 def test_progress_rises_to_its_end() -> None:
     """Work done never falls, never exceeds what is expected, and ends at it."""
     seen: list[tuple[float, float]] = []
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
-    exact_values(
+    exact_walk(
         counts,
         progress=lambda done, total, note="": seen.append((done, total)),
         options=WalkOptions(region_blocks=100),
@@ -302,7 +255,7 @@ def test_a_long_walk_estimates_its_work_for_the_progress(monkeypatch: pytest.Mon
     monkeypatch.setattr(walk, "ESTIMATE_AFTER", 0.0)
     seen: list[float] = []
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
-    found = exact_values(
+    found = exact_walk(
         counts,
         progress=lambda done, total, note="": seen.append(total),
         options=WalkOptions(region_blocks=500),
@@ -320,7 +273,7 @@ def test_interrupt_from_progress_ends_the_walk() -> None:
 
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
     with pytest.raises(KeyboardInterrupt):
-        exact_values(counts, progress=interrupt)
+        exact_walk(counts, progress=interrupt)
 
 
 @pytest.mark.parametrize(
@@ -328,13 +281,12 @@ def test_interrupt_from_progress_ends_the_walk() -> None:
     [
         (WalkOptions(region_blocks=0), "region_blocks must be at least 1, got 0"),
         (WalkOptions(time_limit=-1.0), "time_limit must not be negative"),
-        (WalkOptions(rest_draws=1), "rest_draws must be at least 2, got 1"),
     ],
 )
 def test_impossible_options_are_refused(options: WalkOptions, message: str) -> None:
     counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
     with pytest.raises(InputError, match=message):
-        exact_values(counts, options=options)
+        exact_walk(counts, options=options)
 
 
 def test_wine_and_breast_agree_with_sampled_permutations() -> None:
@@ -348,11 +300,11 @@ def test_wine_and_breast_agree_with_sampled_permutations() -> None:
     shares = np.bincount(wine.target) / len(wine.target)
     for data in (wine, breast):
         counts = binned(data.data, data.target)
-        exact = exact_values(counts)
+        exact = exact_walk(counts)
         assert math.isclose(exact.values.sum(), exact.total, rel_tol=1e-12)
         if data is wine:
             assert math.isclose(exact.total, -(shares * np.log(shares)).sum(), rel_tol=1e-12)
-        sampled = sampled_values(counts, n_permutations=20_000, seed=1)
+        sampled = sampled_values(item_table(counts), n_permutations=20_000, seed=1)
         assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.5
 
 
@@ -363,8 +315,8 @@ def test_breast_agrees_with_a_million_sampled_permutations() -> None:
 
     breast = load_breast_cancer()
     counts = binned(breast.data, breast.target)
-    exact = exact_values(counts)
-    sampled = sampled_values(counts, n_permutations=1_000_000, seed=2)
+    exact = exact_walk(counts)
+    sampled = sampled_values(item_table(counts), n_permutations=1_000_000, seed=2)
     assert sampled.n_permutations == 1_000_000
     assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4
 
@@ -382,7 +334,7 @@ def test_spect_and_parkinsons_agree_with_sampled_permutations() -> None:
         frame = pd.read_csv(folder / f"{name}.csv").drop(columns="id")
         label = pd.factorize(frame.pop("label"))[0]
         counts = binned(frame.to_numpy(), label)
-        exact = exact_values(counts)
+        exact = exact_walk(counts)
         assert math.isclose(exact.values.sum(), exact.total, rel_tol=1e-12)
-        sampled = sampled_values(counts, n_permutations=20_000, seed=2)
+        sampled = sampled_values(item_table(counts), n_permutations=20_000, seed=2)
         assert np.abs((sampled.values - exact.values) / sampled.se).max() < 4.5

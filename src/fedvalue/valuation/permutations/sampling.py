@@ -1,9 +1,9 @@
 """Shapley-CMI by sampled permutations, with exact truncation.
 
-Each random order is walked forwards and backwards (an antithetic pair: a party that comes late in
-one comes early in the other), so the mean of a pair varies less than two independent orders do. The
-standard error comes from the variance of the pair means. Chunks of pairs have random streams of
-their own and are merged in order, so the result depends on the seed alone, not on where it ran.
+Each random order is walked forwards and backwards (an antithetic pair: a party that comes late in one comes
+early in the other), so the mean of a pair varies less than two independent orders do. The standard error
+comes from the variance of the pair means. Chunks of pairs have random streams of their own and are merged in
+order, so the result depends on the seed alone and not on the workers.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
-from fedvalue.valuation.permutations import kernel, prefixes
-from fedvalue.valuation.permutations.stopping import Precision, RunningMoments
-from fedvalue.valuation.permutations.table import SamplingTable, sampling_table
-from fedvalue.valuation.walk.table import block_table, split_entropy
+from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.frozen_random import random_orders
+from fedvalue.valuation.permutations.moments import RunningMoments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
-    from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
+    from fedvalue.valuation.items import ItemTable
 
-# Pairs in one chunk. The standard error is looked at after each chunk, so a stop rule overshoots by
-# at most one; and a chunk takes milliseconds, far more than handing it out.
 CHUNK_PAIRS = 512
-# A variance from fewer pairs than this is not trusted to stop.
+"""Pairs in one chunk. The standard error is looked at after each chunk, so a stop rule overshoots by at most
+one; and a chunk takes milliseconds, far more than handing it out."""
+
 TRUSTED_PAIRS = 512
+"""A variance from fewer pairs is not trusted to stop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class PermutationValues:
 
 
 def sampled_values(
-    counts: JointCounts,
+    table: ItemTable,
     *,
     n_permutations: int = 5000,
     seed: int = 0,
@@ -67,37 +67,34 @@ def sampled_values(
     """Shapley-CMI of every data party from random orders of the parties.
 
     Args:
-        counts: The joint table.
+        table: The items.
         n_permutations: Orders to walk, rounded up to pairs; with `precision` the most to walk.
         seed: Of the orders.
         precision: Stop when the largest standard error is at most this fraction of the total.
         executor: Where the work runs; threads of this machine when None.
-        progress: Told how many orders are done.
-        stop: Lets a person end it with the orders walked so far.
+        progress: Called with the number of orders walked.
+        stop: Lets a person end the sampling; the orders walked so far count.
 
     Raises:
         InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
     """
+    from fedvalue.valuation.permutations import prefixes
+
     _check(n_permutations, seed, precision)
-    layout = block_table(counts, merge_duplicates=False)
-    table = sampling_table(layout)
-    n = table.n_samples
-    whole, rest = split_entropy(layout)
-    total = (whole - rest) / n
     n_pairs = (n_permutations + 1) // 2
     depth = prefixes.choose_depth(table.n_items, table.n_parties, n_permutations)
-    rule = None if precision is None else Precision(precision, at_least=TRUSTED_PAIRS)
+    whole, rest = label_entropies(table)
     stop = stop or engines.Stop()
-    found = RunningMoments.empty(table.n_parties)
+    moments = RunningMoments.empty(table.n_parties)
     with engines.using(executor) as pool, stop.offered():
         shared = engines.share(pool, table)
         for part in engines.map_in_order(pool, walk_chunk, _chunks(shared, depth, n_pairs, seed)):
-            found += part
+            moments += part
             if progress is not None:
-                progress(2.0 * found.n, 2.0 * n_pairs, "permutations")
-            if stop.asked or (rule is not None and rule.satisfied(found)):
+                progress(2.0 * moments.n, 2.0 * n_pairs, "permutations")
+            if stop.asked or (precision is not None and _precise(moments, precision)):
                 break
-    return PermutationValues(found.mean, found.se, 2 * found.n, total, whole / n)
+    return PermutationValues(moments.mean, moments.se, 2 * moments.n, whole - rest, whole)
 
 
 def _check(n_permutations: int, seed: int, precision: float | None) -> None:
@@ -109,24 +106,29 @@ def _check(n_permutations: int, seed: int, precision: float | None) -> None:
         raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision}")
 
 
+def _precise(moments: RunningMoments, precision: float) -> bool:
+    """Whether every standard error is at most this fraction of the total."""
+    if moments.n < TRUSTED_PAIRS:
+        return False
+    return bool(moments.se.max() <= precision * abs(moments.mean.sum()))
+
+
 def _chunks(
-    table: SamplingTable, depth: int, n_pairs: int, seed: int
-) -> Iterator[tuple[SamplingTable, int, str, int, int]]:
+    table: ItemTable, depth: int, n_pairs: int, seed: int
+) -> Iterator[tuple[ItemTable, int, str, int, int, int]]:
     token = uuid4().hex
-    for k, first in enumerate(range(0, n_pairs, CHUNK_PAIRS)):
-        stream = int(np.random.SeedSequence([seed, k]).generate_state(1, np.uint64)[0])
-        yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), stream
+    for stream, first in enumerate(range(0, n_pairs, CHUNK_PAIRS)):
+        yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), seed, stream
 
 
-def walk_chunk(table: SamplingTable, depth: int, token: str, n_pairs: int, stream: int) -> RunningMoments:
+def walk_chunk(
+    table: ItemTable, depth: int, token: str, n_pairs: int, seed: int, stream: int
+) -> RunningMoments:
     """Walk some pairs; one unit of work for a worker."""
-    start = prefixes.cached(table, depth, token)
-    scratch = prefixes.scratch_arrays(table)
-    mean, m2 = kernel.walk_pairs(
-        table.codes, table.widths, table.label, table.weight, table.add, table.bits, table.xi, start.whole,
-        depth, start.binomial,
-        start.costs, start.cost_start, start.item, start.block, start.start, start.n_blocks,
-        n_pairs, np.uint64(stream), *scratch,
-    )  # fmt: skip
-    n = table.n_samples
-    return RunningMoments(n_pairs, mean / n, m2 / n**2)
+    from fedvalue.valuation.permutations.permutation_kernels import walk_pairs
+    from fedvalue.valuation.permutations.prefixes import cached_prefixes, permutation_room
+
+    orders = random_orders(n_pairs, table.n_parties, seed=seed, stream=stream)
+    marginals = np.zeros(orders.shape)
+    walk_pairs(table, cached_prefixes(table, depth, token), permutation_room(table), orders, marginals)
+    return RunningMoments.of(marginals / table.n_samples)

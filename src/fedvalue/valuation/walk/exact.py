@@ -4,7 +4,7 @@ Theory. A block B is a set of items that some coalition cannot tell apart. Its o
 in which a coalition T splits B: the cost c(B) = ξ(N_B) − Σ_y ξ(N_{B,y}), ξ(k) = k ln k, falls to the
 sum of c over the parts. Blocks are independent games and the Shapley value is linear, so the values
 of the table are the sum of the values of its blocks. Parties on which B is constant are dummies of
-B's game; let R_B be the others. Whoever of R_B comes first, all equally likely, splits B into parts,
+B's game; let R_B be the others. The first party of R_B, each equally likely, splits B into parts,
 which again are independent games. Hence, with q(B) the probability that a random order of the
 parties passes through the block B,
 
@@ -19,11 +19,11 @@ pure in Y costs nothing, nor do its parts: dropped. Every term is non-negative: 
 Order. A part is constant on more columns than its block, so blocks are split by rising number of such
 columns (`rank`), and have all their mass when their turn comes.
 
-Regions. All blocks of a large table do not fit into memory, and looking for them in a table that large
-is slow. So the coalitions are sorted by what they have of some *pivot* columns U: a region holds those with
-S ∩ U = P, in one cell of P's columns (`regions.py`). Within it the other columns are walked as above.
-What differs is the mass. Think of the parties as arriving in random order, with a = |P| of U awaited and the
-others of U ending the region: a block has one mass q_j for each number j of awaited parties that came,
+Regions. All blocks of a large table do not fit into memory, and a hash table that large is slow. So the
+coalitions are sorted by their part of some *pivot* columns U: a region holds those with S ∩ U = P, in one
+cell of P's columns (`regions.py`). Within it the other columns are walked as above. What differs is the mass.
+Think of the parties as arriving in random order, with a = |P| of U awaited and the others of U ending the
+region: a block has one mass q_j for each number j of awaited parties that came,
 
     share_j = q_j / (|R_B| + (a − j) + |U \ P|),   q_{j+1} += (a − j)·share_j,   q_j(B') += share_j,
 
@@ -31,8 +31,8 @@ with R_B now the walked parties that split B, and what a party d of R_B or U \ P
 with share_a. A region's gains are added up in a fixed order. Which regions there are depends on the table
 alone, so the values are bit-equal on any number of workers.
 
-Stopping. A walk that is stopped, by its time limit or by a person, samples the regions that it has not walked
-and gives their sum a standard error (`rest.py`).
+Stopping. A walk that its time limit or a person stops gives nothing: most of a long walk's blocks come late,
+so the caller does better to sample permutations of the whole table.
 """
 
 from __future__ import annotations
@@ -47,25 +47,35 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.errors import InputError
+from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.walk.block_table import BITSET_SHARE, block_table
+from fedvalue.valuation.walk.prediction import WalkPrediction, expected_work, predicted_walk, sample_walk
 from fedvalue.valuation.walk.region_walk import Walked, walk_region
-from fedvalue.valuation.walk.regions import REGION_BLOCKS, Region, region_table, split_region
-from fedvalue.valuation.walk.rest import sample_rest
-from fedvalue.valuation.walk.table import BITSET_SHARE, block_table, split_entropy
+from fedvalue.valuation.walk.regions import (
+    REGION_BLOCKS,
+    Region,
+    RegionTable,
+    region_table,
+    split_region,
+    whole_region,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Executor
 
-    from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats, Progress
-    from fedvalue.valuation.walk.table import BlockTable
+    from fedvalue.valuation.items import ItemTable
+    from fedvalue.valuation.walk.block_table import BlockTable
 
-# Seconds after which a walk whose work was not predicted estimates it, for its progress.
 ESTIMATE_AFTER = 1.0
-# Whether a table needs regions is found out by walking it up to so many blocks: some tenths of a second.
+"""Seconds after which a walk whose work was not predicted estimates it, for its progress."""
+
 FIRST_BLOCKS = 50_000
-# An expected number of blocks may be this often too small before its region is split after all.
+"""A table is first walked up to this number of blocks, a tenth of a second: most tables are done by then."""
+
 TOLERANCE = 3
+"""An expected number of blocks may be this many times too small before its region is split after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +86,13 @@ class WalkOptions:
         merge_duplicates: Keep columns that split the items alike only once.
         bitset_share: Cells with fewer than 1/bitset_share of the items are kept as lists only.
         region_blocks: Blocks that a region may have before it is split into smaller ones.
-        time_limit: Seconds after which the rest is sampled; no limit when None.
-        rest_draws: Draws with which a stopped walk samples the rest.
-        seed: Of those draws.
+        time_limit: Seconds after which to give up; no limit when None.
     """
 
     merge_duplicates: bool = True
     bitset_share: int = BITSET_SHARE
     region_blocks: int = REGION_BLOCKS
     time_limit: float | None = None
-    rest_draws: int = 20_000
-    seed: int = 0
 
 
 DEFAULT_OPTIONS = WalkOptions()
@@ -94,7 +100,7 @@ DEFAULT_OPTIONS = WalkOptions()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactValues:
-    """Values, in nats: exact up to rounding, unless the walk was stopped.
+    """Values, in nats, exact up to rounding.
 
     Args:
         values: Shapley-CMI of each party.
@@ -102,8 +108,6 @@ class ExactValues:
         label_entropy: H(Y | X_t).
         n_nodes: Number of impure blocks that were split, distinct within each region.
         work: Items times free columns, summed over them.
-        complete: Whether the walk came to its end.
-        se: Standard errors of the sampled rest; all 0 when complete.
     """
 
     values: Floats
@@ -111,96 +115,189 @@ class ExactValues:
     label_entropy: float
     n_nodes: int
     work: int
-    complete: bool
-    se: Floats
 
 
 @dataclass(slots=True)
-class _Walk:
-    """What a walk has found so far; `left` are the regions that a stopped walk has not done."""
+class _Sums:
+    """What the regions walked so far add up to."""
 
-    table: BlockTable
+    n_columns: int
     gains: dict[tuple[int, ...], Floats] = field(default_factory=dict)
     n_nodes: int = 0
     work: int = 0
-    left: list[Region] = field(default_factory=list)
+
+    def add(self, region: Region, walked: Walked) -> None:
+        """Take in one region."""
+        self.gains[region.path] = walked.gains
+        self.n_nodes += walked.n_blocks
+        self.work += walked.work
 
     def total_gains(self) -> Floats:
         """The sum over the regions, in the order of their paths and exact before it is rounded."""
         each = [self.gains[path] for path in sorted(self.gains)]
-        return np.array([fsum(gains[c] for gains in each) for c in range(self.table.n_columns)])
+        return np.array([fsum(gains[c] for gains in each) for c in range(self.n_columns)])
+
+
+class ExactWalk:
+    """The exact walk of an item table: laid out once, predicted, walked.
+
+    Args:
+        items: The items; any number of parties.
+        options: How to walk, and a time limit.
+
+    Raises:
+        InputError: An option is out of range.
+    """
+
+    def __init__(self, items: ItemTable, options: WalkOptions = DEFAULT_OPTIONS) -> None:
+        _check(options)
+        self._items, self._options = items, options
+        self._table, self._column_of = block_table(
+            items, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share
+        )
+        self._is_large = False
+        self._first: Walked | None = None
+        self._predicted_work: float | None = None
+
+    def predict(self, executor: Executor | None = None) -> WalkPrediction:
+        """What the walk costs: counted by walking where there are few blocks, else from a sample of them."""
+        first = self._walk_small()
+        workers = engines.n_workers(executor)
+        if first is None:
+            prediction = sample_walk(self._table, n_workers=workers)
+        else:
+            prediction = predicted_walk(np.array([[first.n_blocks, first.work]]), workers, exact=True)
+        self._predicted_work = prediction.work
+        return prediction
+
+    def run(
+        self,
+        *,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+        stop: engines.Stop | None = None,
+    ) -> ExactValues | None:
+        """Walk to the end, or until the time limit or a person stops it: then None.
+
+        Args:
+            executor: Where regions are walked; threads of this machine when None.
+            progress: Called with the work done and the work expected (items times columns). The expectation
+                is that of `predict` where it was called, else an estimate made when the walk takes longer
+                than a second, and never less than the work done.
+            stop: Lets a person end the walk.
+        """
+        limit = self._options.time_limit
+        deadline = inf if limit is None else monotonic() + limit
+        stop = stop or engines.Stop()
+        sums = _Sums(self._table.n_columns)
+        report = _Reporter(self._table, sums, progress, self._predicted_work)
+        with stop.offered():
+            complete = self._walk(executor, sums, lambda: stop.asked or monotonic() > deadline, report)
+        if not complete:
+            return None
+        report(end=True)
+        whole, rest = label_entropies(self._items)
+        gains = np.append(sums.total_gains(), 0.0)
+        return ExactValues(
+            values=gains[self._column_of] / self._items.n_samples,
+            total=whole - rest,
+            label_entropy=whole,
+            n_nodes=sums.n_nodes,
+            work=sums.work,
+        )
+
+    def _walk_small(self) -> Walked | None:
+        """Walk the whole table here and now if it has few blocks: handing it out would take longer."""
+        if self._first is None and not self._is_large:
+            if self._table.n_columns == 0:
+                self._first = Walked(np.zeros(0), 0, 0)
+            else:
+                most = min(self._options.region_blocks, FIRST_BLOCKS)
+                self._first = walk_region(whole_region(self._table), most)
+            self._is_large = self._first is None
+        return self._first
+
+    def _walk(
+        self, executor: Executor | None, sums: _Sums, is_over: Callable[[], bool], report: _Reporter
+    ) -> bool:
+        """Walk the regions, and those into which they are split, until none is left or it is over.
+
+        Depth first: the regions that wait are then few and large, and take little memory.
+        """
+        first = self._walk_small()
+        if first is not None:
+            sums.add(Region(), first)
+            report()
+            return True
+        limits = (self._options.region_blocks, self._options.bitset_share)
+        found = walk_or_split(self._table, Region(), whole_region(self._table), None)
+        if isinstance(found, Walked):
+            sums.add(Region(), found)
+            return True
+        stack = found
+        with engines.using(executor) as pool:
+            shared = engines.share(pool, self._table)
+            under_way: deque[Region] = deque()
+
+            def tasks() -> Iterator[tuple[Any, ...]]:
+                while stack:
+                    under_way.append(stack.pop())
+                    yield shared, under_way[-1], *limits
+
+            while stack:
+                for result in engines.map_in_order(pool, visit, tasks()):
+                    region = under_way.popleft()
+                    if isinstance(result, Walked):
+                        sums.add(region, result)
+                    else:
+                        stack += result
+                    report()
+                    if is_over():
+                        return False
+        return True
 
 
 class _Reporter:
-    """Tells the progress of a walk: work done, and the best estimate of all work."""
+    """Reports the progress of a walk: work done, and the best estimate of all work."""
 
-    def __init__(self, walk: _Walk, progress: Progress | None, predicted: float | None) -> None:
-        self._walk, self._progress, self._predicted = walk, progress, predicted
+    def __init__(
+        self, table: BlockTable, sums: _Sums, progress: Progress | None, predicted: float | None
+    ) -> None:
+        self._table, self._sums, self._progress, self._predicted = table, sums, progress, predicted
         self._start = monotonic()
 
     def __call__(self, *, end: bool = False) -> None:
         if self._progress is None:
             return
-        walk = self._walk
         if self._predicted is None and monotonic() - self._start > ESTIMATE_AFTER:
-            from fedvalue.valuation.walk.prediction import expected_work
-
-            self._predicted = expected_work(walk.table)
-        # What is left is not known before it is done: a walk beyond its estimate is told as nearly done.
-        total = float(walk.work) if end else max(self._predicted or 0.0, 1.01 * walk.work)
-        self._progress(float(walk.work), total, f"{walk.n_nodes:,} blocks")
+            self._predicted = expected_work(self._table)
+        work = float(self._sums.work)
+        # The remaining work is not known before it is done: a walk beyond its estimate counts as nearly done.
+        total = work if end else max(self._predicted or 0.0, 1.01 * work)
+        self._progress(work, total, f"{self._sums.n_nodes:,} blocks")
 
 
 def exact_values(
-    counts: JointCounts,
+    items: ItemTable,
     *,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    stop: engines.Stop | None = None,
     options: WalkOptions = DEFAULT_OPTIONS,
-    predicted_work: float | None = None,
 ) -> ExactValues:
-    """Shapley-CMI of every data party, exact up to rounding.
+    """Shapley-CMI of every data party, exact up to rounding: a walk that nothing stops.
 
     Args:
-        counts: The joint table; any number of parties.
-        executor: Where chunks of blocks are split; threads of this machine when None.
-        progress: Told the work done and the work expected (items times columns). The expectation is
-            `predicted_work` where given, else an estimate made when the walk takes longer than a second
-            (see `prediction.py`), and never less than what is known to wait.
-        stop: Lets a person end the walk early; the rest is then sampled.
-        options: How to walk, and a time limit.
-        predicted_work: From `predict_walk(counts).work`.
+        items: The items; any number of parties.
+        executor: Where regions are walked; threads of this machine when None.
+        progress: Called with the work done and the work expected.
+        options: How to walk, without a time limit.
 
     Raises:
         InputError: An option is out of range.
     """
-    _check(options)
-    table = block_table(counts, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share)
-    whole, rest = split_entropy(table)
-    walk = _Walk(table)
-    stop = stop or engines.Stop()
-    deadline = inf if options.time_limit is None else monotonic() + options.time_limit
-    report = _Reporter(walk, progress, predicted_work)
-    with engines.using(executor) as pool, stop.offered():
-        _run(walk, pool, options, lambda: stop.asked or monotonic() > deadline, report)
-    n = table.n_samples
-    gains, errors = walk.total_gains(), np.zeros(table.n_columns)
-    if walk.left:
-        explained = whole - rest - float(table.multiplicity @ gains)
-        more, errors = sample_rest(table, walk.left, explained, options.rest_draws, options.seed)
-        gains = gains + more
-    else:
-        report(end=True)
-    return ExactValues(
-        values=gains[table.column_of] / n,
-        total=(whole - rest) / n,
-        label_entropy=whole / n,
-        n_nodes=walk.n_nodes,
-        work=walk.work,
-        complete=not walk.left,
-        se=errors[table.column_of] / n,
-    )
+    values = ExactWalk(items, options).run(executor=executor, progress=progress)
+    assert values is not None, "a time limit can end a walk: use ExactWalk"
+    return values
 
 
 def _check(options: WalkOptions) -> None:
@@ -208,76 +305,30 @@ def _check(options: WalkOptions) -> None:
         raise InputError(f"region_blocks must be at least 1, got {options.region_blocks}")
     if options.time_limit is not None and options.time_limit < 0:
         raise InputError(f"time_limit must not be negative, got {options.time_limit}")
-    if options.rest_draws < 2:
-        raise InputError(f"rest_draws must be at least 2, got {options.rest_draws}")
-
-
-def _run(
-    walk: _Walk,
-    pool: Executor,
-    options: WalkOptions,
-    is_over: Callable[[], bool],
-    report: _Reporter,
-) -> None:
-    """Walk the regions, and those into which they are split, until none is left or it is over.
-
-    Depth first: what waits are then few large regions, which take little memory, and of which a walk that
-    has to stop samples less badly than of many small ones.
-    """
-    limits = (options.region_blocks, options.bitset_share)
-    # The whole table is tried here and now: for a small one, handing it out would take longer.
-    stack = _take_in(walk, Region(), visit(walk.table, Region(), *limits))
-    report()
-    if not stack:
-        return
-    if is_over():
-        walk.left = [Region()]
-        return
-    shared = engines.share(pool, walk.table)
-    under_way: deque[Region] = deque()
-
-    def tasks() -> Iterator[tuple[Any, ...]]:
-        while stack:
-            under_way.append(stack.pop())
-            yield shared, under_way[-1], *limits
-
-    while stack:
-        for result in engines.map_in_order(pool, visit, tasks()):
-            region = under_way.popleft()
-            smaller = _take_in(walk, region, result)
-            report()
-            if is_over():
-                walk.left = [*stack, *under_way, *([region] if smaller else [])]
-                return
-            stack += smaller
-
-
-def _take_in(walk: _Walk, region: Region, result: Walked | list[Region]) -> list[Region]:
-    """Add up what was walked; what was split is handed back."""
-    if isinstance(result, list):
-        return result
-    walk.gains[region.path] = result.gains
-    walk.n_nodes += result.n_blocks
-    walk.work += result.work
-    return []
 
 
 def visit(table: BlockTable, region: Region, region_blocks: int, bitset_share: int) -> Walked | list[Region]:
     """Walk a region, or split it when it is too large: one unit of work for a worker."""
-    nothing = Walked(np.zeros(table.n_columns), 0, 0)
     local = region_table(table, region, bitset_share)
     if local is None:
-        return nothing
-    found = None
+        return Walked(np.zeros(table.n_columns), 0, 0)
+    most = None
     if region.n_blocks <= region_blocks:
-        known = region.n_blocks > 0
-        found = walk_region(local, TOLERANCE * region_blocks if known else min(region_blocks, FIRST_BLOCKS))
-    if found is None:
+        most = TOLERANCE * region_blocks if region.n_blocks > 0 else min(region_blocks, FIRST_BLOCKS)
+    return walk_or_split(table, region, local, most)
+
+
+def walk_or_split(
+    table: BlockTable, region: Region, local: RegionTable, most_blocks: int | None
+) -> Walked | list[Region]:
+    """Walk a region if it has at most this number of blocks (None: do not try), or if it cannot be split."""
+    walked = None if most_blocks is None else walk_region(local, most_blocks)
+    if walked is None:
         smaller = split_region(table, region, local)
         if smaller:
             return smaller
-        found = walk_region(local, inf)
-    assert found is not None
-    gains = nothing.gains
-    gains[local.table.column_of] = found.gains
-    return Walked(gains, found.n_blocks, found.work)
+        walked = walk_region(local, inf)
+    assert walked is not None
+    gains = np.zeros(table.n_columns)
+    gains[local.columns] = walked.gains
+    return Walked(gains, walked.n_blocks, walked.work)

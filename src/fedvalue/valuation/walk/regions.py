@@ -1,40 +1,45 @@
 """Regions: how the walk of a large table falls into walks of small ones.
 
-A region are the coalitions that contain all columns of `inside` and none of `outside`, looked at where
-the inside columns have certain codes. Its items agree on the inside columns, the other columns are walked.
-Splitting a region by a *pivot* column gives one region where the pivot is outside and one per code
-where it is inside. Each coalition and each of its blocks lies in exactly one of them, so that regions
-are walked apart from each other, by whoever is free, and none needs more memory than its own blocks.
+A region is the set of coalitions that contain all columns of `inside` and none of `outside`, looked at where
+the inside columns have certain codes. Its items agree on the inside columns; the other columns are walked.
+Splitting a region by a *pivot* column gives one region where the pivot is outside and one per code where it
+is inside. Each coalition and each of its blocks lies in exactly one of them, so regions are walked apart from
+each other, by any worker, and none needs more memory than its own blocks.
 
 What it costs. A block that is constant on the pivot is visited in two regions when a coalition without the
-pivot makes it too, else in one. So the pivot should be a column whose codes the others do not give away:
-for the tables that we know, ten pivots make less than a twentieth more visits.
+pivot makes it too, else in one. So the pivot should be a column whose codes the others do not give away: for
+the tables that we know, ten pivots make less than a twentieth more visits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.walk import tree_kernel
-from fedvalue.valuation.walk.table import BITSET_SHARE, restrict
-from fedvalue.valuation.walk.tree import sample_tree
+from fedvalue.valuation.walk.block_kernels import block_room
+from fedvalue.valuation.walk.block_table import BITSET_SHARE, BlockTable, restrict, splittable_items
+from fedvalue.valuation.walk.block_tree import sample_tree
+from fedvalue.valuation.walk.tree_kernels import needed_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.valuation.walk.table import BlockTable
-    from fedvalue.valuation.walk.tree import TreeSample
+    from fedvalue.valuation.walk.block_tree import TreeSample
 
-# Blocks that a region may have: few enough for their table to stay near the core, many enough to make the
-# choice of regions a small part of the work.
 REGION_BLOCKS = 200_000
-# What it takes to begin a region, in blocks: a pivot with many codes makes many of them.
+"""Blocks that a region may have: few enough for their table to stay near the core, many enough to make the
+choice of regions a small part of the work."""
+
 BLOCKS_PER_REGION = 500
-# Nodes per depth of the sample that chooses a pivot.
+"""What it takes to begin a region, in blocks: a pivot with many codes makes many of them."""
+
+PIVOT_SEED = 3
+"""Seed of the sample that chooses a pivot. Any does; this one splits Spect and Breast well."""
+
 KEEP = 120
+"""Nodes per depth of the sample that chooses a pivot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Region:
         inside: The cells in which all items of the region lie, one of each inside column.
         outside: Columns that no coalition of the region has.
         n_blocks: Expected number of blocks, 0 where not known.
-        path: Where it came from: results are added in the order of the paths.
+        path: How it was split off: results are added in the order of the paths.
     """
 
     inside: tuple[int, ...] = ()
@@ -54,24 +59,31 @@ class Region:
     path: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RegionTable:
+class RegionTable(NamedTuple):
     """The table of a region: its items, the columns it walks and, after them, those that it only watches.
 
     Args:
-        table: Columns that are constant in the region are left out; `column_of` names the others.
+        table: Its items and its columns; those that are constant in the region are left out.
         n_walked: Number of columns that are walked. The others are outside the region: a coalition
             with them belongs to another, but what they explain of the region's blocks is theirs.
         awaited: Number of inside columns.
         exits: Number of outside columns, constant or not.
-        items: Its items in the whole table.
+        columns: Each column's number in the whole table.
+        items: Each item's number in the whole table.
     """
 
     table: BlockTable
     n_walked: int
     awaited: int
     exits: int
+    columns: NDArray[np.int64]
     items: NDArray[np.int64]
+
+
+def whole_region(table: BlockTable) -> RegionTable:
+    """The region of all coalitions."""
+    p = table.n_columns
+    return RegionTable(table, p, 0, 0, np.arange(p), np.arange(table.n_items))
 
 
 def region_items(table: BlockTable, region: Region) -> NDArray[np.int64]:
@@ -86,22 +98,24 @@ def region_items(table: BlockTable, region: Region) -> NDArray[np.int64]:
 def region_table(table: BlockTable, region: Region, bitset_share: int = BITSET_SHARE) -> RegionTable | None:
     """The table of a region, or None when nothing in it can be explained by anyone."""
     items = region_items(table, region)
-    task = table.cells[items, -1]
-    # Items are sorted by label: a task code whose first and last label agree is pure, and left out.
-    first, last = np.zeros((2, int(table.first_cell[-1])), dtype=np.int64)
-    first[task[::-1]], last[task] = table.label[items[::-1]], table.label[items]
-    items = items[(first != last)[task]]
+    items = items[splittable_items(table.cells[items, -1], table.label[items])]
     codes = table.cells[items, :-1]
     free = np.flatnonzero((codes != codes[:1]).any(axis=0)).tolist()
     if not free:
         return None
     walked = [c for c in free if c not in region.outside]
     watched = [c for c in free if c in region.outside]
-    local = restrict(table, items, walked + watched, bitset_share)
-    return RegionTable(local, len(walked), len(region.inside), len(region.outside), items)
+    return RegionTable(
+        table=restrict(table, items, walked + watched, bitset_share),
+        n_walked=len(walked),
+        awaited=len(region.inside),
+        exits=len(region.outside),
+        columns=np.array(walked + watched, dtype=np.int64),
+        items=items,
+    )
 
 
-def split_region(table: BlockTable, region: Region, local: RegionTable, seed: int = 0) -> list[Region]:
+def split_region(table: BlockTable, region: Region, local: RegionTable) -> list[Region]:
     """Split a region by the best pivot; no regions when it has none.
 
     The pivot is the column that leaves a random block of the region in the smallest region, as a sample of
@@ -111,7 +125,7 @@ def split_region(table: BlockTable, region: Region, local: RegionTable, seed: in
     candidates = np.flatnonzero(local.table.multiplicity[: local.n_walked] == 1)
     if len(candidates) == 0:
         return []
-    sample = sample_tree(local.table, local.n_walked, KEEP, np.random.default_rng(seed))
+    sample = sample_tree(local.table, local.n_walked, KEEP, seed=PIVOT_SEED)
     constant, needed = _needed(local, sample)
     weight = sample.nodes.weight / sample.nodes.weight.sum()
     cells = local.table.cells[sample.nodes.witness]
@@ -125,36 +139,19 @@ def split_region(table: BlockTable, region: Region, local: RegionTable, seed: in
         if best is None or score < best[0]:
             best = (score, c, shares)
     assert best is not None
-    pivot, shares = int(local.table.column_of[best[1]]), best[2]
-    # Codes of the pivot on which nothing is to be explained have no cell in the region's table.
-    cells_inside = np.unique(table.cells[local.items, pivot]).tolist()
+    pivot, shares = int(local.columns[best[1]]), best[2]
     n_blocks = max(sample.n_blocks, region.n_blocks)
-    return [
-        replace(
-            region,
-            outside=(*region.outside, pivot),
-            n_blocks=shares[0] * n_blocks,
-            path=(*region.path, 0),
-        ),
-        *(
-            replace(
-                region,
-                inside=(*region.inside, cell),
-                n_blocks=share * n_blocks,
-                path=(*region.path, k),
-            )
-            for k, (cell, share) in enumerate(zip(cells_inside, shares[1:], strict=True), start=1)
-        ),
-    ]
+    outside = replace(region, outside=(*region.outside, pivot), n_blocks=shares[0] * n_blocks)
+    smaller = [replace(outside, path=(*region.path, 0))]
+    # Codes of the pivot on which nothing is to be explained have no cell in the region's table.
+    for k, cell in enumerate(np.unique(table.cells[local.items, pivot]).tolist(), start=1):
+        inside_region = replace(region, inside=(*region.inside, cell), n_blocks=shares[k] * n_blocks)
+        smaller.append(replace(inside_region, path=(*region.path, k)))
+    return smaller
 
 
 def _needed(local: RegionTable, sample: TreeSample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    table, nodes = local.table, sample.nodes
-    constant = np.zeros((len(nodes.witness), local.n_walked), dtype=np.bool_)
+    constant = np.zeros((len(sample.nodes.witness), local.n_walked), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    tree_kernel.needed_columns(
-        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, local.n_walked,
-        nodes.generator, nodes.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
-        np.zeros(table.n_items, dtype=np.uint32), constant, needed,
-    )  # fmt: skip
+    needed_columns(local.table, block_room(local.table), local.n_walked, sample.nodes, constant, needed)
     return constant, needed

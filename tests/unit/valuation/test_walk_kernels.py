@@ -9,13 +9,27 @@ from math import factorial
 import numpy as np
 import pytest
 
-from fedvalue.valuation.walk import count_kernel, tree_kernel
+from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.walk import block_table as layout
+from fedvalue.valuation.walk.block_kernels import block_items, block_room
+from fedvalue.valuation.walk.block_table import BlockTable
+from fedvalue.valuation.walk.block_tree import find_roots, sample_tree
 from fedvalue.valuation.walk.region_walk import walk_region
-from fedvalue.valuation.walk.regions import Region, region_items, region_table, split_region
-from fedvalue.valuation.walk.rest import sample_rest
-from fedvalue.valuation.walk.table import BlockTable, block_table
-from fedvalue.valuation.walk.tree import sample_tree
+from fedvalue.valuation.walk.regions import (
+    Region,
+    region_items,
+    region_table,
+    split_region,
+    whole_region,
+)
+from fedvalue.valuation.walk.tree_kernels import needed_columns
 from tests.support.joint_tables import Table, random_table
+
+
+def block_table(counts: JointCounts, bitset_share: int = 256) -> BlockTable:
+    """The layout without the columns of the parties."""
+    return layout.block_table(item_table(counts), bitset_share=bitset_share)[0]
 
 
 def make_table(seed: int = 0, *, bitset_share: int = 256, weighted: bool = False) -> BlockTable:
@@ -50,15 +64,12 @@ def mask(table: BlockTable, columns: list[int]) -> np.ndarray:
 def test_block_items_are_those_that_agree_with_the_witness(bitset_share: int) -> None:
     table = make_table(bitset_share=bitset_share)
     rng = np.random.default_rng(1)
-    room, words = np.zeros(table.n_items, np.uint32), np.zeros(table.bitsets.shape[1], np.uint64)
+    room = block_room(table)
     for _ in range(200):
         columns = sorted(rng.choice(table.n_columns + 1, rng.integers(1, 4), replace=False).tolist())
         witness = int(rng.integers(table.n_items))
-        n = count_kernel.block_items(
-            table.cells, table.members, table.members_start, table.bitset_row, table.bitsets,
-            mask(table, columns), witness, words, room,
-        )  # fmt: skip
-        assert room[:n].tolist() == items_of(table, columns, witness).tolist()
+        n = block_items(table, room, mask(table, columns), np.uint64(witness))
+        assert room.items[:n].tolist() == items_of(table, columns, witness).tolist()
 
 
 def game(table: BlockTable, region: Region) -> np.ndarray:
@@ -120,7 +131,7 @@ def test_walking_a_region_equals_its_definition(depth: int, n_labels: int, weigh
         if local is not None:
             walked = walk_region(local, math.inf)
             assert walked is not None
-            found[local.table.column_of] = walked.gains
+            found[local.columns] = walked.gains
         np.testing.assert_allclose(found, game(table, region), rtol=0, atol=1e-12)
 
 
@@ -149,26 +160,11 @@ def test_a_party_with_very_many_codes_is_no_pivot() -> None:
     plain = random_table(rng, n_parties=6, n_items=400, n_codes=3, n_labels=2)
     plain.parties[2][:] = rng.integers(0, 200, 400).tolist()
     table = block_table(plain.counts())
-    local = region_table(table, Region())
-    assert local is not None
-    assert len(split_region(table, Region(), local)) == 4
-
-
-@pytest.mark.parametrize("depth", [0, 2])
-def test_draws_from_a_region_have_its_part_of_the_values_as_their_mean(depth: int) -> None:
-    """Each region's estimate lies within 4.5 of its standard errors of the definition."""
-    plain = random_table(np.random.default_rng(8), n_parties=5, n_items=50, n_codes=3, n_labels=2)
-    table = block_table(plain.counts())
-    for region in regions_of(table, depth):
-        expected = game(table, region)
-        mean, se = sample_rest(table, [region], expected.sum(), 3000, seed=1)
-        assert (np.abs(mean - expected) <= 4.5 * se + 1e-12).all()
-        assert math.isclose(mean.sum(), expected.sum(), abs_tol=1e-9)
+    assert len(split_region(table, Region(), whole_region(table))) == 4
 
 
 def test_a_region_with_too_many_blocks_is_given_up() -> None:
-    local = region_table(make_table(), Region())
-    assert local is not None
+    local = whole_region(make_table())
     whole = walk_region(local, math.inf)
     assert whole is not None
     assert walk_region(local, whole.n_blocks // 2) is None
@@ -177,8 +173,7 @@ def test_a_region_with_too_many_blocks_is_given_up() -> None:
 def test_block_set_keeps_keys_and_masses_while_it_grows() -> None:
     """A walk that begins with little room and grows finds what one with room for all finds."""
     plain = random_table(np.random.default_rng(3), n_parties=9, n_items=300, n_codes=3, n_labels=2)
-    local = region_table(block_table(plain.counts()), Region())
-    assert local is not None
+    local = whole_region(block_table(plain.counts()))
     found = walk_region(local, math.inf)
     assert found is not None
     assert found.n_blocks > 4000  # it began with room for about a thousand
@@ -190,14 +185,10 @@ def test_block_set_keeps_keys_and_masses_while_it_grows() -> None:
 
 def test_needed_columns_are_those_without_which_a_block_grows() -> None:
     table = make_table(seed=6)
-    nodes = sample_tree(table, table.n_columns, 10**9, np.random.default_rng(0)).nodes
+    nodes = sample_tree(table, table.n_columns, 10**9, seed=0).nodes
     constant = np.zeros((len(nodes.witness), table.n_columns), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    tree_kernel.needed_columns(
-        table.cells, table.members, table.members_start, table.bitset_row, table.bitsets, table.n_columns,
-        nodes.generator, nodes.witness, np.zeros(table.bitsets.shape[1], dtype=np.uint64),
-        np.zeros(table.n_items, dtype=np.uint32), constant, needed,
-    )  # fmt: skip
+    needed_columns(table, block_room(table), table.n_columns, nodes, constant, needed)
     assert len(nodes.witness) > 100
     for b, witness in enumerate(nodes.witness):
         made_by = [c for c in range(table.n_columns) if int(nodes.generator[b, 0]) >> c & 1]
@@ -207,3 +198,34 @@ def test_needed_columns_are_those_without_which_a_block_grows() -> None:
         for c in range(table.n_columns):
             without = [k for k in np.flatnonzero(same).tolist() if k != c]
             assert needed[b, c] == (same[c] and len(items_of(table, without, int(witness))) > len(block))
+
+
+def test_whole_region_is_the_table_of_the_region_without_limits() -> None:
+    """The table leaves out at once what a region's table leaves out: nothing is laid out twice."""
+    rng = np.random.default_rng(4)
+    plain = random_table(rng, n_parties=4, n_items=60, n_codes=3, n_labels=2)
+    plain.parties[1][:] = [0] * 60
+    task = rng.integers(0, 3, 60)
+    label = np.where(task == 1, 0, np.array(plain.label))
+    table = block_table(Table(plain.parties, label.tolist(), task.tolist(), plain.weight).counts())
+    local = region_table(table, Region())
+    assert local is not None
+    assert table.n_columns == 3
+    assert table.n_samples == int((task != 1).sum())
+    assert len(local.items) == table.n_items
+    assert local.columns.tolist() == whole_region(table).columns.tolist()
+
+
+def test_roots_are_the_blocks_of_the_task_codes() -> None:
+    """Keys are sums of hashes, and free columns are those on which the items of a task code differ."""
+    rng = np.random.default_rng(14)
+    plain = random_table(rng, n_parties=4, n_items=50, n_codes=2, n_labels=2)
+    task = rng.integers(0, 9, 50).tolist()
+    table = block_table(Table(plain.parties, plain.label, task, plain.weight).counts())
+    roots = find_roots(table)
+    assert len(roots.key) > 4
+    for witness, key, free in zip(roots.nodes.witness.tolist(), roots.key, roots.free, strict=True):
+        items = items_of(table, [table.n_columns], witness)
+        assert witness == items[0]
+        assert key == table.hashes[items].sum()
+        assert free.tolist() == [len(set(column)) > 1 for column in table.cells[items, :-1].T.tolist()]

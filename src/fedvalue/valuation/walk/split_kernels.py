@@ -1,7 +1,9 @@
-"""Compiled: what is left of a counted block after each column, and its impure parts.
+"""Compiled: the parts of a counted block by each column, and what they cost.
 
-The functions write Σ c(B') over the parts B' of the block by each column, -1 where the block is constant,
-and list the impure parts. They differ in how many labels there are and how many words their counts take.
+The functions write Σ c(B') over the parts B' of the block by each column, -1 where the block is constant, and
+list the impure parts. They differ in how many labels there are and how many words their counts take. `table`
+is a `BlockTable`, `room` a `BlockRoom`, `n_walked` the number of columns whose parts are listed, and `m` the
+number of items.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -10,16 +12,12 @@ and list the impure parts. They differ in how many labels there are and how many
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from fedvalue.valuation.walk.count_kernel import xi_of
+from fedvalue.valuation.compiled import inlined_kernel, kernel, xi_of
 
 
-@njit(cache=True, nogil=True)
-def split_two(
-    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
-    remains, part_key, part_cell, part_column,
-):  # fmt: skip
+@kernel
+def split_two(table, room, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept together for speed
     """Split a block of two labels, both counts in one word and ξ in its table; clear the cells.
 
     Without branches: cells that are empty, pure or impure follow each other at random, and guessing them
@@ -29,6 +27,9 @@ def split_two(
     Returns:
         How many columns split the block, how many walked parties do, and how many parts these make.
     """
+    cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
+    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
+    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
     all_hash = whole[0]
@@ -82,16 +83,16 @@ def split_two(
     return n_free, players, n_parts
 
 
-@njit(cache=True, nogil=True)
-def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
-    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, xi, counted, whole,
-    remains, part_key, part_cell, part_column,
-):  # fmt: skip
+@kernel
+def split_narrow(table, room, n_walked, m, bits):  # noqa: PLR0915 - as above
     """Split a block whose label counts fit into one word, which is nearly every block; clear the cells.
 
     Returns:
         How many columns split the block, how many walked parties do, and how many parts these make.
     """
+    cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
+    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
+    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
     n_free = 0
@@ -157,14 +158,15 @@ def split_narrow(  # noqa: PLR0915 - one loop, kept together for speed
     return n_free, players, n_parts
 
 
-@njit(cache=True, nogil=True)
-def split_wide(  # noqa: PLR0912 - as above
-    cells, first_cell, modal, multiplicity, n_walked, items, m, bits, n_words, xi, counted, whole, rest,
-    remains, part_key, part_cell, part_column,
-):  # fmt: skip
+@kernel
+def split_wide(table, room, n_walked, m, bits, n_words):  # noqa: PLR0912, PLR0915 - as above
     """The same for label counts that take several words."""
+    cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
+    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
+    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
+    rest = room.rest
     stride = np.int64(n_words + 1)
     n_free = 0
     players = np.int64(0)
@@ -220,7 +222,7 @@ def split_wide(  # noqa: PLR0912 - as above
     return n_free, players, n_parts
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined_kernel
 def credit(gains, carry, column, term):
     """Compensated sum (Kahan): many small terms go into one number."""
     term -= carry[column]

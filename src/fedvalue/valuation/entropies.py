@@ -1,0 +1,76 @@
+"""Conditional entropies of the label given some parties, and what single parties add, in nats.
+
+Counts are summed as a histogram (how many blocks have k samples), so two servers that see other code numbers
+and another order of the rows get the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedvalue.information.contingency import pack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Codes, Floats
+    from fedvalue.valuation.items import ItemTable
+
+ROUNDING = 1e-12
+"""Nats below which a difference of entropies is rounding: the error of one is about ln(n) times 1e-16."""
+
+
+def snapped(values: Floats) -> Floats:
+    """Values in which rounding errors around zero are exactly zero.
+
+    Where label and party are independent in the samples, a value is 0 but for rounding, which differs from
+    machine to machine; a ratio of two such numbers would be anything.
+    """
+    return np.where(np.abs(values) <= ROUNDING, 0.0, values)
+
+
+def conditional_label_entropy(table: ItemTable, block: Codes) -> float:
+    """H(Y | block) for a dense block number per item."""
+    n_labels = table.n_labels
+    in_block = np.bincount(block, weights=table.weight)
+    with_label = np.bincount(pack([block * n_labels + table.label]), weights=table.weight)
+    return (_sum_xi(in_block) - _sum_xi(with_label)) / table.n_samples
+
+
+def label_entropies(table: ItemTable) -> tuple[float, float]:
+    """H(Y | X_t) and H(Y | X_t, X_all)."""
+    task = table.codes[-1].astype(np.int64)
+    everything = pack([row.astype(np.int64) for row in table.codes])
+    return conditional_label_entropy(table, task), conditional_label_entropy(table, everything)
+
+
+def alone_and_last(table: ItemTable) -> tuple[Floats, Floats]:
+    """val({d}) and val(all) - val(all without d) for every party d.
+
+    Packed prefixes and suffixes give each "all without d" from two columns instead of p - 1.
+    """
+    p = table.n_parties
+    columns = table.codes[:-1].astype(np.int64)
+    prefix = [table.codes[-1].astype(np.int64)]
+    for column in columns:
+        prefix.append(pack([prefix[-1], column]))
+    suffix = [np.zeros(table.n_items, dtype=np.int64)]
+    for column in columns[::-1]:
+        suffix.append(pack([suffix[-1], column]))
+
+    def h(*given: Codes) -> float:
+        return conditional_label_entropy(table, pack(given))
+
+    nobody, everybody = h(prefix[0]), h(prefix[p])
+    alone = np.array([nobody - h(prefix[0], column) for column in columns])
+    last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
+    # Neither can be negative; a difference of entropies can, by rounding.
+    return snapped(np.maximum(alone, 0.0)), snapped(np.maximum(last, 0.0))
+
+
+def _sum_xi(samples: NDArray[Any]) -> float:
+    """Σ k ln k over positive counts, in rising order."""
+    k, times = np.unique(samples, return_counts=True)
+    return float(np.sum(times * k * np.log(np.maximum(k, 1.0))))

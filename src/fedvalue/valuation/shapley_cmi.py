@@ -1,0 +1,145 @@
+"""Shapley-CMI of an item table: which method, and why.
+
+The exact walk is taken where it is affordable, sampled permutations elsewhere. A reproducible valuation
+decides by the sizes of the table alone, so that another machine with the same table decides alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from fedvalue.engines import Stop
+    from fedvalue.typing import Floats, Progress
+    from fedvalue.valuation.items import ItemTable
+    from fedvalue.valuation.settings import ValuationSettings
+
+AFFORDABLE_SECONDS = 60.0
+"""`method="auto"` takes the exact walk when it is predicted to need no more than this."""
+
+AFFORDABLE_VISITS = 2.0**36
+"""The same for a reproducible valuation, as items times coalitions: minutes at the very worst, since the
+walk prunes most of them."""
+
+AUTO_PRECISION = 0.001
+"""Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CmiValues:
+    """Shapley-CMI of all parties, in nats.
+
+    Args:
+        values: Per party.
+        se: Standard errors from sampled permutations; zeros when exact.
+        total: val(all) = I(X_all; Y | X_t).
+        label_entropy: H(Y | X_t).
+        method: "exact" or "sampled".
+        reason: Why this method.
+        n_permutations: Orders walked; None when exact.
+    """
+
+    values: Floats
+    se: Floats
+    total: float
+    label_entropy: float
+    method: str
+    reason: str
+    n_permutations: int | None = None
+
+
+def shapley_cmi(
+    items: ItemTable,
+    settings: ValuationSettings,
+    *,
+    reproducible: bool = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> CmiValues:
+    """Shapley-CMI of every data party.
+
+    Args:
+        items: The items.
+        settings: Method, permutations, precision, seed and time limit.
+        reproducible: Decide by sizes alone, not by a prediction or a clock.
+        executor: Where the work runs; threads of this machine when None.
+        progress: Called with progress updates.
+        stop: Lets a person end the walk or the sampling early.
+    """
+    if settings.method == "sampled":
+        return _sampled(items, settings, "as asked for", executor, progress, stop)
+    if reproducible and settings.method == "auto":
+        visits = items.n_items * 2.0**items.n_parties
+        if visits > AFFORDABLE_VISITS:
+            reason = f"up to {visits:.2g} visits of items, too many for the exact walk"
+            return _sampled(items, settings, reason, executor, progress, stop)
+        reason = f"at most {visits:.2g} visits of items, few enough for the exact walk"
+    elif settings.method == "exact":
+        reason = "as asked for"
+    else:
+        reason = ""
+    from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+
+    walk = ExactWalk(items, WalkOptions(time_limit=settings.time_limit))
+    if not reason:
+        seconds = walk.predict(executor).seconds
+        reason = f"the exact walk is predicted to take {_about(seconds)}"
+        if settings.time_limit is None and seconds > AFFORDABLE_SECONDS:
+            reason += f", more than the {AFFORDABLE_SECONDS:.0f} s that auto allows"
+            return _sampled(items, settings, reason, executor, progress, stop)
+    exact = walk.run(executor=executor, progress=progress, stop=stop)
+    if exact is None:
+        when = "by hand" if stop is not None and stop.asked else f"after {settings.time_limit:g} s"
+        reason = f"the exact walk was stopped {when}, so permutations were sampled"
+        return _sampled(items, settings, reason, executor, progress, stop)
+    errors = np.zeros(items.n_parties)
+    return CmiValues(exact.values, errors, exact.total, exact.label_entropy, "exact", reason)
+
+
+def _sampled(
+    items: ItemTable,
+    settings: ValuationSettings,
+    reason: str,
+    executor: Executor | None,
+    progress: Progress | None,
+    stop: Stop | None,
+) -> CmiValues:
+    from fedvalue.valuation.permutations.sampling import sampled_values
+
+    auto = settings.method == "auto" and settings.precision is None
+    stopped_before = stop is not None and stop.asked
+    sampled = sampled_values(
+        items,
+        n_permutations=settings.n_permutations,
+        seed=settings.seed,
+        precision=AUTO_PRECISION if auto else settings.precision,
+        executor=executor,
+        progress=progress,
+        stop=stop,
+    )
+    if stop is not None and stop.asked and not stopped_before:
+        reason += "; stopped by hand"
+    return CmiValues(
+        sampled.values,
+        sampled.se,
+        sampled.total,
+        sampled.label_entropy,
+        "sampled",
+        reason,
+        sampled.n_permutations,
+    )
+
+
+def _about(seconds: float) -> str:
+    if seconds < 1:
+        return "less than a second"
+    for size, unit in ((86400 * 365.0, "years"), (86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"about {seconds / size:,.0f} {unit}"
+    return f"about {seconds:.0f} s"
