@@ -4,8 +4,8 @@
 
 Default depends on three independent hidden traits (`fedvalue.simulation.example.generate`). The bank's
 income and the telco's columns see only the first, the shop's only the second, the insurer's only the
-third. So the posterior of the traits given any columns is a product, and H(Y | columns) is a finite sum over a
-grid of the traits: no sampling, no estimator of ours.
+third. So the posterior of the traits given any columns is a product, and H(Y | columns) is a finite sum over
+a grid of the traits: no sampling, no estimator of ours.
 """
 
 from __future__ import annotations
