@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.information.contingency import pack
+from fedvalue.valuation.frozen_random import GOLDEN, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,17 +141,6 @@ def canonical_table(table: FeatureTable) -> CanonicalTable:
     )
 
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def mix(z: Hashes) -> Hashes:
-    """SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014): scatters 64-bit numbers."""
-    z = z + _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
     """A column's codes, and its cells (code, label) in the order of codes."""
@@ -175,7 +165,7 @@ def _narrow(codes: Codes) -> NDArray[np.unsignedinteger]:
 
 
 def _salt(column: int) -> np.uint64:
-    return np.uint64((2 * column + 1) * int(_GOLDEN) % 2**64)
+    return np.uint64((2 * column + 1) * GOLDEN % 2**64)
 
 
 def _label_order(label: Codes, count: NDArray[np.int64], cells: list[_Cells]) -> tuple[Codes, Hashes]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
-from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.evidence.evidence_game import COMPILE_ABOVE, EvidenceGame, FitTask, fit_coalitions
 from fedvalue.valuation.evidence.shapley_indices import shapley_coefficients
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 32
 """Units of work. Fixed, so that sums do not depend on the number of workers."""
-
-COMPILE_ABOVE = 3.0e9
-"""Predicted work (see `EvidenceGame.work`) from which compiled passes pay for their compilation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,12 @@ cutting that off at zero would pay noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.evidence.canonical_table import canonical_table
+from fedvalue.valuation.evidence.canonical_table import CanonicalTable, canonical_table
 from fedvalue.valuation.evidence.evidence_pool import (
     PRIOR_WEIGHT,
     ArrayPasses,
@@ -24,17 +24,22 @@ from fedvalue.valuation.evidence.evidence_pool import (
     PoolFit,
     fit_pool,
 )
-from fedvalue.valuation.evidence.label_evidence import base_log_odds, column_evidence
+from fedvalue.valuation.evidence.label_evidence import LabelEvidence, base_log_odds, column_evidence
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch, search_pairs
 from fedvalue.valuation.evidence.predictions import Predictions, score_predictions
+from fedvalue.valuation.evidence.synergy import MAX_SYNERGIES, synergistic_coalitions, synergy_evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats
+    from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.evidence.feature_table import FeatureTable
+
+COMPILE_ABOVE = 3.0e9
+"""Predicted work (see `EvidenceGame.work`) from which compiled passes pay for their compilation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +52,7 @@ class EvidenceGame:
         holders: Per evidence and needed column the parties that hold it, as bit masks; -1 where the task
             party does.
         pair_search: What the search for pairs found and left out.
+        synergies: Coalitions whose joint codes are evidence too, as bit masks.
         n_samples: Number of samples.
         n_labels: Number of labels.
     """
@@ -55,36 +61,47 @@ class EvidenceGame:
     arrays: EvidenceArrays = field(repr=False)
     holders: tuple[tuple[int, ...], ...] = field(repr=False)
     pair_search: PairSearch
+    synergies: tuple[int, ...]
     n_samples: int
     n_labels: int
 
     @classmethod
     def of(
-        cls, table: FeatureTable, *, pair_visits: int = VISITS, executor: Executor | None = None
+        cls,
+        table: FeatureTable,
+        *,
+        joint_game: Callable[[int], float] | None = None,
+        pair_visits: int = VISITS,
+        executor: Executor | None = None,
+        progress: Progress | None = None,
     ) -> EvidenceGame:
         """Read all evidence from a table.
 
         Args:
             table: The rows.
+            joint_game: Value of a coalition in a game that sees synergy of three or more columns; where to
+                look for it.
             pair_visits: Items times pairs that the search for pairs may visit.
             executor: Where pairs are judged; threads of this machine when None.
+            progress: Called with the number of pairs judged.
         """
         canonical = canonical_table(table)
         base = base_log_odds(canonical)
         columns = [column_evidence(canonical, k, base) for k in range(canonical.n_columns)]
-        pairs, record = search_pairs(canonical, columns, base, visits=pair_visits, executor=executor)
+        pairs, record = search_pairs(
+            canonical, columns, base, visits=pair_visits, executor=executor, progress=progress
+        )
         evidences = [evidence for evidence in columns if evidence is not None] + pairs
-        mask_of = [
-            -1 if task else mask for task, mask in zip(canonical.at_task, canonical.holders, strict=True)
-        ]
-        return cls(
+        game = cls(
             parties=table.parties,
             arrays=EvidenceArrays.stack(evidences, base, canonical.label, canonical.count),
-            holders=tuple(tuple(mask_of[k] for k in evidence.columns) for evidence in evidences),
+            holders=tuple(_holders(canonical, evidence) for evidence in evidences),
             pair_search=record,
+            synergies=(),
             n_samples=canonical.n_samples,
             n_labels=canonical.n_labels,
         )
+        return game if joint_game is None else _with_synergies(game, canonical, evidences, joint_game)
 
     @property
     def n_parties(self) -> int:
@@ -97,6 +114,12 @@ class EvidenceGame:
         everybody = (1 << self.n_parties) - 1
         alone = [1 << k for k in range(self.n_parties)]
         return tuple(dict.fromkeys([0, everybody, *alone, *(everybody ^ one for one in alone)]))
+
+    def names_of(self, coalitions: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
+        """The members of coalitions by name."""
+        return tuple(
+            tuple(name for k, name in enumerate(self.parties) if mask >> k & 1) for mask in coalitions
+        )
 
     def evidences_of(self, coalition: int) -> tuple[int, ...]:
         """The evidences that a coalition (a bit mask) has, the task party's included."""
@@ -189,3 +212,41 @@ def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *,
     fit = fit_pool(passes, start[places], game.n_samples)
     start[places] = fit.weights
     return fit
+
+
+def _holders(table: CanonicalTable, evidence: LabelEvidence) -> tuple[int, ...]:
+    return tuple(-1 if table.at_task[k] else table.holders[k] for k in evidence.columns)
+
+
+def _with_synergies(
+    game: EvidenceGame,
+    table: CanonicalTable,
+    evidences: list[LabelEvidence],
+    joint_game: Callable[[int], float],
+) -> EvidenceGame:
+    """The game with evidence of joint codes where a joint game sees synergy."""
+    candidates, n_judged = synergistic_coalitions(joint_game, game.n_parties)
+    known = {evidence.columns for evidence in evidences}
+    found, synergies = [], []
+    for coalition in candidates:
+        columns = tuple(
+            k
+            for k in range(table.n_columns)
+            if table.n_codes[k] > 1 and (table.at_task[k] or table.holders[k] & coalition)
+        )
+        if len(columns) < 2 or columns in known:
+            continue
+        key = game.evidences_of(coalition)
+        compiled = float(game.work(np.array([len(key)])).sum()) > COMPILE_ABOVE / MAX_SYNERGIES
+        fit = fit_evidences(game, key, np.full(game.arrays.n_evidences, PRIOR_WEIGHT), compiled=compiled)
+        evidence = synergy_evidence(table, columns, fit.log_odds, n_judged)
+        if evidence is not None:
+            found.append(evidence)
+            synergies.append(coalition)
+    arrays = game.arrays
+    return replace(
+        game,
+        arrays=EvidenceArrays.stack([*evidences, *found], arrays.base, arrays.label, arrays.count),
+        holders=game.holders + tuple(_holders(table, evidence) for evidence in found),
+        synergies=tuple(synergies),
+    )

@@ -101,6 +101,7 @@ class EvidenceValues:
         method: "exact" or "sampled".
         n_orders: Orders walked; 0 when exact.
         pair_search: What the search for pairs of columns found and left out.
+        synergies: Sets of parties whose joint codes tell more than their columns and pairs.
         n_samples: Number of samples.
         estimator: Name of the estimator.
         version: Its version.
@@ -118,6 +119,7 @@ class EvidenceValues:
     method: str
     n_orders: int
     pair_search: PairSearch
+    synergies: tuple[tuple[str, ...], ...]
     n_samples: int
     estimator: str = ESTIMATOR
     version: str = ESTIMATOR_VERSION
@@ -165,15 +167,23 @@ def evidence_values(
         table: The rows.
         settings: How to compute; the defaults when None.
         joint_game: The value of a coalition (a bit mask) in another game over the same parties, one that
-            sees synergy of three or more columns. Each coalition counts with the larger of the two values:
-            the result is at least the other game, so synergy is not lost, and zero or more where the other
-            game is. Errors and uplift are those of pooled evidence.
+            sees synergy of three or more columns. It is used twice: where it values a coalition above the sum
+            of its members, their joint codes become evidence (see `synergy`); and each coalition counts with
+            the larger of the two values. So the result is at least the other game, and zero or more where
+            that is; it is monotone wherever the other game is monotone and the larger one. Errors and uplift
+            are those of pooled evidence, synergies included.
         executor: Where the work runs; threads of this machine when None. Results do not depend on it.
         progress: Called with progress updates.
         stop: Lets a person end the sampling early, with the best answer so far.
     """
     settings = settings or EvidenceSettings()
-    game = EvidenceGame.of(table, pair_visits=settings.pair_visits, executor=executor)
+    game = EvidenceGame.of(
+        table,
+        joint_game=joint_game,
+        pair_visits=settings.pair_visits,
+        executor=executor,
+        progress=progress,
+    )
 
     def larger(mask: int, value: float) -> float:
         return value if joint_game is None or mask == 0 else max(value, joint_game(mask))
@@ -218,6 +228,7 @@ def _exact(
         method="exact",
         n_orders=0,
         pair_search=game.pair_search,
+        synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
     )
 
@@ -255,5 +266,6 @@ def _sampled(
         method="sampled",
         n_orders=len(sample.orders),
         pair_search=game.pair_search,
+        synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
     )

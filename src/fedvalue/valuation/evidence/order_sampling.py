@@ -17,7 +17,7 @@ from fedvalue import engines
 from fedvalue.valuation.evidence.coalition_walk import WalkedGame, fit_keys
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame, fit_evidences
 from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
-from fedvalue.valuation.evidence.frozen_orders import frozen_order
+from fedvalue.valuation.frozen_random import random_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,12 +217,9 @@ def _parts(game: EvidenceGame, seed: int, n_pairs: int) -> Iterator[tuple[tuple[
     p = game.n_parties
     sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
     size = max(1, min(16, int(TASK_WORK / (p * float(game.work(sizes).mean())))))
+    forward = [tuple(order) for order in random_orders(n_pairs, p, seed=seed).tolist()]
     for low in range(0, n_pairs, size):
-        part: list[tuple[int, ...]] = []
-        for number in range(low, min(low + size, n_pairs)):
-            order = tuple(frozen_order(p, seed, number))
-            part += [order, order[::-1]]
-        yield tuple(part)
+        yield tuple(order for one in forward[low : low + size] for order in (one, one[::-1]))
 
 
 def _expected(done: int, error: float, goal: float, max_orders: int) -> float:

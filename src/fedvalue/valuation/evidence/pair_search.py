@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats
+    from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
 
 MAX_PAIRS = 24
@@ -110,6 +110,7 @@ def search_pairs(
     *,
     visits: int = VISITS,
     executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[LabelEvidence], PairSearch]:
     """The evidence of the best pairs, and a record of the search.
 
@@ -119,6 +120,7 @@ def search_pairs(
         base: Log-odds of label frequencies.
         visits: Items times pairs that may be visited.
         executor: Where the pairs are judged; threads of this machine when None.
+        progress: Called with the number of pairs judged.
     """
     usable = [k for k in range(table.n_columns) if table.n_codes[k] > 1]
     narrow = np.array([k for k in usable if table.n_codes[k] <= table.n_samples / 2], dtype=np.int64)
@@ -132,8 +134,8 @@ def search_pairs(
         if sample.n_items < table.n_items:
             screened_on = sample.n_items
             n_promising = max(4 * MAX_PAIRS, visits // (2 * table.n_items))
-            pairs = _promising(sample, pairs, n_promising, executor)
-    gains, n_cells = judge_pairs(table, columns, base, pairs, executor)
+            pairs = _promising(sample, pairs, n_promising, executor, progress)
+    gains, n_cells = judge_pairs(table, columns, base, pairs, executor, progress)
     wide = n_cells > table.n_samples / 2
     pairs, gains = pairs[~wide], gains[~wide]
     log_odds = log_odds_of(gains, prior)
@@ -179,6 +181,7 @@ def judge_pairs(
     base: Floats,
     pairs: NDArray[np.int64],
     executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Gains of each strength, shape (n_pairs, 8), and the number of cells of each pair."""
     gains = np.zeros((len(pairs), len(STRENGTHS)))
@@ -187,7 +190,9 @@ def judge_pairs(
     if table.n_items * len(pairs) > COMPILE_ABOVE:
         n_codes = np.array(table.n_codes)
         by_kernel = n_codes[pairs].prod(axis=1) * table.n_labels <= ROOM
-        gains[by_kernel], n_cells[by_kernel] = _compiled(table, columns, base, pairs[by_kernel], executor)
+        gains[by_kernel], n_cells[by_kernel] = _compiled(
+            table, columns, base, pairs[by_kernel], executor, progress
+        )
     for k in np.flatnonzero(~by_kernel):
         pair = (int(pairs[k, 0]), int(pairs[k, 1]))
         groups = groups_of(table, pair)
@@ -202,6 +207,7 @@ def _compiled(
     base: Floats,
     pairs: NDArray[np.int64],
     executor: Executor | None,
+    progress: Progress | None,
 ) -> tuple[Floats, NDArray[np.int64]]:
     from fedvalue.valuation.evidence.pair_kernel import judge
 
@@ -219,17 +225,25 @@ def _compiled(
         )
         shared = [engines.share(pool, data) for data in arguments]
         tasks = ((pairs[at : at + size], *shared, room) for at in range(0, len(pairs), size))
-        parts = list(engines.map_in_order(pool, judge, tasks))
+        parts = []
+        for part in engines.map_in_order(pool, judge, tasks):
+            parts.append(part)
+            if progress is not None:
+                progress(float(min(len(pairs), size * len(parts))), float(len(pairs)), "pairs of columns")
     return np.concatenate([gains for gains, _ in parts]), np.concatenate([cells for _, cells in parts])
 
 
 def _promising(
-    sample: CanonicalTable, pairs: NDArray[np.int64], n_kept: int, executor: Executor | None
+    sample: CanonicalTable,
+    pairs: NDArray[np.int64],
+    n_kept: int,
+    executor: Executor | None,
+    progress: Progress | None,
 ) -> NDArray[np.int64]:
     """The pairs with the largest gains on a subset of the rows, in the order of the columns."""
     base = base_log_odds(sample)
     columns = [column_evidence(sample, k, base) for k in range(sample.n_columns)]
-    gains, _ = judge_pairs(sample, columns, base, pairs, executor)
+    gains, _ = judge_pairs(sample, columns, base, pairs, executor, progress)
     # Rounded: a difference in the last digits must not choose.
     best = np.argsort(-np.round(log_odds_of(gains, 0.0), 9), kind="stable")[:n_kept]
     return pairs[np.sort(best)]

@@ -1,0 +1,90 @@
+"""Evidence of several parties' joint codes, where columns and pairs do not see what they tell together.
+
+Pairs of columns do not see the exclusive or of three. A joint game over the same parties does, at the price
+of a value for each coalition but no prediction. So each coalition whose joint value is more than the sum of
+its parties' is judged like a pair: the cells of all its columns, against the pool of all its evidence. What
+stays is evidence like any other, with predictions, errors and uplift.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.valuation.evidence.label_evidence import (
+    LabelEvidence,
+    cell_gains,
+    evidence_of,
+    groups_of,
+    log_odds_of,
+)
+from fedvalue.valuation.evidence.pair_search import PAIR_COST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fedvalue.typing import Floats
+    from fedvalue.valuation.evidence.canonical_table import CanonicalTable
+
+MAX_SYNERGIES = 8
+"""Coalitions that are judged and may stay."""
+
+MAX_ENUMERATED = 2**16
+"""Coalitions that are looked at: all of 16 parties, triples of 70, pairs beyond."""
+
+
+def synergistic_coalitions(joint_game: Callable[[int], float], n_parties: int) -> tuple[list[int], int]:
+    """Coalitions that the joint game values above the sum of their members and above all their parts.
+
+    Returns:
+        (bit masks, the largest surplus first, at most MAX_SYNERGIES; number of coalitions looked at).
+    """
+    values: dict[int, float] = {0: 0.0}
+    found = []
+    for mask in _small_coalitions(n_parties):
+        value = values[mask] = joint_game(mask)
+        members = [1 << k for k in range(n_parties) if mask >> k & 1]
+        if len(members) < 2:
+            continue
+        best_part = max(values[mask ^ one] for one in members)
+        surplus = value - sum(values[one] for one in members)
+        if surplus > 1e-9 and value > best_part + 1e-9:
+            # Rounded: a difference in the last digits must not choose.
+            found.append((-round(surplus, 9), mask))
+    return [mask for _, mask in sorted(found)[:MAX_SYNERGIES]], len(values) - 1 - n_parties
+
+
+def synergy_evidence(
+    table: CanonicalTable, columns: tuple[int, ...], log_odds: Floats, n_judged: int
+) -> LabelEvidence | None:
+    """Evidence of the joint cells of some columns; None where it does not pass.
+
+    Args:
+        table: The rows.
+        columns: All columns of a coalition.
+        log_odds: What the coalition's pool predicts, shape (n_labels - 1, n_items).
+        n_judged: Number of coalitions among which this one was found.
+    """
+    groups = groups_of(table, columns)
+    if groups.n_cells > table.n_samples / 2:
+        return None
+    pool = np.ascontiguousarray(log_odds[:, groups.example].T)
+    gains = cell_gains(groups, pool)
+    prior = -(PAIR_COST + math.log(max(1, n_judged)))
+    if float(log_odds_of(gains, prior)) <= -PAIR_COST:
+        return None
+    return evidence_of(table, columns, groups, pool, gains, prior)
+
+
+def _small_coalitions(n_parties: int) -> Iterator[int]:
+    """Coalitions by size, as far as there are not too many."""
+    total = 0
+    for size in range(1, n_parties + 1):
+        total += math.comb(n_parties, size)
+        if size > 2 and total > MAX_ENUMERATED:
+            return
+        for members in combinations(range(n_parties), size):
+            yield sum(1 << k for k in members)
