@@ -1,4 +1,4 @@
-"""From numbers to decisions: whom to invite, what to pay, who replaces whom.
+"""From numbers to decisions: whom to invite, what to pay, which parties overlap.
 
 Everything here reads a result (`fedvalue.valuation.result.Valuation`) and the games inside it; nothing
 looks at data again. Money is exact: amounts are decimals, never binary fractions.
@@ -6,8 +6,18 @@ looks at data again. Money is exact: amounts are decimals, never binary fraction
 
 from __future__ import annotations
 
+from fedvalue.decisions.contribution import Contribution, Verdict
 from fedvalue.decisions.payout import Payout, payout
 from fedvalue.decisions.redundancy import Redundancy, redundancy
 from fedvalue.decisions.selection import Selection, select
 
-__all__ = ["Payout", "Redundancy", "Selection", "payout", "redundancy", "select"]
+__all__ = [
+    "Contribution",
+    "Payout",
+    "Redundancy",
+    "Selection",
+    "Verdict",
+    "payout",
+    "redundancy",
+    "select",
+]

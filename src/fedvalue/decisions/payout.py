@@ -1,9 +1,9 @@
 """What to pay: a pot divided by value, with floors and caps, exact to the cent.
 
 Shares are proportional to the parties' values (negative ones count as 0). A floor or cap that binds
-fixes a party's amount, and the rest stays proportional among the others: amount_d = clamp(lambda
-value_d, floor, cap) with the one lambda that spends the whole pot. All of this is rational arithmetic;
-the only rounding is to whole cents, by largest remainder, so the amounts add up to the pot.
+fixes a party's amount, and the others share the rest in proportion: amount_d = clamp(lambda value_d,
+floor, cap) with the one lambda that spends the whole pot. All of this is rational arithmetic; the only
+rounding is to whole cents, by largest remainder, so the amounts add up to the pot.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.decisions import games, least_core, money
+from fedvalue.decisions.contribution import Judge
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
-_NEGLIGIBLE = 1e-9  # excess, relative to everybody's value, that is rounding and no reason to leave
+_ROUNDING = 1e-9  # excess, relative to everybody's value, that is rounding and no reason to leave
+_NOTICEABLE = 0.01  # part of the pot from which a payment for memorised value is mentioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,10 @@ class Share:
 
     Args:
         name: The party.
-        value: The value that the share goes by, in nats.
+        value: The value that the share follows, in nats.
         amount: Its part of the pot.
         percent: The same as a percentage of the pot.
-        rank: 1 for the largest value; parties tied inside the error bars have the rank of the first of them.
+        rank: 1 for the largest value; parties too close to rank have the rank of the first of them.
         tied: Whether another party has the same rank.
         bound: "floor", "cap" or "".
     """
@@ -53,14 +55,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Whether a coalition of parties would do better alone.
+    """Whether some group of parties is paid less than it would bring without the others.
 
     Args:
-        stable: Whether no coalition would (the payout is in the core of the game).
-        coalition: The coalition with the largest excess.
-        excess: What it is worth alone beyond what it is paid, as money.
-        least: The largest excess that no sharing of this pot can avoid, as money (0 when the core is not
-            empty).
+        stable: Whether no group is, by more than is negligible (see `contribution`).
+        coalition: The group that falls short most.
+        excess: By how much, as money.
+        least: The shortfall of some group that no division of this pot avoids, as money (0 when the core is
+            not empty).
     """
 
     stable: bool
@@ -73,13 +75,20 @@ class Stability:
 class Payout:
     """A pot and its shares, in the order of the parties.
 
-    `stability` is None where not every coalition was valued, or there are too many to check.
+    Args:
+        pot: The amount divided.
+        by: The number that the shares follow.
+        shares: One per party.
+        stability: None where not every coalition was valued, or there are too many to check.
+        memorised: By shapley-cmi: the parties whose amount is mostly for memorised value, with what they
+            would get by learnable value. None where the result has no learnable values.
     """
 
     pot: Decimal
     by: str
     shares: tuple[Share, ...]
     stability: Stability | None
+    memorised: Mapping[str, Decimal] | None
 
     def to_csv(self) -> str:
         """One line per party, for the books; a name that a spreadsheet would run as a formula is quoted."""
@@ -96,26 +105,26 @@ class Payout:
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the shares should know, a sentence each."""
         said = []
+        paid = {share.name: share.amount for share in self.shares}
+        for name, fair in (self.memorised or {}).items():
+            said.append(
+                f"Warning: {name} would be paid {paid[name]:,} mostly for memorised value; "
+                f"by learnable value it gets {fair:,}."
+            )
+        if self.memorised is None:
+            said.append(
+                "Warning: without learnable values nobody can say how much of this pays for memorised value."
+            )
         for rank in sorted({s.rank for s in self.shares if s.tied}):
             tied = [s.name for s in self.shares if s.rank == rank]
-            said.append(f"Tied inside the error bars: {', '.join(tied)}.")
-        if self.stability is None:
-            said.append("Coalitions were not checked: their values are not in the result.")
-        elif self.stability.stable:
-            said.append("No coalition would do better alone.")
-        else:
-            s = self.stability
-            who = " and ".join(s.coalition)
-            said.append(
-                f"{who} would be worth {s.excess:,} more alone than paid here; "
-                f"no division of this pot gets that below {s.least:,} for every coalition."
-            )
+            said.append(f"Too close to rank: {_listing(tied)}; their values differ by less than their error.")
+        said.append(_stability_sentence(self.stability))
         return tuple(said)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
         out: dict[str, Any] = {
-            "schema": "fedvalue.payout/1",
+            "schema": "fedvalue.payout/2",
             "pot": str(self.pot),
             "by": self.by,
             "shares": [
@@ -138,7 +147,29 @@ class Payout:
                 "excess": str(self.stability.excess),
                 "least": str(self.stability.least),
             }
+        if self.memorised:
+            out["memorised"] = {name: str(fair) for name, fair in self.memorised.items()}
         return out
+
+
+def _listing(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _stability_sentence(stability: Stability | None) -> str:
+    if stability is None:
+        return "Groups of parties were not checked: the result does not say what each group would bring."
+    if stability.stable:
+        return (
+            "Every group of parties gets at least what it would bring without the others: "
+            "none has a reason to leave."
+        )
+    who = _listing(stability.coalition)
+    short = f"{who} {'gets' if len(stability.coalition) == 1 else 'get'} {stability.excess:,} less than "
+    short += f"{'it' if len(stability.coalition) == 1 else 'they'} would bring without the others"
+    if stability.least == 0:
+        return f"{short}; another division of this pot would leave no group short."
+    return f"{short}. In every division of this pot some group falls short, by {stability.least:,} at least."
 
 
 def _harmless(name: str) -> str:
@@ -147,7 +178,7 @@ def _harmless(name: str) -> str:
 
 
 def payout(
-    result: Valuation,
+    valuation: Valuation,
     pot: object,
     *,
     by: str = "learnable",
@@ -157,23 +188,24 @@ def payout(
     """Divide a pot among the parties of a result.
 
     Args:
-        result: The valuation.
+        valuation: The result.
         pot: Amount to divide, whole cents.
-        by: "learnable" or "shapley-cmi".
+        by: "learnable" or "shapley-cmi". The latter also pays for memorised value; the remarks name whom.
         floor: Least amount of every party, whole cents.
         cap: Largest amount of any party, whole cents, or None.
 
     Raises:
-        InputError: An amount that is wrong, floors or caps that cannot be met, or nothing of value to go by.
+        InputError: An amount is wrong, floors or caps cannot be met, or no party has any value.
     """
     games.check_by(by)
-    values = [games.worth(party, by) for party in result.parties]
+    values = [games.worth(party, by) for party in valuation.parties]
     pot_cents = money.cents(money.amount(pot, "the pot"), "the pot")
     low = money.cents(money.amount(floor, "the floor"), "the floor")
     high = pot_cents if cap is None else money.cents(money.amount(cap, "the cap"), "the cap")
     ideal = divide(values, pot_cents, low, high)
     amounts = money.largest_remainder(ideal, pot_cents, [high] * len(values))
-    ranks = _ranks(values, [games.half_width(party, by, result.n_samples) for party in result.parties])
+    judge = Judge(valuation, by)
+    ranks = _ranks(values, [judge.half_width(p, v) for p, v in zip(valuation.parties, values, strict=True)])
     shares = tuple(
         Share(
             name=party.name,
@@ -188,9 +220,31 @@ def payout(
             if cap is not None and ideal[k] == high
             else "",
         )
-        for k, party in enumerate(result.parties)
+        for k, party in enumerate(valuation.parties)
     )
-    return Payout(money.from_cents(pot_cents), by, shares, _stability(result, by, amounts, pot_cents))
+    return Payout(
+        pot=money.from_cents(pot_cents),
+        by=by,
+        shares=shares,
+        stability=_stability(valuation, by, amounts, pot_cents),
+        memorised=_memorised(valuation, by, amounts, pot_cents),
+    )
+
+
+def _memorised(valuation: Valuation, by: str, amounts: list[int], pot: int) -> dict[str, Decimal] | None:
+    """Parties whose amount by Shapley-CMI is more than twice what they would get by learnable value."""
+    if by == "learnable":
+        return {}
+    learned = [max(party.learnable or 0.0, 0.0) for party in valuation.parties]
+    total = sum(learned)
+    if any(party.learnable is None for party in valuation.parties):
+        return None
+    fair = [round(pot * x / total) if total > 0 else 0 for x in learned]
+    return {
+        party.name: money.from_cents(fair[k])
+        for k, party in enumerate(valuation.parties)
+        if amounts[k] > 2 * fair[k] and amounts[k] > _NOTICEABLE * pot
+    }
 
 
 def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Fraction]:
@@ -201,7 +255,7 @@ def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Frac
     """
     p = len(values)
     if any(not math.isfinite(v) for v in values):
-        raise InputError("a value to go by is not finite")
+        raise InputError("the value of a party is not finite")
     weights = [Fraction(max(v, 0.0)) for v in values]
     if floor > cap:
         raise InputError(
@@ -213,7 +267,7 @@ def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Frac
             f"more than the pot of {money.from_cents(pot)}"
         )
     if not any(weights) and p * floor != pot:
-        raise InputError("no party has a value to go by, so no shares follow; agree on shares by other means")
+        raise InputError("no party has a value above 0, so no shares follow; agree on shares by other means")
     most = sum(cap if w > 0 else floor for w in weights)
     if most < pot:
         raise InputError(
@@ -269,8 +323,8 @@ def _tied(values: list[float], half_widths: list[float | None], a: int, b: int) 
     return abs(values[a] - values[b]) <= math.hypot(wide_a, wide_b)
 
 
-def _stability(result: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
-    game = games.game_of(result, by)
+def _stability(valuation: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
+    game = games.game_of(valuation, by)
     if game.table is None or len(game.names) > least_core.MAX_PARTIES or pot == 0:
         return None
     everybody = float(game.table[-1])
@@ -283,8 +337,10 @@ def _stability(result: Valuation, by: str, amounts: list[int], pot: int) -> Stab
     least = max(least_core.least_core(table).epsilon, 0.0)
     return Stability(
         # Rounding to the cent moves a coalition by less than a cent per member.
-        stable=bool(found[worst] <= max(_NEGLIGIBLE, len(amounts) / pot)),
-        coalition=games.members(worst, game.names),
+        stable=bool(
+            found[worst] <= max(_ROUNDING, len(amounts) / pot, Judge(valuation, by).negligible / everybody)
+        ),
+        coalition=game.members(worst),
         excess=_money(float(found[worst]), pot),
         least=_money(least, pot),
     )

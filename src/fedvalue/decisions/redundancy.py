@@ -1,11 +1,9 @@
-"""Who replaces and who complements whom.
+"""Which parties overlap and which complement each other.
 
-B is replaceable by A to the part r(B by A) = 1 - [v(A, B) - v(A)] / v(B): of what B tells alone, the
-part that A tells already. 0 when they tell different things, 1 when B adds nothing to A, negative when
-B tells more beside A than alone (they complement each other). The game v is the learnable one where a
-result carries it, so that memorised codes replace nobody; else the pairwise Shapley interaction I
-stands in for v(A, B) - v(A) - v(B), so that r(B by A) = -I(A, B) / v(B), averaged over the other
-parties' presence.
+How B's contribution changes once A is there: change(B, A) = [v(A, B) - v(A) - v(B)] / v(B). 0 when they
+bring different things, -1 when B adds nothing to A, above 0 when B brings more beside A than alone. The
+game v is the learnable one. Where a result has no values of pairs, the pairwise Shapley interaction stands
+in for v(A, B) - v(A) - v(B): the same, averaged over the presence of the other parties.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.statistics.guard import MEMORISED, NEAR_UNIQUE
+from fedvalue.decisions.contribution import CALIBRATION, Judge
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
@@ -24,11 +22,13 @@ if TYPE_CHECKING:
 PAIRS = "pairs of parties"
 INTERACTIONS = "Shapley interactions"
 
-WORTH_SAYING = 0.5
-"""A sentence is said about a pair from this part on."""
+REPLACEABLE = 0.5
+"""A sentence says from here on that a party can be replaced by another."""
+
+TOGETHER = 0.1
+"""A sentence says from here on, as a part of the total, that two parties need each other."""
 
 _ROUNDING = 1e-9
-_NOTHING = 0.01  # part of the total below which a party tells nothing that could be replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,72 +36,86 @@ class Redundancy:
     """The redundancy map.
 
     Args:
-        names: The parties, in the order of the rows and columns. matrix: r(row by column), at most 1;
-        NaN on the diagonal, for rows of parties that tell nothing and where nothing is said. basis:
-        What it was computed from. sentences: The strongest relations in words, the strongest first.
+        names: The parties, in the order of rows and columns.
+        change: change(row, column), at least -1; NaN on the diagonal and in the row of a party that adds
+            nothing alone.
+        basis: What the map was computed from.
+        sentences: The strongest relations in words, the strongest first.
     """
 
     names: tuple[str, ...]
-    matrix: Floats = field(repr=False)
+    change: Floats = field(repr=False)
     basis: str
     sentences: tuple[str, ...]
 
+    def text(self, row: int, column: int) -> str:
+        """One cell as people read it: "−83%", "0%", "+31%", or a dot where there is nothing to say."""
+        change = self.change[row, column]
+        if row == column:
+            return "–"
+        if np.isnan(change):
+            return "·"
+        part = min(float(change), 9.99)
+        return "0%" if abs(part) < 0.005 else f"{'+' if part > 0 else '−'}{abs(part):.0%}"
 
-def redundancy(result: Valuation) -> Redundancy | None:
-    """The redundancy map of a result, or None when it has neither coalitions nor interactions."""
-    names = tuple(party.name for party in result.parties)
-    p = len(names)
-    if p < 2:
+
+def redundancy(valuation: Valuation) -> Redundancy | None:
+    """The redundancy map of a result; None with one party or without the learnable game."""
+    names = tuple(party.name for party in valuation.parties)
+    p, total = len(names), valuation.learnable_total
+    if p < 2 or total is None:
         return None
-    pairs = _pairs(result, p)
-    if pairs is not None:
-        alone = np.diag(pairs)
+    table = (valuation.coalitions or {}).get("learnable")
+    if table is not None:
+        pairs = np.array([[table[1 << a | 1 << b] for b in range(p)] for a in range(p)])
+        alone, basis = np.diag(pairs), PAIRS
         together = pairs - alone[:, None] - alone[None, :]
-        total = result.learnable_total if result.learnable_total is not None else result.total
-        basis = PAIRS
-    elif result.interactions is not None:
-        alone = np.array([party.alone for party in result.parties])
-        together = np.array(result.interactions)
-        total, basis = result.total, INTERACTIONS
-        # Row numbers "replace" everybody in the plug-in game; say nothing about who memorises.
-        memorised = np.array([bool({MEMORISED, NEAR_UNIQUE} & set(party.flags)) for party in result.parties])
-        together = np.where(memorised[:, None] | memorised[None, :], np.nan, together)
+    elif valuation.interactions is not None:
+        alone, basis = _alone(valuation), INTERACTIONS
+        together = np.array(valuation.interactions)
     else:
         return None
-    matrix = np.full((p, p), np.nan)
-    tells = alone > _NOTHING * total
-    matrix[tells] = np.minimum(-together[tells] / alone[tells, None], 1.0)
-    matrix[np.abs(matrix) < _ROUNDING] = 0.0
-    np.fill_diagonal(matrix, np.nan)
-    return Redundancy(names, matrix, basis, _sentences(names, matrix, together, total))
+    judge = Judge(valuation, "learnable")
+    change = np.full((p, p), np.nan)
+    counts = alone > judge.negligible
+    change[counts] = np.maximum(together[counts] / alone[counts, None], -1.0)
+    change[np.abs(change) < _ROUNDING] = 0.0
+    np.fill_diagonal(change, np.nan)
+    return Redundancy(names, change, basis, _sentences(names, change, together, total, judge))
 
 
-def _pairs(result: Valuation, p: int) -> Floats | None:
-    """Learnable values of all pairs, single parties on the diagonal, where the result carries them."""
-    tables = result.coalitions or {}
-    if "learnable" in tables:
-        table = tables["learnable"]
-        return np.array([[table[1 << a | 1 << b] for b in range(p)] for a in range(p)])
-    if "learnable_pairs" in tables:
-        return np.array(tables["learnable_pairs"]).reshape(p, p)
-    return None
+def _alone(valuation: Valuation) -> Floats:
+    """Learnable value of each party alone; its Shapley value where the result does not say."""
+    known = {row.parties[0]: row.log_loss for row in valuation.uplift or () if row.role == "alone"}
+    nobody = next((row.log_loss for row in valuation.uplift or () if row.role == "nobody"), None)
+    return np.array(
+        [
+            nobody - known[party.name]
+            if nobody is not None and party.name in known
+            else party.learnable or 0.0
+            for party in valuation.parties
+        ]
+    )
 
 
-def _sentences(names: tuple[str, ...], matrix: Floats, together: Floats, total: float) -> tuple[str, ...]:
+def _sentences(
+    names: tuple[str, ...], change: Floats, together: Floats, total: float, judge: Judge
+) -> tuple[str, ...]:
+    """Only relations that are larger than their error."""
     said: list[tuple[float, str]] = []
     p = len(names)
     for b in range(p):
         for a in range(p):
-            if a != b and matrix[b, a] >= WORTH_SAYING:
-                said.append(
-                    (float(matrix[b, a]), f"{names[b]} is {matrix[b, a]:.0%} replaceable by {names[a]}")
-                )
-        for a in range(b):
-            if together[a, b] > 0.1 * total:
+            if a == b or abs(together[a, b]) <= CALIBRATION * judge.least_half_width(float(together[a, b])):
+                continue
+            if change[b, a] <= -REPLACEABLE:
+                part = -float(change[b, a])
+                said.append((part, f"{names[a]} already brings {part:.0%} of what {names[b]} brings alone"))
+            if a < b and total > 0 and together[a, b] > TOGETHER * total:
                 part = float(together[a, b] / total)
                 said.append(
-                    (part, f"{names[a]} and {names[b]} complement each other: {part:.0%} of the total "
-                           "is told only by both together")
+                    (part, f"{names[a]} and {names[b]} complement each other: {part:.0%} of the total comes "
+                           "only from having both")
                 )  # fmt: skip
     said.sort(key=lambda pair: -pair[0])
     return tuple(text for _, text in said)

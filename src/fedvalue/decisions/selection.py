@@ -1,10 +1,13 @@
-"""Whom to invite: the best subset of parties under a budget, and when to stop.
+"""Whom to invite: the best set of parties, with or without prices and a budget.
 
-Up to 20 parties every subset is compared, so the answer is exact for the game at hand. Beyond, parties
-are taken greedily by gain per price, and the best single party is kept if it beats that: at least (1 -
-1/e)/2, about 32%, of the best value where the game has falling returns (Khuller, Moss, Naor, 1999;
-Leskovec et al., 2007). Parties that complement each other break that condition, so the selection says
-which method it used.
+1. Up to 20 parties every set is compared, so the best one is exact for the game at hand. Beyond that,
+   parties are taken greedily by gain per price, and the best single party is kept if it beats that: at
+   least (1 - 1/e)/2, about 32%, of the best value where returns fall (Khuller, Moss, Naor, 1999; Leskovec
+   et al., 2007).
+2. Parties whose contribution to the others of the set is not clearly above 0 leave it, the weakest first,
+   and parties that clearly add something to the rest enter it.
+3. The steps list everybody in the order of joining: first those invited, then the others. A party is
+   invited if and only if its step says so, so the advice and its table cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.decisions import games, money
+from fedvalue.decisions.contribution import Contribution, Judge, Verdict
 from fedvalue.decisions.games import Game
 from fedvalue.errors import InputError
 
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 MAX_PARTIES_EXACT = 20
-"""Up to here all subsets are compared: about a million."""
+"""Up to here all sets are compared: about a million."""
 
 GREEDY_BOUND = 0.31606027941427883
 """(1 - 1/e)/2."""
@@ -47,66 +51,84 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Inviting one more party, in the best order.
+    """One more party, after those of the steps before it.
 
     Args:
-        party: Who comes next: the most gain per price.
-        price: Its price.
-        gain: What it adds to those before it.
-        value: What all up to it are worth.
-        noise: Half of the party's 95% interval; None when not known.
+        party: The party.
+        price: Its price; None without prices.
+        invited: Whether the advice is to invite it.
+        adds: What it adds to the parties before it. Of an invited party the verdict is about what it adds to
+            all other invited ones.
+        value: What all parties up to this one are worth.
     """
 
     party: str
-    price: Decimal
-    gain: float
+    price: Decimal | None
+    invited: bool
+    adds: Contribution
     value: float
-    noise: float | None
 
     @property
-    def above_noise(self) -> bool:
-        """Whether the gain is more than noise; any gain, where the noise is not known."""
-        return self.gain > max(self.noise or 0.0, _SAME)
+    def only_together(self) -> bool:
+        """Whether the party is invited for what it adds to parties that come after it."""
+        return self.invited and self.adds.low is not None and self.adds.low <= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answer to "whom do I invite with this budget?".
+    """The answer to "whom do I invite?".
 
     Args:
-        budget: What may be spent.
-        parties: Whom to invite.
-        cost: What they cost together.
+        parties: Whom to invite, in the order of joining.
         value: What they are worth together, in nats.
-        total: What everybody would be worth.
+        total: What all parties would be worth.
+        steps: Everybody, one by one.
+        undecided_together: What all undecided parties add together to those invited; None with fewer
+            than two.
+        budget: What may be spent; None without prices.
+        cost: What the invited parties cost together; None without prices.
+        curve: Best value over cost, regardless of the budget; every party costs 1 without prices.
         method: "exact" or "greedy".
-        by: The value that the selection goes by.
-        basis: How subsets were valued (see `games`).
-        curve: Best value over cost, without regard to the budget.
-        order: In which order to invite, without regard to the budget.
-        enough: Number of parties of `order` after which nobody adds more than noise.
+        by: The number that the selection follows.
+        basis: How sets were valued (see `games`).
     """
 
-    budget: Decimal
     parties: tuple[str, ...]
-    cost: Decimal
     value: float
     total: float
+    steps: tuple[Step, ...]
+    undecided_together: Contribution | None
+    budget: Decimal | None
+    cost: Decimal | None
+    curve: tuple[Point, ...]
     method: str
     by: str
     basis: str
-    curve: tuple[Point, ...]
-    order: tuple[Step, ...]
-    enough: int
+
+    @property
+    def undecided(self) -> tuple[Step, ...]:
+        """Parties of which these rows cannot say whether they add anything."""
+        return self._others(Verdict.UNDECIDED)
+
+    @property
+    def idle(self) -> tuple[Step, ...]:
+        """Parties that add nothing worth mentioning to those before them."""
+        return self._others(Verdict.NOTHING)
+
+    @property
+    def unaffordable(self) -> tuple[Step, ...]:
+        """Parties that would add something and do not fit into the budget."""
+        return self._others(Verdict.ADDS)
+
+    def _others(self, verdict: Verdict) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if not step.invited and step.adds.verdict is verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready data; amounts are text."""
+        """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
         data = asdict(self)
-        data["schema"] = "fedvalue.selection/1"
+        data["undecided"] = [step.party for step in self.undecided]
         data["guarantee"] = 1.0 if self.method == "exact" else GREEDY_BOUND
-        for step, item in zip(self.order, data["order"], strict=True):
-            item["above_noise"] = step.above_noise
-        return {key: _plain(item) for key, item in data.items()}
+        return {"schema": "fedvalue.selection/2", **{key: _plain(item) for key, item in data.items()}}
 
 
 def read_prices(path: str | Path) -> dict[str, Decimal]:
@@ -127,7 +149,7 @@ def read_prices(path: str | Path) -> dict[str, Decimal]:
     prices: dict[str, Decimal] = {}
     for row in lines:
         if len(row) != 2:
-            raise InputError(f"{path}: expected a party and a price per line, got {len(row)} cells")
+            raise InputError(f"{path}: each line must hold a party and a price, got {len(row)} cells")
         name = row[0].strip()
         if name in prices:
             raise InputError(f"{path}: party {name!r} has two prices")
@@ -136,61 +158,159 @@ def read_prices(path: str | Path) -> dict[str, Decimal]:
 
 
 def select(
-    result: Valuation,
-    prices: Mapping[str, object],
-    budget: object,
+    valuation: Valuation,
+    prices: Mapping[str, object] | None = None,
+    budget: object | None = None,
     *,
-    by: str = "learnable",
+    by: str | None = None,
     game: Game | None = None,
 ) -> Selection:
-    """The best subset of a result's parties under a budget.
+    """The best set of a result's parties.
 
     Args:
-        result: The valuation.
-        prices: Price of each party; prices of others are ignored.
-        budget: What may be spent.
-        by: "learnable" or "shapley-cmi".
-        game: The value of subsets; read from the result when None.
+        valuation: The result.
+        prices: Price of each party; prices of others are ignored. None when prices do not matter.
+        budget: What may be spent; everything affordable when None. Only with prices.
+        by: "learnable" or "shapley-cmi"; None for the learnable value where the result has it.
+        game: The value of sets; read from the result when None.
 
     Raises:
-        InputError: A price is missing or wrong, or the budget is negative.
+        InputError: A price is missing or wrong, or the budget is negative or has no prices.
     """
-    games.check_by(by)
-    names = tuple(party.name for party in result.parties)
-    missing = [name for name in names if name not in prices]
-    if missing:
-        raise InputError(f"no price for {', '.join(repr(name) for name in missing)}")
-    price = [money.amount(prices[name], f"the price of party {name!r}") for name in names]
-    limit = money.amount(budget, "the budget")
-    game = game or games.game_of(result, by)
-    noise = [games.half_width(party, by, result.n_samples) for party in result.parties]
-    order = _best_order(game, price, noise)
-    if len(names) <= MAX_PARTIES_EXACT:
-        mask, curve = _exact(game, price, limit)
-        method = "exact"
-    else:
-        mask, curve = _greedy(game, price, limit, order)
-        method = "greedy"
-    enough = max((k for k, step in enumerate(order, start=1) if step.above_noise), default=0)
+    if by is None:
+        by = "learnable" if valuation.learnable_total is not None else "shapley-cmi"
+    purse = _Purse.of(valuation, prices, budget)
+    game = game or games.game_of(valuation, by)
+    choice = _Choice(valuation, game, purse, Judge(valuation, by))
+    exact = len(game.names) <= MAX_PARTIES_EXACT
+    best, curve = _compare_all(game, purse) if exact else _take_greedily(game, purse)
+    invited = choice.settle(best)
+    steps = choice.steps(invited)
+    undecided = [step for step in steps if not step.invited and step.adds.verdict is Verdict.UNDECIDED]
+    together = None
+    if len(undecided) > 1:
+        group = sum(1 << game.names.index(step.party) for step in undecided)
+        together = Judge(valuation, by).several(game.value(invited | group) - game.value(invited))
     return Selection(
-        budget=limit,
-        parties=games.members(mask, names),
-        cost=_cost(mask, price),
-        value=game.value(mask),
+        parties=tuple(step.party for step in steps if step.invited),
+        value=game.value(invited),
         total=game.value(game.everybody),
-        method=method,
+        steps=steps,
+        undecided_together=together,
+        budget=purse.budget,
+        cost=purse.cost(invited) if purse.priced else None,
+        curve=curve,
+        method="exact" if exact else "greedy",
         by=by,
         basis=game.basis,
-        curve=curve,
-        order=order,
-        enough=enough,
     )
 
 
-def _exact(game: Game, price: list[Decimal], budget: Decimal) -> tuple[int, tuple[Point, ...]]:
-    """Compare all subsets: the most valuable one in the budget, then the cheapest, then the smallest."""
-    table = games.dense(game)
-    units, unit = _whole_numbers(price)
+@dataclass(frozen=True, slots=True)
+class _Purse:
+    """Prices in the order of the parties, and what may be spent; every party costs 1 without prices."""
+
+    price: tuple[Decimal, ...]
+    budget: Decimal | None
+    priced: bool
+
+    @classmethod
+    def of(cls, valuation: Valuation, prices: Mapping[str, object] | None, budget: object | None) -> _Purse:
+        names = [party.name for party in valuation.parties]
+        if prices is None:
+            if budget is not None:
+                raise InputError("a budget needs prices: without them there is nothing to spend it on")
+            return cls((Decimal(1),) * len(names), None, priced=False)
+        missing = [name for name in names if name not in prices]
+        if missing:
+            raise InputError(f"no price for {', '.join(repr(name) for name in missing)}")
+        price = tuple(money.amount(prices[name], f"the price of party {name!r}") for name in names)
+        return cls(price, None if budget is None else money.amount(budget, "the budget"), priced=True)
+
+    def cost(self, mask: int) -> Decimal:
+        return sum((p for k, p in enumerate(self.price) if mask >> k & 1), Decimal(0))
+
+    def allows(self, mask: int) -> bool:
+        return self.budget is None or self.cost(mask) <= self.budget
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Turns the best set into the invited one, and everybody into steps."""
+
+    valuation: Valuation
+    game: Game
+    purse: _Purse
+    judge: Judge
+
+    def adds(self, k: int, mask: int) -> Contribution:
+        """What party k adds to the other parties of a coalition."""
+        return self.judge.one(self.valuation.parties[k], self.game.gain(k, mask))
+
+    def settle(self, mask: int) -> int:
+        """The set in which every party clearly adds something, and to which no other one clearly would."""
+        for _ in self.game.names:
+            mask = self._without_weak(mask)
+            grown = self._with_strong(mask)
+            if grown == mask:
+                return mask
+            mask = grown
+        return self._without_weak(mask)
+
+    def _without_weak(self, mask: int) -> int:
+        while True:
+            weak = []
+            for k in self._inside(mask):
+                adds = self.adds(k, mask)
+                if adds.verdict is not Verdict.ADDS:
+                    weak.append((adds.gain, -self.purse.price[k], k))
+            if not weak:
+                return mask
+            mask ^= 1 << min(weak)[2]
+
+    def _with_strong(self, mask: int) -> int:
+        while True:
+            strong = []
+            for k in self._inside(self.game.everybody ^ mask):
+                if self.purse.allows(mask | 1 << k):
+                    adds = self.adds(k, mask)
+                    if adds.verdict is Verdict.ADDS:
+                        strong.append((adds.gain, -k))
+            if not strong:
+                return mask
+            mask |= 1 << -max(strong)[1]
+
+    def steps(self, invited: int) -> tuple[Step, ...]:
+        steps = []
+        mask = 0
+        for group in (invited, self.game.everybody ^ invited):
+            rest = self._inside(group)
+            while rest:
+                k, _ = _next(self.game, mask, rest, self.purse)
+                rest.remove(k)
+                adds = self.adds(k, mask)
+                if group == invited:  # by what it adds to all the others: it may need one that comes later
+                    adds = Contribution(adds.gain, adds.low, adds.high, Verdict.ADDS)
+                mask |= 1 << k
+                steps.append(
+                    Step(
+                        party=self.game.names[k],
+                        price=self.purse.price[k] if self.purse.priced else None,
+                        invited=group == invited,
+                        adds=adds,
+                        value=self.game.value(mask),
+                    )
+                )
+        return tuple(steps)
+
+    def _inside(self, mask: int) -> list[int]:
+        return [k for k in range(len(self.game.names)) if mask >> k & 1]
+
+
+def _compare_all(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
+    """Compare all sets: the most valuable one in the budget, then the cheapest, then the smallest."""
+    table = game.dense()
+    units, unit = _whole_numbers(purse.price)
     cost = np.zeros(len(table), dtype=np.int64)
     for k, own in enumerate(units):
         cost[1 << k : 1 << (k + 1)] = cost[: 1 << k] + own
@@ -199,14 +319,14 @@ def _exact(game: Game, price: list[Decimal], budget: Decimal) -> tuple[int, tupl
     # Among equal costs the most valuable comes first, so a new maximum is a point of the curve.
     reached = np.maximum.accumulate(table[ranked])
     best = [int(ranked[0]), *ranked[1:][table[ranked[1:]] > reached[:-1] + _SAME].tolist()]
-    affordable = [mask for mask in best if Decimal(int(cost[mask])) * unit <= budget]
-    curve = tuple(
-        Point(Decimal(int(cost[m])) * unit, float(table[m]), games.members(m, game.names)) for m in best
-    )
+    affordable = [
+        mask for mask in best if purse.budget is None or Decimal(int(cost[mask])) * unit <= purse.budget
+    ]
+    curve = tuple(Point(Decimal(int(cost[m])) * unit, float(table[m]), game.members(m)) for m in best)
     return affordable[-1], curve
 
 
-def _whole_numbers(price: list[Decimal]) -> tuple[NDArray[np.int64], Decimal]:
+def _whole_numbers(price: tuple[Decimal, ...]) -> tuple[NDArray[np.int64], Decimal]:
     """Prices as multiples of one unit, so that costs are compared exactly."""
     digits = max((-int(p.normalize().as_tuple().exponent) for p in price), default=0)
     unit = Decimal(1).scaleb(-max(digits, 0))
@@ -216,59 +336,40 @@ def _whole_numbers(price: list[Decimal]) -> tuple[NDArray[np.int64], Decimal]:
     return np.array(units, dtype=np.int64), unit
 
 
-def _greedy(
-    game: Game, price: list[Decimal], budget: Decimal, order: tuple[Step, ...]
-) -> tuple[int, tuple[Point, ...]]:
+def _take_greedily(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
     """Gain per price while the money lasts, or the best single party if that is worth more."""
-    chosen, left = 0, budget
+    everyone = list(range(len(game.names)))
+    chosen = 0
     while True:
-        affordable = [k for k in range(len(price)) if not chosen >> k & 1 and price[k] <= left]
-        k, gain = _next(game, chosen, affordable, price)
-        if k is None or gain <= _SAME:
+        rest = [k for k in everyone if not chosen >> k & 1 and purse.allows(chosen | 1 << k)]
+        k, gain = _next(game, chosen, rest, purse) if rest else (0, 0.0)
+        if gain <= _SAME:
             break
         chosen |= 1 << k
-        left -= price[k]
-    singles = [1 << k for k in range(len(price)) if price[k] <= budget]
-    best_single = max(singles, key=game.value, default=0)
+    best_single = max((1 << k for k in everyone if purse.allows(1 << k)), key=game.value, default=0)
     if game.value(best_single) > game.value(chosen):
         chosen = best_single
     curve = [Point(Decimal(0), game.value(0), ())]
     mask = 0
-    for step in order:
-        if step.gain <= _SAME:
+    while mask != game.everybody:
+        k, gain = _next(game, mask, [k for k in everyone if not mask >> k & 1], purse)
+        if gain <= _SAME:
             break
-        mask |= 1 << game.names.index(step.party)
-        curve.append(Point(_cost(mask, price), step.value, games.members(mask, game.names)))
+        mask |= 1 << k
+        curve.append(Point(purse.cost(mask), game.value(mask), game.members(mask)))
     return chosen, tuple(curve)
 
 
-def _best_order(game: Game, price: list[Decimal], noise: list[float | None]) -> tuple[Step, ...]:
-    """Everybody, the most gain per price first."""
-    steps = []
-    mask = 0
-    while mask != game.everybody:
-        rest = [k for k in range(len(price)) if not mask >> k & 1]
-        k, gain = _next(game, mask, rest, price)
-        assert k is not None
-        mask |= 1 << k
-        steps.append(Step(game.names[k], price[k], gain, game.value(mask), noise[k]))
-    return tuple(steps)
-
-
-def _next(game: Game, mask: int, candidates: list[int], price: list[Decimal]) -> tuple[int | None, float]:
+def _next(game: Game, mask: int, candidates: list[int], purse: _Purse) -> tuple[int, float]:
     """The candidate with the most gain per price; a free one that gains anything comes first."""
-    here = game.value(mask)
     best: tuple[float, float, int] | None = None
     for k in candidates:
-        gain = game.value(mask | 1 << k) - here
-        rate = gain / float(price[k]) if price[k] > 0 else (float("inf") if gain > _SAME else 0.0)
-        if best is None or (rate, gain) > (best[0] + _SAME, best[1] + _SAME) or rate > best[0] + _SAME:
+        gain, price = game.gain(k, mask), purse.price[k]
+        rate = gain / float(price) if price > 0 else (float("inf") if gain > _SAME else 0.0)
+        if best is None or rate > best[0] + _SAME or (rate == best[0] and gain > best[1] + _SAME):
             best = (rate, gain, k)
-    return (None, 0.0) if best is None else (best[2], best[1])
-
-
-def _cost(mask: int, price: list[Decimal]) -> Decimal:
-    return sum((p for k, p in enumerate(price) if mask >> k & 1), Decimal(0))
+    assert best is not None, "somebody is left"
+    return best[2], best[1]
 
 
 def _plain(item: Any) -> Any:

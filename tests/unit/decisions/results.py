@@ -9,9 +9,9 @@ from fedvalue.valuation.statistics.learnable import shapley
 
 
 def result_of_game(
-    table, *, names=None, se=0.0, coalitions=True, n_samples=1000, learnable=True
+    table, *, names=None, se=0.0, coalitions=True, n_samples=10**12, learnable=True
 ) -> Valuation:
-    """A result whose two games are both `table`, by bit mask."""
+    """A result whose two games are both `table`, by bit mask; by default with too many rows for any error."""
     table = np.asarray(table, dtype=float)
     p = len(table).bit_length() - 1
     names = names or [f"p{k}" for k in range(p)]
@@ -28,6 +28,8 @@ def result_of_game(
             se_data=se,
             interval=cmi_interval(float(values[k]), 0.0, se),
             learnable=float(values[k]) if learnable else None,
+            learnable_share=float(values[k] / total) if learnable and total else None,
+            learnable_interval=cmi_interval(float(values[k]), 0.0, se) if learnable else None,
             se_learnable=0.0 if learnable else None,
         )
         for k in range(p)
@@ -44,7 +46,7 @@ def result_of_game(
     )
 
 
-def result_of_values(values, *, se=0.0, names=None, n_samples=1000) -> Valuation:
+def result_of_values(values, *, se=0.0, names=None, n_samples=10**12) -> Valuation:
     """A result in which parties neither replace nor complement each other, without a table."""
     table = np.zeros(1 << len(values))
     for k, v in enumerate(values):

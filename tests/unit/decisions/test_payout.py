@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.decisions import payout
 from fedvalue.decisions.payout import divide
@@ -86,10 +87,10 @@ def test_by_chooses_the_value():
 
 def test_parties_inside_the_error_bars_are_tied():
     """Errors of 0.1 on each: 0.25 apart is within 1.96 x 0.141, 0.75 is not."""
-    found = payout(result_of_values([2.0, 1.25, 1.0, 0.0], se=0.1, n_samples=10), 100)
+    found = payout(result_of_values([2.0, 1.25, 1.0, 0.0], se=0.1, n_samples=10**6), 100)
     assert [share.rank for share in found.shares] == [1, 2, 2, 4]
     assert [share.tied for share in found.shares] == [False, True, True, False]
-    assert "Tied inside the error bars: p1, p2." in found.remarks()
+    assert "Too close to rank: p1 and p2; their values differ by less than their error." in found.remarks()
 
 
 def test_coalition_that_would_do_better_alone_is_named():
@@ -100,14 +101,21 @@ def test_coalition_that_would_do_better_alone_is_named():
     assert found.stability.coalition in (("a",), ("b",))
     assert found.stability.excess == Decimal("50.00")
     assert found.stability.least == Decimal("50.00")
-    assert "more alone" in found.remarks()[-1]
+    assert found.remarks()[-1].endswith(
+        "gets 50.00 less than it would bring without the others. "
+        "In every division of this pot some group falls short, by 50.00 at least."
+    )
 
 
 def test_partners_who_need_each_other_are_stable():
     found = payout(result_of_game([0, 0, 0, 1.0]), 100)
     assert found.stability is not None
     assert found.stability.stable
-    assert found.remarks() == ("Tied inside the error bars: p0, p1.", "No coalition would do better alone.")
+    assert found.remarks() == (
+        "Too close to rank: p0 and p1; their values differ by less than their error.",
+        "Every group of parties gets at least what it would bring without the others: "
+        "none has a reason to leave.",
+    )
 
 
 def test_stability_is_not_claimed_without_the_coalitions():
@@ -115,6 +123,38 @@ def test_stability_is_not_claimed_without_the_coalitions():
     assert found.stability is None
     assert "not checked" in found.remarks()[-1]
     assert "stability" not in found.to_dict()
+
+
+def test_another_division_is_mentioned_where_one_would_satisfy_every_group():
+    """v(ab) = 1 of 1 while c adds nothing: a and b get all by value; a floor for c takes from them."""
+    table = [0, 0, 0, 1.0, 0, 0, 0, 1.0]
+    found = payout(result_of_game(table, names=["a", "b", "c"]), 100, floor=10)
+    assert found.remarks()[-1] == (
+        "a and b get 10.00 less than they would bring without the others; "
+        "another division of this pot would leave no group short."
+    )
+
+
+def test_paying_by_shapley_cmi_names_who_is_paid_for_memorised_value():
+    """Learnable 3 and 0 of 3, Shapley-CMI 2 and 2: half of the pot would go to the second for nothing."""
+    result = result_of_values([2.0, 2.0], names=["telco", "utility"])
+    parties = (
+        replace(result.parties[0], learnable=3.0),
+        replace(result.parties[1], learnable=0.0),
+    )
+    found = payout(replace(result, parties=parties, learnable_total=3.0), 100, by="shapley-cmi")
+    assert found.memorised == {"utility": Decimal("0.00")}
+    assert found.remarks()[0] == (
+        "Warning: utility would be paid 50.00 mostly for memorised value; by learnable value it gets 0.00."
+    )
+    assert found.to_dict()["memorised"] == {"utility": "0.00"}
+    assert not payout(result, 100).memorised
+
+
+def test_paying_by_shapley_cmi_alone_says_that_nobody_can_tell():
+    found = payout(result_of_game([0, 1.0, 1.0, 2.0], learnable=False), 100, by="shapley-cmi")
+    assert found.memorised is None
+    assert "nobody can say how much of this pays for memorised value" in found.remarks()[0]
 
 
 def test_csv_and_json_say_the_same():
@@ -145,7 +185,7 @@ def test_wrong_amounts_are_refused(arguments, message):
 
 
 def test_nothing_of_value_is_not_shared_out():
-    with pytest.raises(InputError, match="no party has a value to go by"):
+    with pytest.raises(InputError, match="no party has a value above 0"):
         payout(result_of_values([0.0, 0.0]), 100)
     with pytest.raises(InputError, match="not finite"):
         divide([float("nan"), 1.0], 10, 0, 10)

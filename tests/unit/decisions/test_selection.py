@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from fedvalue.decisions import select
-from fedvalue.decisions.games import additive_game, game_of, game_of_counts
+from fedvalue.decisions.games import Game
 from fedvalue.decisions.selection import GREEDY_BOUND, read_prices
 from fedvalue.errors import InputError
-from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.settings import ValuationSettings
-from fedvalue.valuation.statistics.learnable import coalition_games
-from tests.statistics.tables import random_table
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 
 
@@ -33,17 +29,19 @@ def brute_force(table, prices, budget):
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 10])
-def test_selection_equals_brute_force(p):
+def test_selection_equals_brute_force_but_for_negligible_gains(p):
+    """The curve is exact. The invited set may lack gains that are negligible, at most one per party."""
     rng = np.random.default_rng(p)
     for _ in range(4):
         table = random_monotone_game(rng, p)
         prices = [Decimal(int(rng.integers(0, 500))) / 100 for _ in range(p)]
         budget = Decimal(int(rng.integers(0, 250 * p))) / 100
-        result = result_of_game(table)
-        found = select(result, {f"p{k}": price for k, price in enumerate(prices)}, budget)
+        found = select(result_of_game(table), {f"p{k}": price for k, price in enumerate(prices)}, budget)
         value, cost = brute_force(table, prices, budget)
-        assert found.value == pytest.approx(value, abs=1e-12)
-        assert found.cost == cost
+        best = [point for point in found.curve if point.cost <= budget][-1]
+        assert (best.value, best.cost) == (pytest.approx(value, abs=1e-12), cost)
+        assert value - 0.05 * max(table[-1], 0.1 * (2 * table[-1] + 0.1)) <= found.value <= value + 1e-12
+        assert found.cost <= budget
         assert found.method == "exact"
         mask = sum(1 << int(name[1:]) for name in found.parties)
         assert table[mask] == pytest.approx(found.value)
@@ -67,13 +65,89 @@ def test_curve_rises_in_cost_and_value():
     assert values[-1] == pytest.approx(found.total)
 
 
-def test_order_stops_where_gains_are_noise():
-    """Gains of 0.5, 0.2 and 0.001 with errors of 0.01: two parties are enough."""
+def test_a_gain_inside_its_error_is_undecided_and_the_rows_that_would_settle_it_are_stated():
+    """Gains of 0.5, 0.2 and 0.001 with standard errors of 0.01.
+
+    Negligible is a twentieth of an equal share, 0.05 x 0.701 / 3 = 0.01168. The third interval, 0.001 +-
+    0.0196, holds both 0 and that. It is settled when its half-width is below 0.01168 - 0.001: 1000 x (0.0196
+    / 0.01068)^2 = 3,368 rows.
+    """
     result = result_of_values([0.2, 0.5, 0.001], se=0.01, n_samples=1000)
-    found = select(result, dict.fromkeys(["p0", "p1", "p2"], 1), 3)
-    assert [step.party for step in found.order] == ["p1", "p0", "p2"]
-    assert [step.above_noise for step in found.order] == [True, True, False]
-    assert found.enough == 2
+    found = select(result)
+    assert [step.party for step in found.steps] == ["p1", "p0", "p2"]
+    assert [step.adds.verdict for step in found.steps] == ["adds", "adds", "undecided"]
+    assert found.parties == ("p1", "p0")
+    assert found.steps[2].adds.rows_needed == pytest.approx(3368, abs=2)
+
+
+def test_a_gain_that_is_surely_negligible_is_called_nothing():
+    """0.001 +- 0.002 is below 0.01168 for sure."""
+    found = select(result_of_values([0.2, 0.5, 0.001], se=0.001, n_samples=10**6))
+    assert found.parties == ("p1", "p0")
+    assert [step.party for step in found.idle] == ["p2"]
+    assert found.undecided == ()
+
+
+def test_finding_nothing_in_a_few_rows_does_not_prove_that_there_is_nothing():
+    """An error of 0 for a party without evidence is floored by that of a likelihood ratio, 1.39 / n."""
+    few = select(result_of_values([0.2, 0.0], n_samples=100))
+    assert [step.party for step in few.undecided] == ["p1"]
+    many = select(result_of_values([0.2, 0.0], n_samples=10_000))
+    assert [step.party for step in many.idle] == ["p1"]
+
+
+def test_of_two_copies_one_is_invited_and_the_dearer_one_adds_nothing():
+    result = result_of_game([0, 1.0, 1.0, 1.0], names=["a", "b"])
+    found = select(result, {"a": 5, "b": 3}, 100)
+    assert found.parties == ("b",)
+    assert found.cost == 3
+    assert [step.party for step in found.idle] == ["a"]
+
+
+def test_parties_that_only_help_together_are_both_invited():
+    """XOR: each alone is worth nothing, both together everything."""
+    found = select(result_of_game([0, 0, 0, 1.0], names=["a", "b"]))
+    assert set(found.parties) == {"a", "b"}
+    assert [step.only_together for step in found.steps] == [True, False]
+    assert [step.adds.verdict for step in found.steps] == ["adds", "adds"]
+
+
+def test_noisy_copies_that_are_weak_given_each_other_leave_one_behind():
+    """v(a) = v(b) = 0.1, v(ab) = 0.102 with errors of 0.02: one is clear, the other undecided."""
+    found = select(result_of_game([0, 0.1, 0.1, 0.102], names=["a", "b"], se=0.02, n_samples=1000))
+    assert len(found.parties) == 1
+    assert len(found.undecided) == 1
+
+
+def test_undecided_parties_are_also_judged_together():
+    """Nine parties of 0.004 +- 0.005 each: no single one is clear, 0.036 nats of all of them are."""
+    found = select(result_of_values([0.2] + [0.004] * 9, se=0.0025, n_samples=5000))
+    assert found.parties == ("p0",)
+    assert len(found.undecided) == 9
+    assert found.undecided_together is not None
+    assert found.undecided_together.gain == pytest.approx(0.036)
+    assert found.undecided_together.verdict == "adds"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_advice_and_steps_never_contradict_each_other(seed):
+    """Invited parties come first, and every one of them adds something to the others."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 7))
+    table = random_monotone_game(rng, p)
+    result = result_of_game(table, se=float(rng.random() * 0.4), n_samples=int(rng.integers(20, 5000)))
+    prices = {f"p{k}": int(rng.integers(0, 5)) for k in range(p)}
+    found = select(result, prices, int(rng.integers(0, 12)))
+    assert found.parties == tuple(step.party for step in found.steps if step.invited)
+    assert [step.invited for step in found.steps] == sorted((s.invited for s in found.steps), reverse=True)
+    mask = sum(1 << int(name[1:]) for name in found.parties)
+    assert found.value == pytest.approx(table[mask])
+    for name in found.parties:
+        assert table[mask] - table[mask ^ (1 << int(name[1:]))] > 0
+    for step in found.unaffordable:
+        assert step.price is not None
+    assert {s.party for s in found.steps} == set(prices)
+    assert found.steps[-1].value == pytest.approx(table[-1])
 
 
 def test_many_parties_are_chosen_greedily_within_the_known_bound():
@@ -89,8 +163,7 @@ def test_many_parties_are_chosen_greedily_within_the_known_bound():
         chosen = [covers[k] for k in range(30) if mask >> k & 1]
         return float(np.any(chosen, axis=0).sum()) if chosen else 0.0
 
-    game = additive_game(tuple(names), [0.0] * 30)
-    game = type(game)(game.names, value, "coalitions")
+    game = Game(tuple(names), value, "coalitions")
     result = _with_names(names)
     found = select(result, dict.fromkeys(names, 1), 6, game=game)
     assert found.method == "greedy"
@@ -102,7 +175,7 @@ def test_many_parties_are_chosen_greedily_within_the_known_bound():
 
 
 def _with_names(names):
-    from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
+    from fedvalue.valuation.result import PartyValue, Valuation
 
     parties = tuple(
         PartyValue(
@@ -113,21 +186,20 @@ def _with_names(names):
             last=1.0,
             n_codes=3,
             learnable=1.0,
-            se_data=0.1,
-            interval=cmi_interval(1.0, 0.0, 0.1),
+            learnable_interval=(1.0, 1.0),
         )
         for n in names
     )
     return Valuation(
-        parties=parties, total=float(len(names)), label_entropy=99.0, n_samples=100, method="exact",
-        learnable_total=float(len(names)),
+        parties=parties, total=float(len(names)), label_entropy=99.0, n_samples=10**12,
+        method="exact", learnable_total=float(len(names)),
     )  # fmt: skip
 
 
 def test_free_party_that_gains_comes_first():
     found = select(result_of_values([0.5, 0.1]), {"p0": 3, "p1": 0}, 0)
     assert found.parties == ("p1",)
-    assert found.order[0].party == "p1"
+    assert found.steps[0].party == "p1"
 
 
 def test_result_without_coalitions_adds_values_and_says_so():
@@ -136,23 +208,16 @@ def test_result_without_coalitions_adds_values_and_says_so():
     assert found.value == pytest.approx(0.6)
 
 
-def test_game_of_counts_is_the_game_of_the_result():
-    counts = random_table(3, p=4)
-    result = value_counts(counts, ValuationSettings(coalitions=True))
-    for by in ("shapley-cmi",):
-        inside, outside = game_of(result, by), game_of_counts(counts, by)
-        assert [outside.value(m) for m in range(16)] == pytest.approx([inside.value(m) for m in range(16)])
+def test_a_budget_without_prices_is_refused():
+    with pytest.raises(InputError, match="a budget needs prices"):
+        select(result_of_values([0.5]), None, 10)
 
 
-def test_game_of_many_parties_is_asked_coalition_by_coalition():
-    many = random_table(3, p=21, n=60)
-    few, learned = coalition_games(
-        type(many)(many.task, many.parties[:, :3], many.label, many.count, many.names[:3], many.n_codes[:3])
-    )
-    by_value = game_of_counts(many, "shapley-cmi")
-    assert [by_value.value(m) for m in range(8)] == pytest.approx(few.tolist(), abs=1e-12)
-    by_learning = game_of_counts(many, "learnable")
-    assert [by_learning.value(m) for m in range(8)] == pytest.approx(learned.tolist(), abs=1e-12)
+def test_without_prices_costs_do_not_matter():
+    found = select(result_of_values([0.5, 0.1]))
+    assert (found.cost, found.budget) == (None, None)
+    assert [step.price for step in found.steps] == [None, None]
+    assert found.parties == ("p0", "p1")
 
 
 def test_wrong_prices_and_budgets_are_refused():
@@ -170,7 +235,7 @@ def test_wrong_prices_and_budgets_are_refused():
     with pytest.raises(InputError, match="by must be one of"):
         select(result, {"p0": 1, "p1": 1}, 1, by="gut feeling")
     with pytest.raises(InputError, match="no learnable value"):
-        select(result_of_game([0, 1.0], learnable=False, coalitions=False), {"p0": 1}, 1)
+        select(result_of_game([0, 1.0], learnable=False, coalitions=False), {"p0": 1}, 1, by="learnable")
 
 
 def test_prices_are_read_with_and_without_a_header(tmp_path):
@@ -184,7 +249,7 @@ def test_prices_are_read_with_and_without_a_header(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("telco\n", "a party and a price per line, got 1"),
+        ("telco\n", "a party and a price, got 1"),
         ("telco,1\ntelco,2\n", "'telco' has two prices"),
         ("telco,-3\n", "must not be negative"),
         ("telco,much\n", "must be an amount"),

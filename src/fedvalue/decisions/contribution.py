@@ -1,0 +1,123 @@
+"""What one more party adds, how far that number may be off, and what follows from it.
+
+A contribution is a difference of two coalition values, v(S + d) - v(S). Its verdict:
+
+- "nothing": even the upper end of its 95% interval is negligible;
+- "adds": the lower end is above 0;
+- "undecided": neither; `rows_needed` says how many rows would settle it, since variances fall as 1/n.
+
+A result has an interval for each party's learnable value, not for each difference. Contributions of one
+party differ in size, and a small gain of log likelihood has a variance of 2 gain / n (a difference of
+log likelihoods has a mean of half its variance near 0). So the party's own half-width is scaled by the
+root of the ratio of the gains. It is never below the half-width of a likelihood ratio with one degree of
+freedom, sqrt(2 gain / n + 1 / (2 n^2)): an estimator that found nothing has not proved that there is
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from fedvalue.decisions import games
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import PartyValue, Valuation
+
+Z95 = 1.959963984540054
+
+NEGLIGIBLE_PART = 0.05
+"""A contribution below this part of an equal share of the total is negligible."""
+
+LEAST_TOTAL = 0.1
+"""For that purpose the total is at least this part of the label's uncertainty: where nobody adds anything, a
+twentieth of an equal share of nothing would be no yardstick."""
+
+CALIBRATION = 1.5
+"""Row-wise standard errors are this much too small (docs/statistics.md). Used where the result has none."""
+
+
+class Verdict(StrEnum):
+    """What an interval says about a contribution."""
+
+    ADDS = "adds"
+    UNDECIDED = "undecided"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What a party, or several together, add to those before them, in nats.
+
+    Args:
+        gain: The estimate.
+        low: Lower end of its 95% interval; None where no error is known.
+        high: Upper end.
+        verdict: What the interval says.
+        rows_needed: Rows that would settle an undecided one; None where more rows would not help.
+    """
+
+    gain: float
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    rows_needed: int | None = None
+
+
+class Judge:
+    """Intervals and verdicts for the contributions in one result.
+
+    Args:
+        valuation: The result.
+        by: The number that the decision follows.
+    """
+
+    def __init__(self, valuation: Valuation, by: str) -> None:
+        games.check_by(by)
+        self._valuation = valuation
+        self._by = by
+        self._n = max(valuation.n_samples, 1)
+        total = valuation.learnable_total if by == "learnable" else valuation.total
+        held = LEAST_TOTAL * (valuation.label_entropy or 0.0)
+        self.negligible = NEGLIGIBLE_PART * max(total or 0.0, held) / max(len(valuation.parties), 1)
+
+    def half_width(self, party: PartyValue, gain: float) -> float | None:
+        """Half of the 95% interval of a party's contribution; None where no error is known."""
+        if self._by == "shapley-cmi" or party.noise_scale is not None:
+            if party.se_data is None:
+                return party.half_width
+            return Z95 * math.hypot(party.se_sampling or 0.0, party.se_data)
+        known = party.learnable_interval
+        if known is None:
+            return CALIBRATION * self.least_half_width(gain)
+        least = 1.0 / self._n
+        scale = math.sqrt(max(abs(gain), least) / max(abs(party.learnable or 0.0), least))
+        return max(scale * (known[1] - known[0]) / 2, self.least_half_width(gain))
+
+    def least_half_width(self, gain: float) -> float:
+        """The half-width that even the best estimator has with this many rows."""
+        return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
+
+    def one(self, party: PartyValue, gain: float) -> Contribution:
+        """Judge what one party adds."""
+        return self._judge(gain, self.half_width(party, gain), noisy=party.noise_scale is not None)
+
+    def several(self, gain: float) -> Contribution:
+        """Judge what several parties add together."""
+        return self._judge(gain, CALIBRATION * self.least_half_width(gain), noisy=False)
+
+    def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
+        if half is None:
+            adds = gain > self.negligible
+            return Contribution(gain, None, None, Verdict.ADDS if adds else Verdict.NOTHING)
+        low, high = gain - half, gain + half
+        if high <= self.negligible:
+            return Contribution(gain, low, high, Verdict.NOTHING)
+        if low > 0:
+            return Contribution(gain, low, high, Verdict.ADDS)
+        distance = max(gain, self.negligible - gain)
+        # More rows do not shrink agreed noise in this way.
+        rows = None if noisy or distance <= 0 else math.ceil(self._n * (half / distance) ** 2)
+        return Contribution(gain, low, high, Verdict.UNDECIDED, rows)

@@ -1,0 +1,97 @@
+"""Does the advice depend on how numbers were cut into bins?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.decisions.selection import select
+from fedvalue.tables.coding_settings import CodingSettings
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Valuation
+
+BINS = (3, 5, 8)
+BINNINGS = ("quantile", "width")
+
+
+@dataclass(frozen=True, slots=True)
+class CodingRun:
+    """The advice under one coding.
+
+    Args:
+        coding: The coding in words.
+        invite: Whom to invite.
+        undecided: Of whom the rows cannot say whether they add anything.
+        learnable: Learnable value of each party.
+    """
+
+    coding: str
+    invite: tuple[str, ...]
+    undecided: tuple[str, ...]
+    learnable: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The advice under several codings.
+
+    Args:
+        same_advice: Whether the same parties are invited under all of them.
+        sentence: That in words, naming the parties that make the difference.
+        runs: The advice under each coding.
+    """
+
+    same_advice: bool
+    sentence: str
+    runs: tuple[CodingRun, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return asdict(self)
+
+
+def other_codings(coding: CodingSettings) -> tuple[CodingSettings, ...]:
+    """The codings to compare with: 3, 5 and 8 bins, about equally filled and of equal width."""
+    from msgspec.structs import replace
+
+    every = [replace(coding, bins=bins, binning=binning) for binning in BINNINGS for bins in BINS]
+    return tuple(other for other in every if other != coding)
+
+
+def sensitivity(valuations: Sequence[Valuation]) -> Sensitivity:
+    """Compare the advice of valuations that differ in their coding only."""
+    runs = tuple(_run(valuation) for valuation in valuations)
+    names = [party.name for party in valuations[0].parties]
+    n = len(runs)
+    changing = []
+    for name in names:
+        invited = sum(name in run.invite for run in runs)
+        if 0 < invited < n:
+            unsure = sum(name in run.undecided for run in runs)
+            changing.append(
+                f"{name} is invited in {invited} of {n} codings"
+                + (f" and undecided in {unsure}" if unsure else "")
+            )
+    if changing:
+        sentence = f"The advice depends on how numbers are cut into bins: {'; '.join(changing)}."
+    else:
+        sentence = (
+            f"The advice does not depend on how numbers are cut into bins: "
+            f"the same parties are invited in all {n} codings tried."
+        )
+    return Sensitivity(not changing, sentence, runs)
+
+
+def _run(valuation: Valuation) -> CodingRun:
+    selection = select(valuation)
+    assert valuation.settings is not None, "a valuation made here knows its settings"
+    coding = valuation.settings.coding
+    how = {"quantile": "about equally filled", "width": "of equal width"}[coding.binning]
+    return CodingRun(
+        coding=f"{coding.bins} bins, {how}",
+        invite=selection.parties,
+        undecided=tuple(step.party for step in selection.undecided),
+        learnable=valuation.learnable,
+    )
