@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedvalue.errors import InputError
-from fedvalue.reports import curve
+from fedvalue.reports import price_curve
 from fedvalue.reports.view import view
 from fedvalue.storage.durable_files import atomic_write
 
@@ -28,8 +28,8 @@ def render(
     template = _templates().get_template("report.html")
     return template.render(
         v=view(result, prices=prices, budget=budget),
-        width=curve.WIDTH, height=curve.HEIGHT, left=curve.LEFT, right=curve.RIGHT, top=curve.TOP,
-        bottom=curve.BOTTOM,
+        width=price_curve.WIDTH, height=price_curve.HEIGHT, left=price_curve.LEFT,
+        right=price_curve.RIGHT, top=price_curve.TOP, bottom=price_curve.BOTTOM,
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def write(
 
 
 def notebook(result: Valuation) -> str:
-    """The result as a small card for a notebook: the answer and the bars."""
+    """The result as a small card for a notebook: the decision and the values."""
     return _templates().get_template("notebook.html").render(v=view(result))
 
 
@@ -64,12 +64,10 @@ def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Autoescape everything: names of parties come from strangers.
-    templates = Environment(
+    return Environment(
         loader=PackageLoader("fedvalue.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["zip"] = zip
-    return templates

@@ -1,7 +1,7 @@
 """What a report shows, as plain data: a pure function of the result.
 
-The template only lays these out. Lengths are percentages of the chart's width, so that the page scales
-with the reader's screen; coordinates of the curve are in the units of its own drawing (`curve`).
+The template only lays these out. Lengths are percentages of a chart's width, so that the page scales
+with the reader's screen.
 """
 
 from __future__ import annotations
@@ -13,92 +13,144 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.decisions.redundancy import INTERACTIONS, redundancy
-from fedvalue.reports import curve, wording
+from fedvalue.decisions.selection import select
+from fedvalue.reports import wording
+from fedvalue.reports.computation import computation
+from fedvalue.reports.glossary import glossary
+from fedvalue.reports.price_curve import PriceCurve, price_curve
+from fedvalue.reports.scales import round_up, ticks
+from fedvalue.reports.waterfall import Waterfall, waterfall
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
-    from fedvalue.valuation.result import PartyValue, Valuation
+    from fedvalue.decisions.redundancy import Redundancy
+    from fedvalue.valuation.result import PartyValue, UpliftRow, Valuation
+
+MAP_PARTIES = 6
+"""Up to here the overlap is a square table, which fits a phone; beyond, a list of the strongest pairs."""
+
+PAIRS_LISTED = 12
+
+UPLIFT_PARTIES = 15
+"""Up to here the table of gains has each party alone and all but each; beyond, all and nobody only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One party in the chart; lengths in percent of the chart's width."""
+class PartyRow:
+    """One party: its bar in percent of the chart's width, and its numbers as text.
+
+    Args:
+        name: The party.
+        bar: Length of its bar: the learnable value, or Shapley-CMI where that is all there is.
+        low: Start of the 95% interval of that number; None where there is none.
+        high: Its end.
+        share: Learnable share.
+        value: The number that the bar shows, in nats.
+        interval: Its 95% interval.
+        cmi: Shapley-CMI with its interval, where `value` is another number.
+        text: The row in words.
+    """
 
     name: str
-    value: float
-    learnable: float | None
+    bar: float
     low: float | None
     high: float | None
-    value_text: str
-    learnable_text: str
+    share: str
+    value: str
+    interval: str
+    cmi: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One party in the table of numbers, as text."""
+class Fact:
+    """Something to know about parties or columns: who, and one sentence."""
 
-    name: str
-    value: str
-    interval: str
-    learnable: str
-    share: str
-    alone: str
-    last: str
-    codes: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A warning about a party."""
-
-    party: str
-    name: str
+    who: str
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of the redundancy map: text, and how strong its colour is (0 to 1)."""
+    """One cell of the overlap table: its text, its kind, and how strong its colour is (0 to 1)."""
 
     text: str
-    strength: float
     kind: str
+    strength: float
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
-    """The redundancy map: a row for who is replaced, a column for who replaces."""
+class Overlap:
+    """Which parties overlap: a square table for few parties, else the strongest pairs.
 
+    Args:
+        sentences: The strongest relations in words.
+        names: The parties.
+        rows: One row of cells per party; empty for many parties.
+        pairs: "A beside B" and the change; empty for few parties.
+        basis: What it was computed from, where that needs saying.
+    """
+
+    sentences: tuple[str, ...]
     names: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    sentences: tuple[str, ...]
+    pairs: tuple[tuple[str, Cell], ...]
     basis: str
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """How well the label is predicted with one set of parties, as text; empty where not known."""
+
+    parties: str
+    wrong: str
+    avoided: str
+    interval: str
+    auc: str
+    ks: str
+    log_loss: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """How a column was coded, as text."""
+
+    party: str
+    name: str
+    kind: str
+    coding: str
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReportView:
-    """Everything that the report shows."""
+    """Everything that the report shows, in its order."""
 
     title: str
-    answer: str
-    facts: tuple[tuple[str, str, str], ...]
-    bars: tuple[Bar, ...]
+    decision: str
+    more: tuple[str, ...]
+    about: str
+    waterfall: Waterfall | None
+    price_curve: PriceCurve | None
+    learnable: bool
+    parties: tuple[PartyRow, ...]
+    total: PartyRow
     axis: tuple[tuple[float, str], ...]
     chart_text: str
-    rows: tuple[Row, ...]
-    flags: tuple[Flag, ...]
-    map: Map | None
-    curve: curve.Curve | None
-    how: tuple[tuple[str, str], ...]
+    cmi_reason: str
+    facts: tuple[Fact, ...]
+    overlap: Overlap | None
+    gains: tuple[Gain, ...]
+    sensitivity: tuple[str, tuple[tuple[str, str], ...]] | None
     protection: str
-    notes: tuple[str, ...]
-    glossary: tuple[tuple[str, str], ...]
     noise: str
+    how: tuple[tuple[str, str], ...]
+    columns: tuple[ColumnRow, ...]
+    glossary: tuple[tuple[str, str], ...]
 
 
 def view(
-    result: Valuation,
+    valuation: Valuation,
     *,
     prices: Mapping[str, object] | None = None,
     budget: object | None = None,
@@ -106,197 +158,223 @@ def view(
     """The report of a result.
 
     Args:
-        result: The valuation.
-        prices: Price of each party for the selection curve; every party counts 1 when None.
+        valuation: The result.
+        prices: Price of each party; None when prices do not matter.
         budget: What may be spent; only with prices.
 
     Raises:
         InputError: A price is missing or wrong.
     """
-    parties = sorted(result.parties, key=lambda party: -_rank(party))
-    scale = _scale(result)
+    selection = select(valuation, prices, budget)
+    sentences = wording.decision(valuation, selection)
+    parties = sorted(valuation.parties, key=lambda party: -_number(party))
+    learnable = valuation.learnable_total is not None
+    top = round_up(max([*(_end(party) for party in parties), 1e-9]))
     return ReportView(
         title="What each party’s data is worth",
-        answer=wording.answer(result),
-        facts=_facts(result),
-        bars=tuple(_bar(party, scale) for party in parties),
-        axis=tuple((100 * tick / scale, f"{tick:g}") for tick in curve.ticks(scale)),
-        chart_text=_chart_text(parties),
-        rows=tuple(_row(party) for party in parties),
-        flags=tuple(Flag(p.name, f, guard.describe(f)) for p in parties for f in p.flags),
-        map=_map(result),
-        curve=curve.curve(result, prices, budget),
-        how=_how(result),
-        protection=wording.PROTECTION.get(result.protocol, f"Computed with protocol {result.protocol}."),
-        notes=tuple(str(note) for note in result.details.get("notes", ())),
-        glossary=_glossary(result),
-        noise="" if result.privacy is None else wording.noise(result.privacy),
+        decision=sentences[0],
+        more=sentences[1:],
+        about=_about(valuation),
+        waterfall=waterfall(valuation, selection),
+        price_curve=price_curve(selection),
+        learnable=learnable,
+        parties=tuple(_party(party, top) for party in parties),
+        total=_total(valuation, top),
+        axis=tuple((round(100 * tick / top, 3), f"{tick:g}") for tick in ticks(top)),
+        chart_text=_chart_text(parties, learnable),
+        cmi_reason=_cmi_reason(valuation) if learnable else "",
+        facts=_facts(valuation),
+        overlap=_overlap(valuation),
+        gains=_gains(valuation),
+        sensitivity=_sensitivity(valuation),
+        protection=wording.PROTECTION.get(
+            valuation.protocol, f"Computed with protocol {valuation.protocol}."
+        ),
+        noise="" if valuation.privacy is None else wording.noise(valuation.privacy),
+        how=computation(valuation),
+        columns=_columns(valuation),
+        glossary=glossary(valuation),
     )
 
 
-def _glossary(result: Valuation) -> tuple[tuple[str, str], ...]:
-    """The terms that this report uses."""
-    if result.privacy is None:
-        return wording.GLOSSARY
-    unused = {"Learnable", "Share", "Alone", "Last", "Replaceable", "Codes"} | dict(
-        wording.NOISE_GLOSSARY
-    ).keys()
-    return wording.NOISE_GLOSSARY + tuple(term for term in wording.GLOSSARY if term[0] not in unused)
+def _about(valuation: Valuation) -> str:
+    p = len(valuation.parties)
+    return f"{valuation.n_samples:,} rows, {p} data {'party' if p == 1 else 'parties'}."
 
 
-def _rank(party: PartyValue) -> float:
-    return party.learnable if party.learnable is not None else party.value
+def _number(party: PartyValue) -> float:
+    return party.value if party.learnable is None else party.learnable
 
 
-def _scale(result: Valuation) -> float:
-    """The right end of the chart, in nats: a round number beyond everything drawn."""
-    ends = [party.interval[1] if party.interval else party.value for party in result.parties]
-    learned = [party.learnable or 0.0 for party in result.parties]
-    return curve.round_up(max([*ends, *learned, 1e-9]))
+def _interval(party: PartyValue) -> tuple[float, float] | None:
+    return party.interval if party.learnable is None else party.learnable_interval
 
 
-def _bar(party: PartyValue, scale: float) -> Bar:
+def _end(party: PartyValue) -> float:
+    interval = _interval(party)
+    return _number(party) if interval is None else interval[1]
+
+
+def _party(party: PartyValue, top: float) -> PartyRow:
     def place(value: float) -> float:
-        return round(100 * min(max(value, 0.0), scale) / scale, 3)
+        return round(100 * min(max(value, 0.0), top) / top, 3)
 
-    interval = party.interval
-    text = f"Shapley-CMI {wording.nats(party.value)} nats"
-    if party.learnable is not None:
-        text += f", learnable {wording.nats(party.learnable)}"
-    return Bar(
+    ends = _interval(party)
+    share = party.learnable_share
+    if share is None and party.learnable is None:
+        share = party.share
+    cmi = "" if party.learnable is None else _cmi(party)
+    what = "Shapley-CMI" if party.learnable is None else "learnable value"
+    return PartyRow(
         name=party.name,
-        value=place(party.value),
-        learnable=None if party.learnable is None else place(party.learnable),
-        low=None if interval is None else place(interval[0]),
-        high=None if interval is None else place(interval[1]),
-        value_text=wording.nats(party.value),
-        learnable_text="" if party.learnable is None else wording.nats(party.learnable),
-        text=text,
+        bar=place(_number(party)),
+        low=None if ends is None else place(ends[0]),
+        high=None if ends is None else place(ends[1]),
+        share="" if share is None else wording.percent(share),
+        value=wording.nats(_number(party)),
+        interval=wording.interval(ends),
+        cmi=cmi,
+        text=f"{what} {wording.nats(_number(party))} nats",
     )
 
 
-def _row(party: PartyValue) -> Row:
-    interval = party.interval
-    absent = "not computed" if party.noise_scale is None else "not released"
-    return Row(
-        name=party.name,
-        value=wording.nats(party.value),
-        interval="not computed" if interval is None else " to ".join(wording.nats(end) for end in interval),
-        learnable=absent if party.learnable is None else wording.nats(party.learnable),
-        share=absent if party.share is None else wording.percent(party.share),
-        alone=absent if party.alone is None else wording.nats(party.alone),
-        last=absent if party.last is None else wording.nats(party.last),
-        codes=absent if party.n_codes is None else f"{party.n_codes:,}",
+def _cmi(party: PartyValue) -> str:
+    half = party.half_width
+    return wording.nats(party.value) + ("" if half is None else f" ± {wording.nats(half)}")
+
+
+def _total(valuation: Valuation, top: float) -> PartyRow:
+    learned = valuation.learnable_total
+    value = valuation.total if learned is None else learned
+    return PartyRow(
+        name="all together",
+        bar=min(100.0, 100 * max(value, 0.0) / top),
+        low=None,
+        high=None,
+        share="",
+        value=wording.nats(value),
+        interval=wording.interval(valuation.learnable_total_interval),
+        cmi="" if learned is None else wording.nats(valuation.total),
+        text="",
     )
 
 
-def _chart_text(parties: list[PartyValue]) -> str:
-    """The chart in words, for who cannot see it."""
-    said = []
-    for party in parties:
-        learned = "" if party.learnable is None else f" (learnable {wording.nats(party.learnable)})"
-        said.append(f"{party.name} {wording.nats(party.value)}{learned}")
-    return f"Bar chart of Shapley-CMI in nats: {wording.listing(said)}. The table below has all numbers."
+def _chart_text(parties: list[PartyValue], learnable: bool) -> str:
+    """The chart in words, for people who cannot see it."""
+    said = [f"{party.name} {wording.nats(_number(party))}" for party in parties]
+    what = "learnable values" if learnable else "Shapley-CMI"
+    return f"Bar chart of {what} in nats: {wording.listing(said)}."
 
 
-def _facts(result: Valuation) -> tuple[tuple[str, str, str], ...]:
-    """Figures under the answer: what, how much, and what that means."""
-    before = result.label_entropy
-    samples = ("Samples", f"{result.n_samples:,}", f"{len(result.parties)} data parties")
-    if before is None:
-        scale = result.privacy.noise_scale if result.privacy is not None else 0.0
-        return (
-            ("Told by all", f"{wording.nats(result.total)} nats", "the sum of the values, noise included"),
-            ("Noise", f"{wording.nats(scale)} nats", "scale of the noise on every value"),
-            samples,
-        )
-    part = wording.percent(result.total / before) if before > 0 else "0%"
-    facts = [
-        ("Unknown before", f"{wording.nats(before)} nats", "what the label still holds for the task party"),
-        ("Told by all", f"{wording.nats(result.total)} nats", f"{part} of that, on these samples"),
+def _cmi_reason(valuation: Valuation) -> str:
+    """Why Shapley-CMI has no interval, where all parties have the same reason."""
+    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
+    return f"Shapley-CMI has no interval here: {reasons.pop()}." if len(reasons) == 1 and all(reasons) else ""
+
+
+def _facts(valuation: Valuation) -> tuple[Fact, ...]:
+    """Warnings of the run, flags of parties, warnings about columns, and notes."""
+    flagged: dict[str, list[str]] = {}
+    for party in valuation.parties:
+        for flag in party.flags:
+            flagged.setdefault(flag, []).append(party.name)
+    facts = [Fact("", sentence) for sentence in valuation.warnings]
+    facts += [
+        Fact(wording.listing(names, wording.NAMES_SHOWN), guard.describe(flag))
+        for flag, names in flagged.items()
     ]
-    if result.learnable_total is not None:
-        learned = wording.percent(result.learnable_total / before) if before > 0 else "0%"
-        facts.append(
-            ("Learnable", f"{wording.nats(result.learnable_total)} nats", f"{learned}, for new samples too")
-        )
-    return (*facts, samples)
+    facts += [Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings]
+    return tuple(facts + [Fact("", str(note)) for note in valuation.details.get("notes", ())])
 
 
-def _map(result: Valuation) -> Map | None:
-    found = redundancy(result)
+def _overlap(valuation: Valuation) -> Overlap | None:
+    found = redundancy(valuation)
     if found is None:
         return None
-    rows = []
-    for b, name in enumerate(found.names):
-        cells = tuple(_cell(found.matrix[b, a], a == b) for a in range(len(found.names)))
-        rows.append((name, cells))
-    basis = (
-        "Computed from pairwise Shapley interactions of the plug-in values, averaged over the other parties."
-        if found.basis == INTERACTIONS
-        else "Computed from what each pair of parties can teach together and apart."
+    p = len(found.names)
+    few = p <= MAP_PARTIES
+    rows = tuple((name, tuple(_cell(found, b, a) for a in range(p))) for b, name in enumerate(found.names))
+    return Overlap(
+        sentences=found.sentences[:6],
+        names=found.names,
+        rows=rows if few else (),
+        pairs=() if few else _pairs(found),
+        basis="Averaged over the presence of the other parties." if found.basis == INTERACTIONS else "",
     )
-    return Map(found.names, tuple(rows), found.sentences[:6], basis)
 
 
-def _cell(part: float, diagonal: bool) -> Cell:
-    if diagonal:
-        return Cell("–", 0.0, "self")
-    if np.isnan(part):
-        return Cell("·", 0.0, "nothing")
-    if part <= -0.005:
-        return Cell(f"+{min(-part, 9.99):.0%}", float(min(-part, 1.0)), "complements")
-    told = abs(float(part)) if part > 0 else 0.0
-    return Cell(f"{told:.0%}", told, "replaces")
+def _pairs(found: Redundancy) -> tuple[tuple[str, Cell], ...]:
+    p = len(found.names)
+    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(found.change[b, a])]
+    known.sort(key=lambda pair: -abs(found.change[pair]))
+    return tuple(
+        (f"{found.names[b]} beside {found.names[a]}", _cell(found, b, a)) for b, a in known[:PAIRS_LISTED]
+    )
 
 
-_DETAIL_NAMES = {
-    "learnable_search": "Learnable values",
-    "policy": "Output policy",
-    "certificate": "Certificate digest",
-    "certificate_digest": "Certificate digest",
-    "manifest": "Manifest digest",
-    "manifest_digest": "Manifest digest",
-    "q": "Encryption ids per sample (q)",
-    "n_r": "Adversarial samples (n_r)",
-    "harden": "Added checks",
-}
+def _cell(found: Redundancy, b: int, a: int) -> Cell:
+    change = found.change[b, a]
+    if np.isnan(change):
+        return Cell(found.text(b, a), "empty", 0.0)
+    kind = "overlaps" if change < 0 else "complements"
+    return Cell(found.text(b, a), kind, float(min(abs(change), 1.0)))
 
 
-def _how(result: Valuation) -> tuple[tuple[str, str], ...]:
-    """How it was computed, as terms and their values."""
-    if result.method == "exact":
-        method = "exact, over all coalitions"
-    elif result.n_permutations is None:
-        method = f"in part exact, in part sampled, seed {result.seed}"
-    else:
-        method = f"sampled, {result.n_permutations:,} permutations, seed {result.seed}"
-    rows = [("Method", method)]
-    if result.method_reason:
-        rows.append(("Chosen because", result.method_reason))
-    if result.bins is not None:
-        rows.append(("Bins of a numeric column", str(result.bins)))
-    rows.append(("Samples", f"{result.n_samples:,}"))
-    rows.append(("Protocol", result.protocol or "none, plain tables"))
-    if result.run_id:
-        rows.append(("Run", result.run_id))
-    if result.privacy is not None:
-        rows.append(("Noise on every value", f"Laplace, scale {result.privacy.noise_scale:.6g} nats"))
-        rows.append(("Epsilon, delta", f"{result.privacy.epsilon:g}, {result.privacy.delta:g}"))
-        rows.append(("Adjacency", result.privacy.adjacency))
-        rows.append(("Observer", result.privacy.observer))
-    for key, item in result.details.items():
-        text = _detail(item)
-        if text:
-            rows.append((_DETAIL_NAMES.get(key, key.replace("_", " ").capitalize()), text))
-    return tuple(rows)
+def _gains(valuation: Valuation) -> tuple[Gain, ...]:
+    rows = valuation.uplift or ()
+    if len(valuation.parties) > UPLIFT_PARTIES:
+        rows = tuple(row for row in rows if row.role in ("nobody", "all"))
+    order = {"nobody": 0, "alone": 1, "all_but": 2, "all": 3}
+    shown = sorted(rows, key=lambda row: (order[row.role], row.log_loss))
+    if len(valuation.parties) == 1:  # alone is all, and nobody is all but one
+        shown = [row for row in shown if row.role in ("nobody", "all")]
+    return tuple(_gain(row, valuation) for row in shown)
 
 
-def _detail(item: object) -> str:
-    """A detail as text; lists have their own places in the report, or none."""
-    if isinstance(item, bool):
-        return "yes" if item else "no"
-    if isinstance(item, Mapping):
-        numbers = {k: v for k, v in item.items() if isinstance(v, int | float)}
-        return ", ".join(f"{str(k).replace('_', ' ')} {v:,}" for k, v in numbers.items())
-    return str(item) if isinstance(item, str | int | float) else ""
+def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
+    missing = [party.name for party in valuation.parties if party.name not in row.parties]
+    name = {
+        "nobody": "nobody",
+        "alone": f"{wording.listing(row.parties)} alone",
+        "all_but": f"all but {wording.listing(missing)}",
+        "all": "all parties" if len(row.parties) > 1 else wording.listing(row.parties),
+    }[row.role]
+    avoided, ends = row.errors_avoided_per_1000, row.errors_avoided_interval
+    with_gain = row.role != "nobody" and avoided is not None
+    return Gain(
+        parties=name,
+        wrong=wording.per_1000(1000 * (1 - row.accuracy)),
+        avoided=wording.per_1000(avoided) if with_gain and avoided is not None else "",
+        interval=f"{wording.per_1000(ends[0])} to {wording.per_1000(ends[1])}" if with_gain and ends else "",
+        auc="" if row.auc is None else f"{row.auc:.3f}",
+        ks="" if row.ks is None else f"{row.ks:.3f}",
+        log_loss=f"{row.log_loss:.3f}",
+    )
+
+
+def _sensitivity(valuation: Valuation) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    found = valuation.details.get("sensitivity")
+    if not isinstance(found, Mapping):
+        return None
+    runs = tuple(
+        (
+            str(run.get("coding", "")),
+            wording.listing([str(name) for name in run.get("invite", ())]) or "nobody",
+        )
+        for run in found.get("runs", ())
+        if isinstance(run, Mapping)
+    )
+    return str(found.get("sentence", "")), runs
+
+
+def _columns(valuation: Valuation) -> tuple[ColumnRow, ...]:
+    return tuple(
+        ColumnRow(
+            party=column.party,
+            name=column.name,
+            kind=column.kind,
+            coding=column.coding or f"{column.n_codes:,} codes",
+            missing=f"{column.n_missing:,}" if column.n_missing else "",
+        )
+        for column in valuation.columns
+    )

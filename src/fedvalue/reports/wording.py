@@ -1,4 +1,4 @@
-"""The words of the report: numbers as people read them, the answer in a sentence, the glossary."""
+"""Numbers and sentences as people read them. The terminal and the report use the same ones."""
 
 from __future__ import annotations
 
@@ -6,129 +6,111 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedvalue.valuation.result import PrivacyStatement, Valuation
+    from fedvalue.decisions.selection import Selection, Step
+    from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
 
-GLOSSARY = (
-    (
-        "Shapley-CMI",
-        "What a party's data tells about the label beyond what the task party knows already, averaged "
-        "over all orders in which the parties could join. The values of all parties add up to the "
-        "total.",
-    ),
-    (
-        "Nat",
-        "The unit of information used here. A fair coin holds 0.69 nats, a fair die 1.79; one bit is "
-        "0.69 nats.",
-    ),
-    (
-        "Learnable",
-        "What this many samples are enough to learn from a party, shared out in the same way. The "
-        "rest of its Shapley-CMI was memorised: it fits these rows and no others, as row numbers "
-        "would. Where others memorise, an honest party’s learnable value can be above its "
-        "Shapley-CMI.",
-    ),
-    (
-        "95% interval",
-        "If the samples were drawn again and again, intervals made this way would hold the true value "
-        "about 95 times in 100, provided that every combination of codes has enough samples.",
-    ),
-    (
-        "Share",
-        "A party's value divided by the total.",
-    ),
-    (
-        "Alone",
-        "What a party tells when it is the only one that joins.",
-    ),
-    (
-        "Last",
-        "What would be lost if this party left while all others stayed.",
-    ),
-    (
-        "Replaceable",
-        "B is 83% replaceable by A when A tells already 83% of what B tells alone.",
-    ),
-    (
-        "Codes",
-        "How many different values a party's data takes after its numbers were put into bins.",
-    ),
-    (
-        "Task party",
-        "Who has the label and asks what others' data is worth for predicting it.",
-    ),
-)
-"""Terms and their plain meanings, in the order in which the report uses them."""
+NAMES_SHOWN = 6
+"""A sentence lists this many names; the table below it has all of them."""
+
+FAR_MORE_ROWS = 100
+"""Beyond this many times the rows at hand, a sentence states no number of rows."""
 
 PROTECTION = {
-    None: "All columns were on one machine and were valued as plain tables. No protocol was involved, so "
-    "nothing was hidden from that machine.",
+    None: "All columns were on one machine and were valued as plain tables. Nothing was hidden from that "
+    "machine.",
     "single": "One server counted encrypted sets and was trusted to count honestly (protocol single). It saw "
     "no sample ids, codes or labels.",
     "paper": "Two servers counted encrypted sets with false samples among the real ones (protocol paper). A "
     "server that counts wrongly is detected with a probability that depends on the settings.",
-    "mirror": "Every party sent masked codes to two servers, which counted independently and compared "
-    "(protocol mirror). Parties' rows stayed hidden from both; a lie of one server is detected.",
+    "mirror": "Every party sent masked codes to two servers, which counted independently and compared their "
+    "answers (protocol mirror). Rows stayed hidden from both; a lie of a single server is detected.",
 }
 """What each protocol protects, in plain words."""
-
-NOISE_GLOSSARY = (
-    (
-        "Noise",
-        "A random number added to every value by both servers, unknown to all parties, so that no result "
-        "tells much about any one person. A value can fall below 0 by it.",
-    ),
-    (
-        "95% interval",
-        "Without the noise, the value on these samples lies here 95 times in 100. It says nothing "
-        "about other samples.",
-    ),
-    (
-        "Epsilon",
-        "How much a result may tell about one person: whatever was printed here, it is at most exp(epsilon) "
-        "times as likely with that person's data as with any other in their place.",
-    ),
-)
-"""Terms of a result with noise; they come before the others and replace those of the same name."""
 
 
 def nats(value: float) -> str:
     """A value in nats, with enough digits to tell parties apart."""
     text = f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    return (text.removeprefix("-") if float(text) == 0 else text).replace("-", "−")
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """An interval in nats, or nothing."""
+    return "" if ends is None else f"{nats(ends[0])} to {nats(ends[1])}"
 
 
 def percent(part: float) -> str:
     """A part of a whole; small ones keep a digit, and what is not nothing is not called 0%."""
     if 0 < part < 0.0005:
         return "<0.1%"
-    return f"{part:.1%}" if abs(part) < 0.0995 else f"{part:.0%}"
+    if -0.0005 < part <= 0:
+        return "0%"
+    return (f"{part:.1%}" if abs(part) < 0.0995 else f"{part:.0%}").replace("-", "−")
 
 
-def listing(names: Sequence[str]) -> str:
-    """Names as people list them: a, b and c."""
+def per_1000(number: float) -> str:
+    """A number of cases per 1,000."""
+    return (f"{number:.0f}" if abs(number) >= 9.95 else f"{number:.1f}").replace("-", "−")
+
+
+def listing(names: Sequence[str], most: int | None = None) -> str:
+    """Names as people list them: a, b and c; "a, b and 5 more" beyond `most`."""
+    if most is not None and len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def answer(result: Valuation) -> str:
-    """The result in one or two sentences, by learnable values where they are known."""
-    learned = result.learnable_total is not None
-    total = result.learnable_total if result.learnable_total is not None else result.total
-    parties = result.parties
-    if result.privacy is not None or result.label_entropy is None:
-        return _noisy_answer(result)
-    together = "the party" if len(parties) == 1 else f"the {len(parties)} parties together"
-    if result.label_entropy <= 0:
-        return "The task party knows the label already: nobody's data can add to that."
-    if total <= 1e-12:
-        return f"Nothing could be learned about the label from {together} with {result.n_samples:,} samples."
-    part = percent(total / result.label_entropy)
-    verb = "teach" if learned else "tell"
-    verb += "es" if learned and len(parties) == 1 else "s" if len(parties) == 1 else ""
-    samples = f"From {result.n_samples:,} samples"
-    opening = f"{samples}, {together} {verb} {part} of what was still unknown about the label"
-    return f"{opening}{_who(result, total)}."
+def rows(number: int) -> str:
+    """A number of rows with two significant digits."""
+    scale = 10 ** max(len(str(number)) - 2, 0)
+    return f"{-(-number // scale) * scale:,}"
+
+
+def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
+    """What to do, in a few sentences; the first one stands alone.
+
+    Args:
+        valuation: The result.
+        selection: Its selection, with or without prices.
+    """
+    if valuation.privacy is not None:
+        return _decision_under_noise(valuation, selection)
+    if valuation.learnable_total is None:
+        return (
+            "No advice: learnable values were not computed, and Shapley-CMI alone also counts what is "
+            "memorised.",
+        )
+    if valuation.label_entropy is not None and valuation.label_entropy <= 0:
+        return ("Invite nobody: the task party's own columns already determine the label in these rows.",)
+    said = [_invitation(valuation, selection)]
+    if selection.unaffordable:
+        names = [step.party for step in selection.unaffordable]
+        said.append(f"The budget leaves no room for {listing(names, NAMES_SHOWN)}, which would add more.")
+    if selection.undecided and selection.parties:
+        said.append(_undecided(valuation, selection))
+    if selection.idle and (selection.parties or selection.undecided):
+        said.append(_idle(selection))
+    return tuple(said)
+
+
+def effect(valuation: Valuation, parties: Sequence[str]) -> str:
+    """What a model gains from these parties, as a verb phrase for several of them ("avoid 46 of 190 …")."""
+    nobody = _uplift(valuation, ())
+    chosen = _uplift(valuation, parties)
+    if nobody is None:
+        return _less_uncertainty(valuation, parties)
+    if chosen is not None:
+        return _gain(nobody, chosen) or _less_uncertainty(valuation, parties)
+    everybody = _uplift(valuation, [party.name for party in valuation.parties])
+    total = valuation.learnable_total or 0.0
+    if everybody is None or total <= 0:
+        return _less_uncertainty(valuation, parties)
+    gain = _gain(nobody, everybody)
+    part = _coalition(valuation, parties) / total
+    together = f"bring {percent(min(part, 1.0))} of what all parties would"
+    return together if gain is None else f"{together} (all would {gain})"
 
 
 def noise(statement: PrivacyStatement) -> str:
@@ -136,33 +118,121 @@ def noise(statement: PrivacyStatement) -> str:
     return (
         f"Laplace noise of scale {nats(statement.noise_scale)} nats was added to every value. "
         f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
-        f"{statement.adjacency}; against {statement.observer}. Learnable values, shares, values alone and "
-        "last, and numbers of codes are not released: they would be answers without noise."
+        f"{statement.adjacency}; against {statement.observer}. Learnable values, shares and everything else "
+        "are not released: they would be answers without noise."
     )
 
 
-def _noisy_answer(result: Valuation) -> str:
-    best = max(result.parties, key=lambda party: party.value)
-    told = f"From {result.n_samples:,} samples and with noise on every value, all parties together tell "
-    told += f"{nats(result.total)} nats about the label"
-    if len(result.parties) == 1:
-        return f"{told}."
-    if best.value <= (best.half_width or 0.0):
-        return f"{told}; no value stands out from the noise."
-    return f"{told}; {best.name} has the largest value, {nats(best.value)}."
+def uncertainty(valuation: Valuation) -> float | None:
+    """What the task party cannot predict by itself, in nats per row: out of sample where that is known."""
+    nobody = _uplift(valuation, ())
+    return valuation.label_entropy if nobody is None else nobody.log_loss
 
 
-def _who(result: Valuation, total: float) -> str:
-    if len(result.parties) == 1:
-        return ""
-    ranked = sorted(
-        ((p.learnable if p.learnable is not None else p.value) / total, p.name) for p in result.parties
-    )[::-1]
-    lead = f"; {ranked[0][1]} brings {percent(ranked[0][0])} of that"
-    if ranked[1][0] >= 0.1:
-        lead += f", {ranked[1][1]} {percent(ranked[1][0])}"
-    nothing = [name for part, name in ranked if part < 0.01]
-    if not nothing:
-        return lead
-    few = listing(nothing) if len(nothing) <= 3 else f"{len(nothing)} parties"
-    return f"{lead}, and {few} next to nothing"
+def _invitation(valuation: Valuation, selection: Selection) -> str:
+    names = selection.parties
+    if not names:
+        if selection.undecided:
+            who = listing([step.party for step in selection.undecided], NAMES_SHOWN)
+            return f"Invite nobody yet: {valuation.n_samples:,} rows cannot show whether {who} " + (
+                f"{'helps' if len(selection.undecided) == 1 else 'help'}; {_settling(valuation, selection)}."
+            )
+        return (
+            f"Invite nobody: {_subject(selection.steps)} nothing to what the task party can predict itself."
+        )
+    whom, they = listing(names), "together they"
+    gain = effect(valuation, names)
+    if len(names) == 1:
+        they, gain = "it", _singular(gain)
+    elif len(names) > NAMES_SHOWN:
+        whom = f"{len(names)} of the {len(selection.steps)} parties, above all {listing(names[:3])}"
+    if selection.cost is None:
+        return f"Invite {whom}: {they} {gain}."
+    budget = "" if selection.budget is None else f"With a budget of {selection.budget:,}, i"
+    return f"{budget or 'I'}nvite {whom} for {selection.cost:,}: {they} {gain}."
+
+
+def _undecided(valuation: Valuation, selection: Selection) -> str:
+    steps = selection.undecided
+    who = listing([step.party for step in steps], NAMES_SHOWN)
+    single = len(steps) == 1
+    text = f"Whether {who} {'adds' if single else 'add'} to that is undecided; "
+    text += _settling(valuation, selection)
+    together = selection.undecided_together
+    if together is not None and together.verdict == "adds":
+        text += "; all of them together clearly do"
+    return f"{text}."
+
+
+def _settling(valuation: Valuation, selection: Selection) -> str:
+    needed = [step.adds.rows_needed for step in selection.undecided]
+    most = max((number for number in needed if number is not None), default=None)
+    if most is None or most > FAR_MORE_ROWS * valuation.n_samples:
+        return f"more than {FAR_MORE_ROWS} times as many rows would be needed to settle it"
+    return f"about {rows(most)} rows would settle it"
+
+
+def _idle(selection: Selection) -> str:
+    steps = selection.idle
+    names = [step.party for step in steps]
+    if len(names) == 1:
+        return f"The remaining party, {names[0]}, adds nothing worth mentioning."
+    return f"The remaining parties, {listing(names, NAMES_SHOWN)}, add nothing worth mentioning."
+
+
+def _subject(steps: Sequence[Step]) -> str:
+    names = [step.party for step in steps]
+    return f"{listing(names, NAMES_SHOWN)} {'adds' if len(names) == 1 else 'add'}"
+
+
+def _uplift(valuation: Valuation, parties: Sequence[str]) -> UpliftRow | None:
+    wanted = set(parties)
+    return next((row for row in valuation.uplift or () if set(row.parties) == wanted), None)
+
+
+def _gain(nobody: UpliftRow, chosen: UpliftRow) -> str | None:
+    """Fewer wrong decisions where they are clear; else a better ranking of cases; else None."""
+    avoided, ends = chosen.errors_avoided_per_1000, chosen.errors_avoided_interval
+    if avoided is not None and avoided >= 1 and (ends is None or ends[0] > 0):
+        wrong = 1000 * (1 - nobody.accuracy)
+        return f"avoid {per_1000(avoided)} of {per_1000(wrong)} wrong decisions per 1,000 cases"
+    if chosen.ks is not None and chosen.auc is not None and nobody.auc is not None:
+        better = round(100 * chosen.auc) - round(100 * nobody.auc)
+        if better >= 1:
+            return (
+                f"rank cases better: of 100 pairs of cases with different labels, {100 * chosen.auc:.0f} "
+                f"come in the right order instead of {100 * nobody.auc:.0f}"
+            )
+    return None
+
+
+def _less_uncertainty(valuation: Valuation, parties: Sequence[str]) -> str:
+    before = uncertainty(valuation) or 0.0
+    part = _coalition(valuation, parties) / before if before > 0 else 0.0
+    return f"remove {percent(part)} of what the task party cannot predict by itself"
+
+
+def _coalition(valuation: Valuation, parties: Sequence[str]) -> float:
+    from fedvalue.decisions.games import game_of
+
+    game = game_of(valuation)
+    return game.value(sum(1 << game.names.index(name) for name in parties))
+
+
+def _singular(phrase: str) -> str:
+    """The verb phrase for one party."""
+    verb, _, rest = phrase.partition(" ")
+    return f"{verb}s {rest}"
+
+
+def _decision_under_noise(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
+    clear = [step.party for step in selection.steps if step.adds.low is not None and step.adds.low > 0]
+    others = [party.name for party in valuation.parties if party.name not in clear]
+    opening = "Every value carries the agreed noise"
+    if not clear:
+        return (f"{opening}, and no party stands out from it.",)
+    one = len(clear) == 1
+    said = [f"{opening}; {listing(clear, NAMES_SHOWN)} {'stands' if one else 'stand'} out from it."]
+    if others:
+        said.append(f"Nothing can be said about {listing(others, NAMES_SHOWN)}.")
+    return tuple(said)

@@ -44,17 +44,15 @@ def test_the_report_states_epsilon_delta_adjacency_observer_and_scale():
 
 
 def test_what_was_not_released_is_called_so_and_has_no_column():
-    for row in view(noisy(0.2, 0.1, -0.01)).rows:
-        assert {row.learnable, row.share, row.alone, row.last, row.codes} == {"not released"}
-    page, cells = html.render(noisy(0.2, 0.1, -0.01)), html.notebook(noisy(0.2, 0.1, -0.01))
-    for word in ("Learnable", "Share", "Alone", "Last", "Codes"):
-        assert f'<th scope="col">{word}</th>' not in page
-    for text in (page, cells):
-        assert "<td>not released" not in text
+    for row in view(noisy(0.2, 0.1, -0.01)).parties:
+        assert (row.share, row.cmi) == ("", "")
+    page, card = html.render(noisy(0.2, 0.1, -0.01)), html.notebook(noisy(0.2, 0.1, -0.01))
+    for word in ("Learnable value", "Share", "share", "learnable"):
+        assert f">{word}</th>" not in page
+        assert f">{word}</th>" not in card
     assert "are not released" in page
     shown = view(noisy(0.2, 0.1, -0.01))
-    assert shown.map is None
-    assert "fits the rows" not in html.render(noisy(0.2, 0.1, -0.01))
+    assert (shown.overlap, shown.waterfall, shown.gains) == (None, None, ())
 
 
 def test_the_interval_is_that_of_the_noise():
@@ -66,9 +64,12 @@ def test_the_interval_is_that_of_the_noise():
     assert (low, high) == pytest.approx((0.2 - half, 0.2 + half))
 
 
-def test_the_answer_names_a_party_only_where_it_stands_out():
-    assert "telco has the largest value, 0.200" in view(noisy(0.2, 0.1, -0.01)).answer
-    assert "no value stands out from the noise" in view(noisy(0.2, 0.1, -0.01, n_samples=100)).answer
+def test_the_decision_names_parties_only_where_they_stand_out():
+    clear = view(noisy(0.2, 0.1, -0.01))
+    assert clear.decision == "Every value carries the agreed noise; telco and shop stand out from it."
+    assert clear.more == ("Nothing can be said about insurer.",)
+    few = view(noisy(0.2, 0.1, -0.01, n_samples=100))
+    assert few.decision == "Every value carries the agreed noise, and no party stands out from it."
 
 
 def test_shares_of_a_pot_go_by_noisy_values_and_ties_by_the_noise():

@@ -6,88 +6,143 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.errors import InputError
-from fedvalue.reports import curve, wording
+from fedvalue.reports import scales, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.result import cmi_interval
+from fedvalue.valuation.result import ColumnCoding
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
+from tests.unit.reports.worlds import four_parties, with_undecided
 
 
 @pytest.fixture(scope="module")
 def result():
-    valued = value_counts(informative_and_not(400), ValuationSettings(coalitions=True))
-    parties = [replace(p, interval=cmi_interval(p.value, 0.0, p.se_data)) for p in valued.parties]
-    return replace(valued, parties=tuple(parties))
+    return value_counts(informative_and_not(400), ValuationSettings(coalitions=True))
 
 
-def test_answer_goes_by_what_can_be_learned(result):
-    """The strongest party leads, and who only memorises is named as bringing next to nothing."""
-    answer = view(result).answer
-    part = wording.percent(result.learnable_total / result.label_entropy)
-    assert answer.startswith(
-        f"From 400 samples, the 4 parties together teach {part} of what was still unknown"
-    )
-    assert "strong brings" in answer
-    assert "noise and rows next to nothing" in answer or "rows and noise next to nothing" in answer
+def test_the_report_starts_with_the_decision():
+    shown = view(four_parties())
+    assert shown.decision.startswith("Invite insurer, shop and telco: together they avoid 46 of 190")
+    assert shown.more == ("The remaining party, utility, adds nothing worth mentioning.",)
+    assert shown.about == "5,000 rows, 4 data parties."
 
 
-def test_bars_hold_the_numbers_and_fit_the_chart(result):
+def test_parties_are_sorted_by_learnable_value_and_bars_fit_the_chart(result):
     shown = view(result)
-    assert shown.bars[0].name == "strong"
-    for bar in shown.bars:
-        party = result[bar.name]
-        assert 0 <= bar.learnable <= 100
-        assert 0 <= bar.low <= bar.value <= bar.high <= 100
-        assert bar.value / shown.bars[0].value == pytest.approx(
-            party.value / result[shown.bars[0].name].value, rel=1e-3
-        )
+    order = sorted(result.parties, key=lambda party: -party.learnable)
+    assert [row.name for row in shown.parties] == [party.name for party in order]
+    for row in shown.parties:
+        party = result[row.name]
+        assert 0 <= row.low <= row.bar <= row.high <= 100
+        assert row.value == wording.nats(party.learnable)
+        assert row.interval == wording.interval(party.learnable_interval)
+        assert row.share == wording.percent(party.learnable_share)
+        assert row.cmi.startswith(wording.nats(party.value))
+    best, second = shown.parties[:2]
+    ratio = result[second.name].learnable / result[best.name].learnable
+    assert second.bar / best.bar == pytest.approx(ratio, rel=1e-3)
 
 
-def test_table_has_every_party_with_its_interval(result):
-    rows = {row.name: row for row in view(result).rows}
-    assert set(rows) == set(result.values)
-    low, high = result["strong"].interval
-    assert rows["strong"].interval == f"{wording.nats(low)} to {wording.nats(high)}"
+def test_the_waterfall_adds_up_and_marks_what_is_undecided():
+    """0.08, 0.07, 0.06 and 0 of the 0.61 nats that nobody predicts: 13.1%, 11.5%, 9.8% and nothing."""
+    shown = view(four_parties()).waterfall
+    assert [(step.party, step.figure, step.kind) for step in shown.steps] == [
+        ("insurer", "+13.1%", "invited"),
+        ("shop", "+11.5%", "invited"),
+        ("telco", "+9.8%", "invited"),
+        ("utility", "0%", "nothing"),
+    ]
+    for before, after in zip(shown.steps, shown.steps[1:], strict=False):
+        assert after.start == pytest.approx(before.end, abs=0.002)
+    for step in shown.steps:
+        assert step.low <= step.end <= step.high
+    undecided = view(with_undecided()).waterfall.steps[1]
+    assert undecided.kind == "undecided"
+    assert undecided.note == "undecided; about 6,100 rows would settle it"
+    assert undecided.low < undecided.start < undecided.high
 
 
-def test_flags_come_with_their_sentences(result):
-    flags = {(flag.party, flag.name): flag.sentence for flag in view(result).flags}
-    assert flags["rows", "near_unique"] == MEANINGS["near_unique"]
-    assert ("strong", "memorised") not in flags
+def test_advice_and_waterfall_say_the_same(result):
+    shown = view(result)
+    invited = [step.party for step in shown.waterfall.steps if step.kind == "invited"]
+    assert invited
+    for name in result.values:
+        assert (name in shown.decision) == (name in invited)
 
 
-def test_map_shows_percents_pluses_and_dots():
-    shown = view(result_of_game([0, 1.0, 0.5, 1.1, 0.0, 1.0, 0.5, 1.1], names=["a", "b", "c"]))
-    cells = dict(shown.map.rows)
-    assert [cell.text for cell in cells["b"]] == ["80%", "–", "0%"]
+def test_flags_are_facts_with_their_sentences(result):
+    facts = {fact.who: fact.sentence for fact in view(result).facts}
+    assert MEANINGS["near_unique"] in facts.values()
+    assert not any("strong" in who for who in facts)
+
+
+def test_warnings_and_notes_are_listed():
+    column = ColumnCoding(party="shop", name="spend", kind="number", n_codes=5, warnings=("All in one bin.",))
+    result = replace(
+        four_parties(), warnings=("The label is imbalanced.",), columns=(column,), details={"notes": ["n"]}
+    )
+    shown = view(result)
+    assert [(fact.who, fact.sentence) for fact in shown.facts] == [
+        ("", "The label is imbalanced."),
+        ("shop: spend", "All in one bin."),
+        ("", "n"),
+    ]
+    assert (shown.columns[0].name, shown.columns[0].coding) == ("spend", "5 codes")
+
+
+def test_overlap_shows_changes_with_their_sign():
+    shown = view(result_of_game([0, 1.0, 0.5, 1.1, 0.0, 1.0, 0.5, 1.1], names=["a", "b", "c"])).overlap
+    cells = dict(shown.rows)
+    assert [cell.text for cell in cells["b"]] == ["−80%", "–", "0%"]
     assert [cell.text for cell in cells["c"]] == ["·", "·", "–"]
-    together = view(result_of_game([0, 0.5, 0.5, 1.5], names=["a", "b"]))
-    assert dict(together.map.rows)["a"][1].text == "+100%"
+    together = view(result_of_game([0, 0.5, 0.5, 1.5], names=["a", "b"])).overlap
+    assert dict(together.rows)["a"][1].text == "+100%"
+
+
+def test_overlap_of_many_parties_lists_the_strongest_pairs():
+    p = 7
+    table = [min(bin(mask).count("1"), 6) / 10 for mask in range(1 << p)]
+    table = [value - 0.05 * (mask & 3 == 3) for mask, value in enumerate(table)]
+    shown = view(result_of_game(table)).overlap
+    assert shown.rows == ()
+    assert {pair for pair, _ in shown.pairs[:2]} == {"p0 beside p1", "p1 beside p0"}
+    assert shown.pairs[0][1].text == "−50%"
+
+
+def test_gains_list_nobody_each_alone_all_but_one_and_all():
+    gains = view(four_parties()).gains
+    assert (gains[0].parties, gains[-1].parties) == ("nobody", "all parties")
+    rows = {gain.parties: gain for gain in gains}
+    assert (rows["all but utility"].wrong, rows["all but utility"].avoided) == ("144", "46")
+    assert rows["all but utility"].interval == "38 to 54"
+    assert (rows["nobody"].avoided, rows["nobody"].interval) == ("", "")
+    assert len(gains) == 10
 
 
 def test_result_without_statistics_says_so_and_claims_nothing():
     plain = value_counts(informative_and_not(100), ValuationSettings(statistics=False))
     shown = view(plain)
-    assert {row.interval for row in shown.rows} == {"not computed"}
-    assert {row.learnable for row in shown.rows} == {"not computed"}
-    assert shown.flags == ()
-    assert shown.map is None
-    assert "tell" in shown.answer
+    assert shown.decision.startswith("No advice")
+    assert {row.interval for row in shown.parties} == {""}
+    assert (shown.learnable, shown.waterfall, shown.overlap, shown.facts, shown.gains) == (
+        False, None, None, (), (),
+    )  # fmt: skip
 
 
-def test_selection_with_prices_and_budget(result):
+def test_prices_and_budget_are_in_the_decision_and_the_waterfall(result):
     prices = {"strong": 1000, "weak": 500, "noise": 10, "rows": 1}
-    shown = view(result, prices=prices, budget=1200).curve
-    assert "With a budget of 1,200, invite strong for 1,000" in shown.sentence
-    assert shown.budget_x is not None
-    assert {step.party for step in shown.order} == set(prices)
-    assert view(result).curve.x_label == "number of parties"
+    shown = view(result, prices=prices, budget=1200)
+    assert shown.decision.startswith("With a budget of 1,200, invite strong for 1,000: it ")
+    assert shown.price_curve.budget_x is not None
+    notes = {step.party: step.note for step in shown.waterfall.steps}
+    assert notes["strong"] == "invite for 1,000"
+    assert notes["weak"] == "beyond the budget for 500"
+    assert view(result).price_curve is None
 
 
-def test_selection_with_a_missing_price_is_refused(result):
+def test_a_missing_price_is_refused(result):
     with pytest.raises(InputError, match="no price for 'noise', 'rows'"):
         view(result, prices={"strong": 1, "weak": 1})
 
@@ -106,49 +161,32 @@ def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     assert rows["Certificate digest"] == "sha256:ab12"
     assert rows["Added checks"] == "yes"
     assert rows["Cost"] == "n bytes 12,345"
+    assert rows["Learnable values"].startswith("pooled evidence, version ")
+    assert rows["Numbers"] == "cut into 5 bins, about equally filled"
     assert "Notes" not in rows
-    assert shown.notes == ("n",)
-    assert "a lie of one server is detected" in shown.protection
-    assert "nothing was hidden" in view(result).protection
+    assert "a lie of a single server is detected" in shown.protection
+    assert "Nothing was hidden" in view(result).protection
 
 
 def test_sampled_method_is_described():
     sampled = replace(result_of_values([1.0, 2.0]), method="sampled", n_permutations=5000, seed=3)
-    assert dict(view(sampled).how)["Method"] == "sampled, 5,000 permutations, seed 3"
+    assert dict(view(sampled).how)["Shapley-CMI"] == "sampled, 5,000 permutations, seed 3"
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        (replace(result_of_values([1.0]), label_entropy=0.0), "The task party knows the label already"),
-        (
-            result_of_values([0.0, 0.0]),
-            "Nothing could be learned about the label from the 2 parties",
-        ),
-        (result_of_values([1.0]), "From 1,000 samples, the party teaches 48% of what"),
-    ],
-)
-def test_answers_of_edge_cases(case, expected):
-    assert wording.answer(case).startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("part", "text"), [(0.0, "0.0%"), (0.0001, "<0.1%"), (0.0312, "3.1%"), (0.0996, "10%"), (0.83, "83%")]
-)
-def test_percents_read_well(part, text):
-    assert wording.percent(part) == text
+def test_sensitivity_is_shown_and_odd_content_of_a_file_does_no_harm():
+    runs = [{"coding": "3 bins, of equal width", "invite": ["a", "b"]}, "odd", {}]
+    result = replace(four_parties(), details={"sensitivity": {"sentence": "It depends.", "runs": runs}})
+    assert view(result).sensitivity == (
+        "It depends.",
+        (("3 bins, of equal width", "a and b"), ("", "nobody")),
+    )
+    assert view(replace(result, details={"sensitivity": "odd"})).sensitivity is None
 
 
 @pytest.mark.parametrize(
     ("value", "top"), [(0.44, 0.5), (0.5, 0.5), (1.01, 1.2), (9.0, 10), (0.0021, 0.0025), (6.1, 8)]
 )
 def test_charts_end_at_round_numbers(value, top):
-    assert curve.round_up(value) == pytest.approx(top)
-    assert curve.ticks(top)[-1] == pytest.approx(top)
-    assert 1 <= len(curve.ticks(top)) <= 6
-
-
-def test_listing_reads_as_people_write():
-    assert [wording.listing(x) for x in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "", "a", "a and b", "a, b and c",
-    ]  # fmt: skip
+    assert scales.round_up(value) == pytest.approx(top)
+    assert scales.ticks(top)[-1] == pytest.approx(top)
+    assert 1 <= len(scales.ticks(top)) <= 6

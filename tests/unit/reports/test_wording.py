@@ -1,0 +1,126 @@
+"""The sentences of terminal and report: each is true of a world whose answer is known."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from fedvalue.decisions import select
+from fedvalue.reports import wording
+from tests.unit.decisions.results import result_of_game, result_of_values
+from tests.unit.reports.worlds import (
+    four_parties,
+    nothing_to_learn,
+    one_party,
+    uplift_row,
+    with_undecided,
+)
+
+
+def decision(valuation, prices=None, budget=None):
+    return wording.decision(valuation, select(valuation, prices, budget))
+
+
+def test_the_decision_names_whom_to_invite_and_what_a_model_gains():
+    """The row "all but utility" is the invited set: 190 - 144 = 46 errors avoided."""
+    assert decision(four_parties()) == (
+        "Invite insurer, shop and telco: together they avoid 46 of 190 wrong decisions per 1,000 cases.",
+        "The remaining party, utility, adds nothing worth mentioning.",
+    )
+
+
+def test_a_set_without_a_row_of_its_own_is_compared_with_all_parties():
+    """Telco and insurer for 50 of 70: 0.14 of 0.21 nats is 67%; all parties avoid 190 - 145 = 45."""
+    prices = {"telco": 30, "insurer": 20, "shop": 60, "utility": 1}
+    assert decision(four_parties(), prices, 70) == (
+        "With a budget of 70, invite insurer and telco for 50: together they bring 67% of what all parties "
+        "would (all would avoid 45 of 190 wrong decisions per 1,000 cases).",
+        "The budget leaves no room for shop, which would add more.",
+        "The remaining party, utility, adds nothing worth mentioning.",
+    )
+
+
+def test_an_undecided_party_comes_with_the_rows_that_would_settle_it():
+    """Negligible is 0.05 x 0.204 / 2 = 0.0051; 1000 x (0.0098 / max(0.004, 0.0011))^2 = 6,003 rows."""
+    sentences = decision(with_undecided())
+    assert sentences[0] == "Invite a: it removes 33% of what the task party cannot predict by itself."
+    assert sentences[1] == "Whether b adds to that is undecided; about 6,100 rows would settle it."
+
+
+def test_nothing_to_learn_is_said_only_where_the_rows_suffice():
+    assert decision(nothing_to_learn(100_000)) == (
+        "Invite nobody: a and b add nothing to what the task party can predict itself.",
+    )
+    few = decision(nothing_to_learn(300))
+    assert few[0].startswith("Invite nobody yet: 300 rows cannot show whether a and b help; about ")
+    tiny = decision(nothing_to_learn(4))
+    assert "more than 100 times as many rows would be needed" in tiny[0]
+
+
+def test_where_errors_do_not_change_the_ranking_is_what_counts():
+    """A rare label: no threshold moves, but 78 instead of 71 of 100 pairs come in the right order."""
+    result = replace(
+        one_party(),
+        uplift=(
+            uplift_row("nobody", (), 190, auc=0.71),
+            uplift_row("all", ("a",), 190, auc=0.78),
+        ),
+    )
+    assert decision(result)[0] == (
+        "Invite a: it ranks cases better: of 100 pairs of cases with different labels, 78 come in the right "
+        "order instead of 71."
+    )
+
+
+def test_a_gain_in_errors_inside_its_interval_is_not_claimed():
+    result = replace(
+        one_party(), uplift=(uplift_row("nobody", (), 190), uplift_row("all", ("a",), 185, half=8.0))
+    )
+    assert "avoid" not in decision(result)[0]
+    assert "removes 40% of what the task party cannot predict by itself" in decision(result)[0]
+
+
+def test_what_cannot_be_advised_is_not():
+    known = replace(result_of_values([0.5]), label_entropy=0.0)
+    assert decision(known) == (
+        "Invite nobody: the task party's own columns already determine the label in these rows.",
+    )
+    plain = result_of_game([0, 1.0, 1.0, 2.0], learnable=False)
+    assert decision(plain)[0].startswith("No advice: learnable values were not computed")
+
+
+def test_many_parties_are_counted_and_the_best_ones_named():
+    names = [f"c{k}" for k in range(9)]
+    result = replace(result_of_values([0.1 + k / 100 for k in range(9)], names=names), label_entropy=3.0)
+    assert decision(result)[0].startswith("Invite 9 of the 9 parties, above all c8, c7 and c6: together they")
+
+
+def test_undecided_parties_that_clearly_help_together_are_said_to():
+    result = result_of_values([0.2] + [0.004] * 9, se=0.0025, n_samples=5000)
+    assert "all of them together clearly do" in decision(result)[1]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(0.0, "0%"), (0.0001, "<0.1%"), (0.0312, "3.1%"), (0.0996, "10%"), (0.83, "83%"), (-0.2, "−20%")],
+)
+def test_percents_read_well(part, text):
+    assert wording.percent(part) == text
+
+
+def test_numbers_read_well():
+    assert [wording.nats(x) for x in (0.07504, 0.2031, -0.00017, -0.00001)] == [
+        "0.0750",
+        "0.203",
+        "−0.0002",
+        "0.0000",
+    ]
+    assert [wording.rows(n) for n in (7, 99, 101, 6003, 123_456)] == ["7", "99", "110", "6,100", "130,000"]
+    assert [wording.per_1000(x) for x in (46.4, 3.44, -2.0)] == ["46", "3.4", "−2.0"]
+
+
+def test_listing_reads_as_people_write():
+    assert [wording.listing(x) for x in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "", "a", "a and b", "a, b and c",
+    ]  # fmt: skip
+    assert wording.listing(["a", "b", "c", "d"], 3) == "a, b and 2 more"
