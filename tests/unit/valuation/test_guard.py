@@ -1,4 +1,4 @@
-"""The gaming guard flags what looks memorised, and nothing else."""
+"""Flags are facts about estimates; a party whose learnable share is sound has none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fedvalue.valuation.statistics.guard import MEANINGS, describe, flags
 from tests.statistics.tables import informative_and_not
 
 
-def party(value=0.2, share=0.4, learnable=0.18, n_codes=5):
+def party(value=0.2, share=0.4, learnable=0.18, n_codes=5, learnable_share=None):
     return PartyValue(
-        name="p", value=value, share=share, alone=0.0, last=0.0, n_codes=n_codes, learnable=learnable
-    )
+        name="p", value=value, share=share, alone=0.0, last=0.0, n_codes=n_codes, learnable=learnable,
+        learnable_share=learnable_share,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ def party(value=0.2, share=0.4, learnable=0.18, n_codes=5):
         (party(n_codes=201), ("sparse_codes",)),
         (party(n_codes=200), ()),
         (party(n_codes=1000, learnable=None), ("near_unique",)),
+        (party(n_codes=1000, learnable=0.04, learnable_share=0.05), ()),
+        (party(n_codes=1000, learnable=0.04, learnable_share=0.04), ("near_unique", "memorised")),
     ],
 )
 def test_flags_of_a_party_among_1000_samples(case, expected):

@@ -1,8 +1,8 @@
-"""The gaming guard: parties whose value looks memorised rather than earned.
+"""Facts about the estimates that a reader of a party's values should know.
 
 A flag is a short stable name on the result; what it means is in `MEANINGS`, one sentence each, for the
-terminal and the report. It is a reason to look, not a verdict: the numbers cannot tell this party's
-data from row numbers or noise at this sample size.
+terminal and the report. It speaks about numbers, not about the party, and a party whose learnable share is
+sound has none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ SPARSE_CODES = "sparse_codes"
 NO_SIGNAL = "no_signal"
 
 MEANINGS = {
-    MEMORISED: "Most of this value is memorised: less than a quarter of it can be learned from the samples.",
-    NEAR_UNIQUE: "Its codes come close to one per sample, as row numbers would.",
-    SPARSE_CODES: "It has fewer than five samples per code on average, too few to learn from.",
-    NO_SIGNAL: "Nothing above noise could be learned from it at this sample size.",
+    MEMORISED: "Its Shapley-CMI is mostly memorised; the learnable value is what counts.",
+    NEAR_UNIQUE: "Nearly every row has a combination of values of its own, so Shapley-CMI says nothing here; "
+    "the learnable value is what counts.",
+    SPARSE_CODES: "There are fewer than five rows per combination of its values, which inflates its "
+    "Shapley-CMI; the learnable value is what counts.",
+    NO_SIGNAL: "These rows show nothing that could be learned from it.",
 }
 """What each flag means, in one sentence."""
 
@@ -29,7 +31,8 @@ LEARNABLE_PART = 0.25
 """Below this part of the value the value counts as memorised."""
 
 NOTICEABLE_SHARE = 0.05
-"""A value below this share of the total is too small to be worth a warning about memorising."""
+"""A Shapley-CMI below this share of the total is too small to be worth a remark; a learnable share from here
+on is sound if it is clearly above 0."""
 
 NEAR_UNIQUE_PART = 0.5
 """Codes per sample from which codes count as nearly unique."""
@@ -49,6 +52,8 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
         party: The party; without a learnable value only its codes are looked at.
         n_samples: Number of samples of the valuation.
     """
+    if _sound(party, n_samples):
+        return ()
     found = []
     n_codes = party.n_codes or 0
     if n_codes > NEAR_UNIQUE_PART * n_samples:
@@ -61,6 +66,15 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
         elif party.learnable * n_samples < NOISE_LEVEL:
             found.append(NO_SIGNAL)
     return tuple(found)
+
+
+def _sound(party: PartyValue, n_samples: int) -> bool:
+    """Whether the party has a learnable share that is noticeable and clearly above 0."""
+    if party.learnable is None or (party.learnable_share or 0.0) < NOTICEABLE_SHARE:
+        return False
+    if party.learnable_interval is not None:
+        return party.learnable_interval[0] > 0
+    return party.learnable * n_samples >= NOISE_LEVEL
 
 
 def describe(flag: str) -> str:
