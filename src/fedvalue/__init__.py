@@ -9,19 +9,44 @@ from fedvalue._version import __version__
 
 # Loaded on first use, so that `fedvalue --help` starts without NumPy or numba.
 _HOMES = {
+    "CodingSettings": "fedvalue.tables.coding_settings",
+    "PartyValue": "fedvalue.valuation.result",
+    "Payout": "fedvalue.decisions.payout",
+    "Selection": "fedvalue.decisions.selection",
     "Valuation": "fedvalue.valuation.result",
+    "ValuationSettings": "fedvalue.valuation.settings",
     "conditional_mutual_information": "fedvalue.information.cmi",
     "datasets": "fedvalue.datasets",
     "errors": "fedvalue.errors",
+    "payout": "fedvalue.decisions.payout",
+    "select": "fedvalue.decisions.selection",
     "value": "fedvalue.local.value",
 }
-__all__ = ["Valuation", "__version__", "conditional_mutual_information", "datasets", "errors", "value"]
+__all__ = [
+    "CodingSettings",
+    "PartyValue",
+    "Payout",
+    "Selection",
+    "Valuation",
+    "ValuationSettings",
+    "__version__",
+    "conditional_mutual_information",
+    "datasets",
+    "errors",
+    "payout",
+    "select",
+    "value",
+]
 
 if TYPE_CHECKING:
     from fedvalue import datasets, errors
+    from fedvalue.decisions.payout import Payout, payout
+    from fedvalue.decisions.selection import Selection, select
     from fedvalue.information.cmi import conditional_mutual_information
     from fedvalue.local.value import value
-    from fedvalue.valuation.result import Valuation
+    from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.valuation.result import PartyValue, Valuation
+    from fedvalue.valuation.settings import ValuationSettings
 
 
 def __getattr__(name: str) -> Any:

@@ -54,7 +54,7 @@ def test_python_runs(
 def test_the_example_table_joins_the_demonstrations_tables() -> None:
     import pandas as pd
 
-    example = ROOT / "src" / "fedvalue" / "deployment" / "demonstration" / "example"
+    example = ROOT / "src" / "fedvalue" / "simulation" / "example"
     joined = pd.read_csv(ROOT / "examples" / "customers.csv", dtype=str)
     for party in ("bank", "telco", "shop", "insurer", "utility"):
         own = pd.read_csv(example / f"{party}.csv", dtype=str)

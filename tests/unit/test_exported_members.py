@@ -11,5 +11,22 @@ def test_all_is_sorted_and_complete() -> None:
         assert getattr(fedvalue, name) is not None
 
 
+def test_every_name_has_a_home_and_the_names_that_people_need_are_there() -> None:
+    assert {*fedvalue._HOMES, "__version__"} == set(fedvalue.__all__)
+    needed = {
+        "PartyValue",
+        "Valuation",
+        "ValuationSettings",
+        "datasets",
+        "errors",
+        "payout",
+        "select",
+        "value",
+    }
+    assert needed <= set(fedvalue.__all__)
+    for name in ("payout", "select", "value"):
+        assert callable(getattr(fedvalue, name))
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(fedvalue, "nothing_of_the_kind")
