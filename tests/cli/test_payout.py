@@ -32,6 +32,12 @@ def test_pot_is_divided_to_the_cent_and_memorisers_get_nothing(result):
     assert rows["strong"]["rank"] == "1"
 
 
+def test_paying_by_the_papers_value_warns_who_is_paid_for_memorised_value(result):
+    ran = fedvalue("payout", result, "--pot", "100000", "--by", "shapley-cmi")
+    assert "Warning: rows would be paid" in ran.out
+    assert "Warning: strong" not in ran.out
+
+
 def test_paper_value_pays_row_numbers_most(result):
     """What the default protects from."""
     ran = fedvalue("payout", result, "--pot", "100000", "--by", "shapley-cmi", "--json", "-")
@@ -47,7 +53,7 @@ def test_table_shows_amounts_ties_and_stability(result, tmp_path):
     assert ran.code == 0
     assert "1,000.00" in ran.out
     assert "floor" in ran.out
-    assert "better alone" in ran.out or "more alone" in ran.out
+    assert "would bring without the others" in ran.out
     assert json.loads((tmp_path / "p.json").read_text())["pot"] == "1000.00"
     assert (tmp_path / "p.csv").read_text().startswith("party,amount")
 

@@ -26,7 +26,7 @@ def test_report_is_written(folder):
     ran = fedvalue("report", "result.json", "-o", "report.html", cwd=folder)
     assert (ran.code, ran.out) == (0, "")
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "What each party’s data is worth" in page
+    assert "<h1>Invite strong" in page
     assert "Whom to invite" in page
 
 
@@ -41,9 +41,10 @@ def test_prices_and_budget_are_in_the_report(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["corrupt.json", "-o", "r.html"], "is not JSON"),
+        (["corrupt.json", "-o", "r.html"], "not valid JSON"),
         (["missing.json", "-o", "r.html"], "cannot read"),
         (["result.json", "-o", "no/such/folder.html"], "cannot write"),
+        (["result.json", "-o", "r.pdf"], "open it in a browser and print it to PDF"),
         (["result.json", "-o", "r.html", "--budget", "5"], "--budget needs --prices"),
         (["result.json", "-o", "r.html", "--prices", "prices.csv", "--budget", "-5"], "must not be negative"),
     ],

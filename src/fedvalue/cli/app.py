@@ -1,13 +1,13 @@
 """The command `fedvalue`: its subcommands, and the one place where errors become exit codes.
 
-A subcommand lives in a module of its own, which imports heavy libraries inside its function only,
-so that `fedvalue --help` is instant. It parses, calls one function, prints.
+A subcommand lives in a module of its own with a function `register(app)`. It imports heavy libraries
+inside its functions only, so that `fedvalue --help` and shell completion are instant. It parses, calls one
+function, prints.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from typing import Never
@@ -28,18 +28,25 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
 )
 
-# Each module has `register(app)`. The order is the order in the help.
-_COMMANDS = (
-    "value", "select", "payout", "report", "demo", "init", "manifest", "serve", "join", "run",
-    "audit", "drill", "reproduce", "benchmark", "datasets",
-)  # fmt: skip
+PANELS = {
+    "Value and decide": ("value", "select", "payout", "report"),
+    "Take part in a federated run": ("init", "manifest", "join", "run"),
+    "Operate and audit": ("serve", "audit"),
+    "Try and research": ("demo", "drill", "reproduce", "benchmark", "datasets"),
+}
+"""Commands by what a person wants to do, in the order of the help. Each is a module of this package."""
 
-for _name in _COMMANDS:
-    if importlib.util.find_spec(f"fedvalue.cli.{_name}") is not None:
+for _panel, _names in PANELS.items():
+    for _name in _names:
         importlib.import_module(f"fedvalue.cli.{_name}").register(app)
+        for _command in app.registered_commands:
+            if _command.name == _name:
+                _command.rich_help_panel = _panel
+        for _group in app.registered_groups:
+            if _group.name == _name:
+                _group.rich_help_panel = _panel
 
 
 @app.callback(invoke_without_command=True)

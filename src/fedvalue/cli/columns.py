@@ -1,4 +1,4 @@
-"""Which column belongs to whom: the arguments that several commands share."""
+"""Which column belongs to which party, from the words of the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Columns:
     def parse(
         cls, source: str, *, label: str, task: str, party: list[str], each: bool, ids: str | None
     ) -> Columns:
-        """From the command line's words.
+        """Read the command line's words.
 
         Raises:
             InputError: A malformed party, no party, or a column with two owners.
@@ -44,7 +44,9 @@ class Columns:
             rest = [column for column in column_names(source) if column not in taken]
             for column in rest:
                 if column in parties:
-                    raise InputError(f"party {column!r} is given, and --each would make another of that name")
+                    raise InputError(
+                        f"party {column!r} exists already, and --each would make another of that name"
+                    )
             parties |= {column: [column] for column in rest}
         if not parties:
             raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")

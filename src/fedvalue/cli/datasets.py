@@ -77,28 +77,25 @@ def _as_json(status: list[tuple[Entry, Place | None]]) -> str:
 
 
 def _show(status: list[tuple[Entry, Place | None]]) -> None:
-    import sys
-
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
+    from fedvalue.cli.terminal import print_line, print_table
     from fedvalue.datasets.locate import missing_message
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("data set")
-    for heading in ("rows", "features", "labels"):
-        table.add_column(heading, justify="right")
-    table.add_column("found", overflow="fold")
-    for entry, place in status:
-        table.add_row(
-            entry.name, f"{entry.n_samples:,}", str(entry.n_features), str(entry.n_labels),
-            "missing" if place is None else str(place),
-        )  # fmt: skip
-    console = Console(file=sys.stdout, highlight=False)
-    console.print(table)
+    print_table(
+        ("data set", "rows", "features", "labels", "found"),
+        [
+            (
+                entry.name,
+                f"{entry.n_samples:,}",
+                str(entry.n_features),
+                str(entry.n_labels),
+                "missing" if place is None else str(place),
+            )
+            for entry, place in status
+        ],
+        left=(0, 4),
+    )
     for entry, _ in status:
-        console.print(f"{entry.name}: {entry.origin}. Licence: {entry.licence}.", soft_wrap=True)
+        print_line(f"{entry.name}: {entry.origin}. Licence: {entry.licence}.")
     for entry, place in status:
         if place is None:
-            console.print(missing_message(entry), soft_wrap=True)
+            print_line(missing_message(entry))

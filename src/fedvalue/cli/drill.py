@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli.terminal import say, wrote_json
+from fedvalue.cli.terminal import print_table, say, wrote_json
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def drill(
     n_r: Annotated[
         int, typer.Option("--n-r", min=0, max=10_000, help="Adversarial samples per cell (paper).")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the cheats' dice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the cheats' dice.")] = 0,
     json_file: Annotated[
         str | None,
         typer.Option("--json", help="Write the rows as JSON; - prints them alone.", metavar="FILE|-"),
@@ -47,7 +47,7 @@ def drill(
     samples: Annotated[int, typer.Option(min=1, help="With --advise: number of samples.")] = 10_000,
     parties: Annotated[int, typer.Option(min=1, help="With --advise: number of data parties.")] = 5,
 ) -> None:
-    """A cheating server of each kind against each protocol: what is caught, how often, what was predicted."""
+    """Try each kind of cheating server against each protocol: how often it is caught, and the prediction."""
     if not advise:
         if cells is not None:
             raise InputError("--cells is for --advise")
@@ -95,7 +95,7 @@ def _deliver_rows(rows: list[DrillRow], trials: int, json_file: str | None) -> N
             line.append("-" if row is None else f"{row.detected / row.trials:.1%} ({row.predicted:.1%})")
         lines.append(line)
     title = f"Detected in {trials} runs each (predicted)"
-    _print_table(title, ["a server that would", *(columns[key] for key in present)], lines)
+    print_table(["a server that would", *(columns[key] for key in present)], lines, title=title)
     if any(row.surprising for row in rows):
         say("Some rates are more than 4 standard deviations from the formulas: please report this.")
     say("The published check is passed by a server that returns a whole upload or ignores a party.")
@@ -115,21 +115,6 @@ def _deliver_advice(choices: list[Advice], title: str, json_file: str | None) ->
         q, n_r = ("-" if x is None else str(x) for x in (choice.q, choice.n_r))
         size = f"{choice.n_bytes / 1e6:,.1f} MB"
         lines.append([name, q, n_r, f"{choice.detection:.4%}", f"{choice.whole_upload:.0%}", size])
-    _print_table(title, ["protocol", "q", "n_r", "drop one", "whole upload", "all uploads"], lines)
+    print_table(["protocol", "q", "n_r", "drop one", "whole upload", "all uploads"], lines, title=title)
     say("'drop one': probability that a sample dropped from a cell that holds one is detected.")
     say("No q and n_r make the published check see a whole upload returned as the intersection.")
-
-
-def _print_table(title: str, headings: list[str], lines: list[list[str]]) -> None:
-    import sys
-
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for k, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if k else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*line)
-    Console(file=sys.stdout, highlight=False).print(table)

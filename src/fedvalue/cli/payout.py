@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue.cli import options
+
 if TYPE_CHECKING:
     from fedvalue.decisions.payout import Payout
 
@@ -19,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def payout(
     result: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="RESULT")],
     pot: Annotated[str, typer.Option(help="Amount to divide.", metavar="AMOUNT")],
-    by: Annotated[str, typer.Option(help="Go by the learnable value or by shapley-cmi.")] = "learnable",
+    by: options.By = "learnable",
     floor: Annotated[str, typer.Option(help="Least amount of every party.", metavar="AMOUNT")] = "0",
     cap: Annotated[str | None, typer.Option(help="Largest amount of any party.", metavar="AMOUNT")] = None,
     csv_file: Annotated[
@@ -33,8 +35,8 @@ def payout(
 ) -> None:
     """Divide a pot by value, exact to the cent.
 
-    Parties that are tied inside the error bars have the same rank. Where the result holds the value of every
-    coalition, the payout is checked for coalitions that would do better alone.
+    Parties whose values differ by less than their error have the same rank. Where the result holds the value
+    of every set of parties, the payout says whether some group gets less than it would bring by itself.
     """
     import json
 
@@ -60,26 +62,23 @@ def payout(
 
 
 def _show(found: Payout) -> None:
-    import sys
+    from fedvalue.cli.terminal import print_line, print_table
 
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(file=sys.stdout, highlight=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    table.add_column("rank", justify="right")
-    table.add_column("party", "total", overflow="fold")
-    table.add_column("value", justify="right")
-    table.add_column("amount", f"{found.pot:,}", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("")
-    for share in sorted(found.shares, key=lambda share: (share.rank, -share.value)):
-        table.add_row(
-            f"{share.rank}{'=' if share.tied else ''}", escape(share.name), f"{share.value:.4f}",
-            f"{share.amount:,}", f"{share.percent:.2f}%", share.bound,
-        )  # fmt: skip
-    console.print(table)
+    print_table(
+        ("rank", "party", "value", "amount", "share", ""),
+        [
+            (
+                f"{share.rank}{'=' if share.tied else ''}",
+                share.name,
+                f"{share.value:.4f}",
+                f"{share.amount:,}",
+                f"{share.percent:.2f}%",
+                share.bound,
+            )
+            for share in sorted(found.shares, key=lambda share: (share.rank, -share.value))
+        ],
+        footer=("", "total", "", f"{found.pot:,}", "", ""),
+        left=(1, 5),
+    )
     for line in found.remarks():
-        console.print(line, soft_wrap=True, markup=False)
+        print_line(line)

@@ -22,7 +22,7 @@ def report(
     ] = None,
     budget: Annotated[str | None, typer.Option(help="What may be spent.", metavar="AMOUNT")] = None,
 ) -> None:
-    """Write the report of a result: values, error bars, redundancy, whom to invite, how it was computed.
+    """Write the report of a result: whom to invite, values with intervals, overlap, how it was computed.
 
     The page loads nothing from anywhere and holds no script.
     """
@@ -32,6 +32,8 @@ def report(
     from fedvalue.reports import html
     from fedvalue.valuation.result import Valuation
 
+    if output.suffix.lower() == ".pdf":
+        raise InputError(f"{output}: the report is an HTML page; open it in a browser and print it to PDF")
     if budget is not None and prices is None:
         raise InputError("--budget needs --prices: without prices there is nothing to spend it on")
     listed = None if prices is None else read_prices(prices)

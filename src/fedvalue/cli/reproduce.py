@@ -35,11 +35,9 @@ def reproduce(
     out: Annotated[
         Path, typer.Option(help="Folder for results; a stopped run continues there.", metavar="DIR")
     ] = Path("reproduction"),
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes; one per core when not given.", min=0)
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw earlier results in DIR away.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.", min=0)] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in DIR.")] = False,
     json_file: Annotated[
         str | None,
         typer.Option("--json", help="Also write the verdicts as JSON; - for stdout.", metavar="FILE"),
@@ -72,7 +70,7 @@ def reproduce(
 
 
 def progress_lines(clock: Callable[[], float]) -> Progress:
-    """Progress for a log file: a line now and then, with an estimate of the time left."""
+    """Progress for a log file: a line every half minute, with an estimate of the time left."""
     start = said = clock()
 
     def tell(done: float, total: float, note: str = "") -> None:
@@ -94,13 +92,10 @@ def _verdicts(documents: list[dict[str, Any]]) -> str:
 
 
 def _show(experiments: list[Experiment], documents: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    from fedvalue.cli.terminal import print_table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("experiment", "verdict", "measured"):
-        table.add_column(heading, overflow="fold")
-    for experiment, document in zip(experiments, documents, strict=True):
-        table.add_row(experiment.name, document["verdict"], document["measured"])
-    Console(file=sys.stdout, highlight=False).print(table)
+    rows = [
+        (experiment.name, document["verdict"], document["measured"])
+        for experiment, document in zip(experiments, documents, strict=True)
+    ]
+    print_table(("experiment", "verdict", "measured"), rows, left=(0, 1, 2))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from fedvalue.cli import options
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from fedvalue.decisions.games import Game
-    from fedvalue.decisions.selection import Selection
+    from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.settings import ValuationSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -30,31 +31,24 @@ def select(
     ],
     prices: Annotated[Path, typer.Option(help="CSV file with the columns party and price.", metavar="FILE")],
     budget: Annotated[str, typer.Option(help="What may be spent.", metavar="AMOUNT")],
-    by: Annotated[str, typer.Option(help="Go by the learnable value or by shapley-cmi.")] = "learnable",
+    by: options.By = "learnable",
     label: Annotated[
         str | None, typer.Option(help="DATA: column with the task's label.", metavar="COL")
     ] = None,
-    party: Annotated[
-        list[str] | None,
-        typer.Option(help="DATA: a data party and its columns. Repeat for each.", metavar="NAME=COL,COL,…"),
-    ] = None,
-    each: Annotated[
-        bool, typer.Option("--each", help="DATA: every remaining column is a party of its own.")
-    ] = False,
-    task: Annotated[
-        str, typer.Option(help="DATA: the task party's own feature columns.", metavar="COL,COL,…")
-    ] = "",
-    bins: Annotated[int, typer.Option(help="DATA: bins of a numeric column.")] = 5,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the selection as JSON; - prints it alone.", metavar="FILE|-"),
-    ] = None,
+    party: options.Party = None,
+    each: options.Each = False,
+    task: options.Task = "",
+    bins: options.Bins = 5,
+    binning: options.Binning = "quantile",
+    label_bins: options.LabelBins = None,
+    categorical: options.Categorical = "",
+    columns: options.ColumnsOption = "features",
+    json_file: options.JsonFile = None,
 ) -> None:
-    """Which parties to invite with this budget, and when more of them are no more than noise.
+    """Which parties to invite with this budget, and of which the rows cannot say whether they add anything.
 
-    A result of up to 12 parties holds the value of every subset; for more, or after a federated run,
-    subsets are valued by the sum of their members. Given the table itself, every subset of up to 20
-    parties is valued.
+    A result of up to 12 parties holds the value of every set of parties; for more parties, sets are valued
+    by the sum of their members.
     """
     from fedvalue.decisions import selection
 
@@ -64,92 +58,94 @@ def select(
             raise InputError("--party, --each and --task describe a table, which needs --label too")
         from fedvalue.valuation.result import Valuation
 
-        result, game = Valuation.from_json(source), None
+        valuation = Valuation.from_json(source)
     else:
-        result, game = _from_data(source, label, task, party or [], each, bins, by)
-    found = selection.select(result, listed, budget, by=by, game=game)
-    _deliver(found, json_file)
+        from fedvalue.cli.columns import split_names
+        from fedvalue.tables.coding_settings import CodingSettings
+        from fedvalue.valuation.settings import ValuationSettings
+
+        settings = ValuationSettings(
+            columns=cast(Any, columns),
+            coding=CodingSettings(
+                bins=bins, binning=cast(Any, binning), label_bins=label_bins,
+                categorical=tuple(split_names(categorical)),
+            ),
+        )  # fmt: skip
+        valuation = _value(source, label, task, party or [], each, settings)
+    _deliver(valuation, selection.select(valuation, listed, budget, by=by), json_file)
 
 
-def _from_data(
-    data: str, label: str, task: str, party: list[str], each: bool, bins: int, by: str
-) -> tuple[Valuation, Game]:
-    """Value the parties of a table, and the game on it."""
+def _value(
+    data: str, label: str, task: str, party: list[str], each: bool, settings: ValuationSettings
+) -> Valuation:
+    """Value a table as `fedvalue value` does."""
     from fedvalue.cli.columns import Columns
     from fedvalue.cli.terminal import progress_bar
-    from fedvalue.decisions.games import game_of_counts
-    from fedvalue.local.value import joint_counts
-    from fedvalue.tables.files import read_table
-    from fedvalue.tables.party_table import label_table, party_table, task_table
-    from fedvalue.valuation.engine import value_counts
+    from fedvalue.cli.value import value_source
 
-    columns = Columns.parse(data, label=label, task=task, party=party, each=each, ids=None)
-    table = read_table(data, columns=columns.all)
-    y = label_table(table.column(columns.label), bins=bins)
-    own = task_table(table.select(list(columns.task)) if columns.task else None, len(y.codes), bins=bins)
-    tables = {
-        name: party_table(name, table.select(names), bins=bins) for name, names in columns.parties.items()
-    }
-    counts = joint_counts(y, own, tables)
-    with progress_bar("valuing") as progress:
-        result = value_counts(counts, progress=progress)
-    return result, game_of_counts(counts, by)
+    owners = Columns.parse(data, label=label, task=task, party=party, each=each, ids=None)
+    with progress_bar("valuing", watch_compiling=True) as progress:
+        return value_source(data, owners, settings, progress=progress)
 
 
-def _deliver(found: Selection, json_file: str | None) -> None:
+def _deliver(valuation: Valuation, selection: Selection, json_file: str | None) -> None:
     import json
 
     from fedvalue.cli.terminal import say, write_text
 
-    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(selection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if json_file == "-":
         typer.echo(text, nl=False)
         return
-    _show(found)
+    _show(valuation, selection)
     if json_file is not None:
         write_text(Path(json_file), text)
         say(f"selection written to {json_file}")
 
 
-def _show(found: Selection) -> None:
-    """Print the choice, the order of invitation and what was assumed."""
-    import sys
-
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
+def _show(valuation: Valuation, selection: Selection) -> None:
+    """Print the choice, what everybody adds one after the other, and how it was chosen."""
+    from fedvalue.cli.terminal import print_line, print_table
     from fedvalue.decisions.selection import GREEDY_BOUND
+    from fedvalue.reports import wording
 
-    console = Console(file=sys.stdout, highlight=False)
-    chosen = ", ".join(found.parties) or "nobody"
-    part = f"{found.value / found.total:.1%}" if found.total > 0 else "0%"
-    console.print(
-        f"Invite {chosen}: {found.value:.4f} nats ({part} of everybody's) for {found.cost:,} "
-        f"of {found.budget:,}.",
-        soft_wrap=True, markup=False,
-    )  # fmt: skip
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("best order", overflow="fold")
-    for heading in ("price", "adds", "noise", "value so far"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    for step in found.order:
-        table.add_row(
-            _escape(step.party), f"{step.price:,}", f"{step.gain:.4f}",
-            "" if step.noise is None else f"{step.noise:.4f}", f"{step.value:.4f}",
-            "" if step.above_noise else "no more than noise",
-        )  # fmt: skip
-    console.print(table)
-    how = (
-        "every subset was compared"
-        if found.method == "exact"
-        else f"greedy: at least {GREEDY_BOUND:.0%} of the best value where returns fall"
+    for sentence in _sentences(valuation, selection):
+        print_line(sentence)
+    print_table(
+        ("party", "price", "adds", "95% interval", "value so far", "advice"),
+        [
+            (
+                step.party,
+                f"{step.price:,}",
+                f"{step.adds.gain:.4f}",
+                "" if step.adds.low is None else wording.interval((step.adds.low, step.adds.high or 0.0)),
+                f"{step.value:.4f}",
+                _advice(step),
+            )
+            for step in selection.steps
+        ],
+        left=(0, 5),
     )
-    console.print(f"by {found.by}; {how}; subsets valued by {found.basis}", soft_wrap=True, markup=False)
+    how = "every set of parties was compared"
+    if selection.method != "exact":
+        how = f"chosen greedily: at least {GREEDY_BOUND:.0%} of the best value where returns fall"
+    sets = "" if selection.basis == "coalitions" else "; sets are valued by the sum of their members"
+    print_line(f"by {selection.by}, in nats per row; {how}{sets}")
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
+def _sentences(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
+    from fedvalue.reports import wording
 
-    return escape(text)
+    if selection.by == "learnable":
+        return wording.decision(valuation, selection)
+    chosen = wording.listing(selection.parties) or "nobody"
+    return (
+        f"With a budget of {selection.budget:,}, invite {chosen} for {selection.cost:,}, by Shapley-CMI.",
+        "Warning: Shapley-CMI also counts what is memorised; the learnable value does not.",
+    )
+
+
+def _advice(step: Step) -> str:
+    if step.invited:
+        return "invite"
+    return {"adds": "over budget", "undecided": "undecided", "nothing": "adds nothing"}[step.adds.verdict]

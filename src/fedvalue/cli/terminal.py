@@ -1,122 +1,179 @@
-"""What every command shares on the terminal: the table of values and the progress bar.
+"""What every command shares on the terminal: the valuation, messages, and files to write.
 
-Results go to stdout, progress and messages to stderr, so that `--json -` can be piped.
+Results go to stdout, messages to stderr, so that `--json -` can be piped. Names come from files that
+others may have written: no text of theirs reaches the terminal as a control sequence.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.cli.progress import interruptible, progress_bar
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from fedvalue.valuation.result import PartyValue, Valuation
 
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Progress
-    from fedvalue.valuation.result import Valuation
+__all__ = [
+    "interruptible",
+    "print_line",
+    "print_table",
+    "progress_bar",
+    "refuse_unwritable",
+    "say",
+    "show_valuation",
+    "write_text",
+    "wrote_json",
+]
 
-# A warning about hundreds of parties names the first; the JSON has all of them.
 _NAMES_SHOWN = 10
+"""A remark about hundreds of parties names the first ones; the JSON has all of them."""
 
 
 def say(message: str) -> None:
     """A message to the person, on stderr."""
-    sys.stderr.write(f"{message}\n")
+    from fedvalue.untrusted_text import printable
+
+    sys.stderr.write(f"{printable(message)}\n")
 
 
-def show_valuation(valuation: Valuation) -> None:
-    """Print the values as a table, best party first, and one line on how they were computed."""
+def print_line(text: str) -> None:
+    """A line of the result, on stdout."""
+    from fedvalue.untrusted_text import printable
+
+    sys.stdout.write(f"{printable(text)}\n")
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    footer: Sequence[str] = (),
+    left: Sequence[int] = (0,),
+    title: str | None = None,
+) -> None:
+    """Print a table on stdout: names fold, figures stay whole even where the terminal is narrow.
+
+    Args:
+        headings: One per column.
+        rows: The cells, as text.
+        footer: The last line, if any.
+        left: Columns that are text; the others are figures and flush right.
+        title: A line above the table.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    with_error = any(party.interval is not None for party in valuation.parties)
-    # Without statistics the error of n samples is not known; that of sampling is, and goes by its name.
-    with_sampling = not with_error and any(party.se_sampling for party in valuation.parties)
-    exact = valuation.privacy is None
-    with_learnable = valuation.learnable_total is not None
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title="Shapley-CMI in nats", title_justify="left")
-    table.add_column("party", overflow="fold", min_width=8)
-    table.add_column("value", justify="right")
-    if with_error:
-        table.add_column("± 95%", justify="right")
-    if with_sampling:
-        table.add_column("se sampling", justify="right")
-    if exact:
-        table.add_column("share", justify="right")
-    if with_learnable:
-        table.add_column("learnable", justify="right")
-    for heading in ("alone", "last", "codes") if exact else ():
-        table.add_column(heading, justify="right")
-    for party in sorted(valuation.parties, key=lambda party: -party.value):
-        row = [party.name, f"{party.value:.4f}"]
-        if with_error:
-            row.append("" if party.half_width is None else f"{party.half_width:.4f}")
-        if with_sampling:
-            row.append(f"{party.se_sampling:.4f}")
-        if party.share is not None:
-            row.append(f"{100 * party.share:.1f}%")
-        if with_learnable:
-            row.append("" if party.learnable is None else f"{party.learnable:.4f}")
-        if exact:
-            row += [f"{party.alone:.4f}", f"{party.last:.4f}", f"{party.n_codes:,}"]
-        table.add_row(*row)
-    # Names of parties and columns are shown as they are, brackets and colons included.
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    for column in table.columns[1:]:  # a line that is too long is better than a figure cut off
-        column.min_width = max(len(str(cell)) for cell in (column.header, *column.cells))
-    console.print(table, crop=False)
-    console.print(_summary(valuation), soft_wrap=True)
+    from fedvalue.untrusted_text import printable
+
+    lines = [[printable(cell) for cell in row] for row in rows]
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, show_footer=bool(footer), title=title, title_justify="left"
+    )
+    for k, heading in enumerate(headings):
+        cells = [heading, *(line[k] for line in lines), *footer[k : k + 1]]
+        wide = max(len(cell) for cell in cells)
+        table.add_column(
+            heading, footer[k] if footer else "", justify="left" if k in left else "right", overflow="fold",
+            min_width=min(wide, 8) if k in left else wide,
+        )  # fmt: skip
+    for line in lines:
+        table.add_row(*line)
+    # Names are shown as they are, brackets and colons included.
+    Console(file=sys.stdout, highlight=False, markup=False, emoji=False).print(table, crop=False)
 
 
-def _summary(valuation: Valuation) -> str:
+def show_valuation(valuation: Valuation, *, own: str | None = None) -> None:
+    """Print a result: what to do, the values with the best party first, and how they were computed.
+
+    Args:
+        valuation: The result; statistics that it lacks are left out.
+        own: The data party that reads its own share. The decision is the task party's, so none is printed.
+    """
+    from fedvalue.decisions.selection import select
+    from fedvalue.reports import wording
+
+    if own is None:
+        for sentence in wording.decision(valuation, select(valuation)):
+            print_line(sentence)
+    _print_values(valuation, [p for p in valuation.parties if own is None or p.name == own])
+    for line in _remarks(valuation):
+        print_line(line)
+
+
+def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
+    from fedvalue.reports import wording
+
+    learnable = any(party.learnable is not None for party in parties)
+    shares = [party.learnable_share if learnable else party.share for party in parties]
+    columns: dict[str, list[str]] = {"party": [party.name for party in parties]}
+    total = {"party": "all together"}
+    if learnable:
+        columns["learnable"] = ["" if p.learnable is None else f"{p.learnable:.4f}" for p in parties]
+        columns["95% interval"] = [wording.interval(p.learnable_interval) for p in parties]
+        total["learnable"] = "" if valuation.learnable_total is None else f"{valuation.learnable_total:.4f}"
+        total["95% interval"] = wording.interval(valuation.learnable_total_interval)
+    if any(share is not None for share in shares):
+        columns["share"] = ["" if share is None else f"{100 * share:.1f}%" for share in shares]
+    columns["Shapley-CMI"] = [f"{p.value:.4f}" for p in parties]
+    total["Shapley-CMI"] = f"{valuation.total:.4f}"
+    if any(p.interval is not None for p in parties):
+        columns["± 95%"] = ["" if p.half_width is None else f"{p.half_width:.4f}" for p in parties]
+    elif any(p.se_sampling for p in parties):
+        columns["sampling error"] = [f"{p.se_sampling or 0.0:.4f}" for p in parties]
+    order = sorted(
+        range(len(parties)),
+        key=lambda k: -(parties[k].value if parties[k].learnable is None else parties[k].learnable or 0.0),
+    )
+    print_table(
+        list(columns),
+        [[cells[k] for cells in columns.values()] for k in order],
+        footer=[total.get(heading, "") for heading in columns],
+    )
+
+
+def _remarks(valuation: Valuation) -> list[str]:
+    """How it was computed, and what else to know."""
+    from fedvalue.reports import wording
     from fedvalue.valuation.statistics import guard
 
-    how = valuation.method
-    if valuation.n_permutations is not None:
-        how += f" with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
-    if valuation.method_reason and valuation.method_reason != "as asked for":
-        how += f" ({valuation.method_reason})"
-    total, held = f"total {valuation.total:.4f}", valuation.label_entropy
-    if held is None:
-        total += " nats"
-    else:
-        explained = 100 * valuation.total / held if held > 0 else 0.0
-        total += f" of {held:.4f} nats that the label still holds ({explained:.1f}%)"
-    lines = [
-        f"{total}; {valuation.n_samples:,} samples; {how}"
-        + (f"; protocol {valuation.protocol}" if valuation.protocol else "")
-    ]
+    lines = [_how(valuation)]
     if valuation.privacy is not None:
-        from fedvalue.reports import wording
-
         lines.append(wording.noise(valuation.privacy))
-    if valuation.learnable_total is not None:
-        searched = valuation.details.get("learnable_search")
-        lines.append(
-            f"learnable from so many samples: {valuation.learnable_total:.4f} nats"
-            + (f" ({searched})" if searched else "")
-        )
+    lines += valuation.warnings
+    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
+    if len(reasons) == 1 and all(reasons):
+        lines.append(f"Shapley-CMI has no interval: {reasons.pop()}.")
     flagged: dict[str, list[str]] = {}
     for party in valuation.parties:
         for flag in party.flags:
             flagged.setdefault(flag, []).append(party.name)
-    lines += [f"{_listed(names)}: {guard.describe(flag)}" for flag, names in flagged.items()]
+    lines += [f"{wording.listing(names, _NAMES_SHOWN)}: {guard.describe(f)}" for f, names in flagged.items()]
+    lines += [f"{column.name}: {text}" for column in valuation.columns for text in column.warnings]
+    if isinstance(sensitivity := valuation.details.get("sensitivity"), Mapping):
+        lines.append(str(sensitivity.get("sentence", "")))
     lines += _since_last_time(valuation.details)
-    lines += [f"note: {note}" for note in valuation.details.get("notes", [])]
-    return "\n".join(lines)
+    return lines + [f"note: {note}" for note in valuation.details.get("notes", [])]
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_NAMES_SHOWN])
-    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+def _how(valuation: Valuation) -> str:
+    how = f"Shapley-CMI {valuation.method}"
+    if valuation.n_permutations is not None:
+        how += f" with {valuation.n_permutations:,} permutations, seed {valuation.seed}"
+    if valuation.method_reason and valuation.method_reason != "as asked for":
+        how += f" ({valuation.method_reason})"
+    parts = [f"{valuation.n_samples:,} rows, values in nats per row"]
+    if valuation.estimator:
+        parts.append(f"learnable by {valuation.estimator.replace('-', ' ').replace('/', ' ')}")
+    parts.append(how)
+    if valuation.protocol:
+        parts.append(f"protocol {valuation.protocol}")
+    return "; ".join(parts)
 
 
 def _since_last_time(details: Mapping[str, Any]) -> list[str]:
@@ -124,72 +181,28 @@ def _since_last_time(details: Mapping[str, Any]) -> list[str]:
     if "state" not in details:
         return []
     state = details["state"]
-    lines = [f"{state['n_added']:,} samples added to {state['n_before']:,} in the state"]
+    lines = [f"{state['n_added']:,} rows added to {state['n_before']:,} in the state"]
     lines += [f"skipped, counted before: {name}" for name in state["skipped_files"]]
-    for change in details.get("changes", []):
-        verdict = {True: "more than its error", False: "within its error", None: "error unknown"}
-        lines.append(
-            f"since last time {change['name']}: {change['before']:.4f} -> {change['after']:.4f}, "
-            f"{verdict[change.get('beyond_error')]}"
-        )
-    return lines
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Progress]:
-    """A bar on stderr with an estimate of the time left; silent when stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None, note="")
-
-        def tell(done: float, total: float, note: str = "") -> None:
-            bar.update(task, completed=done, total=total, note=note)
-
-        yield tell
-
-
-@contextmanager
-def interruptible() -> Iterator[Stop]:
-    """Where work can end with the best answer so far, the first Ctrl-C asks for that; the next leaves."""
-    from fedvalue.engines import Stop
-
-    stop = Stop()
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind & in a script
-        yield stop
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if stop.asked or not stop.possible:
-            signal.default_int_handler(number, frame)
-        stop.asked = True
-        say("stopping: the values so far follow, with their error; Ctrl-C again leaves at once")
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
+    verdict = {True: "more than its error", False: "within its error", None: "error unknown"}
+    return lines + [
+        f"since last time {change['name']}: {change['before']:.4f} -> {change['after']:.4f}, "
+        f"{verdict[change.get('beyond_error')]}"
+        for change in details.get("changes", [])
+    ]
 
 
 def refuse_unwritable(*targets: str | Path | None) -> None:
-    """Refuse files that cannot be written, before the work that they are to hold; "-" and None are none.
+    """Refuse files that cannot be written before doing the work that they are to hold; skip "-" and None.
 
     Raises:
-        InputError: A folder that is not there or may not be written to, or a folder instead of a file.
+        InputError: The folder does not exist or is not writable, or the target is a folder.
     """
     for target in targets:
         if target is None or target == "-":
             continue
         path = Path(target)
         if path.is_dir():
-            raise InputError(f"cannot write {path}: expected a file, got a folder")
+            raise InputError(f"cannot write {path}: it is a folder, not a file")
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -197,7 +210,7 @@ def refuse_unwritable(*targets: str | Path | None) -> None:
 
 
 def wrote_json(data: Any, target: str | None, what: str) -> bool:
-    """Write `data` to the file `target`, or to stdout for "-"; True when stdout shall hold nothing else."""
+    """Write `data` to the file `target`, or to stdout for "-"; True when stdout must hold nothing else."""
     if target is None:
         return False
     import json

@@ -1,13 +1,15 @@
-"""`fedvalue value`: value the parties of one table that may be gathered."""
+"""`fedvalue value`: value the parties of a table that holds all columns."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from fedvalue.cli.columns import Columns
+from fedvalue.cli import options
+from fedvalue.cli.columns import Columns, split_names
 from fedvalue.cli.terminal import (
     interruptible,
     progress_bar,
@@ -19,7 +21,12 @@ from fedvalue.cli.terminal import (
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from fedvalue.engines import Stop
+    from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.settings import ValuationSettings
 
 
 def register(app: typer.Typer) -> None:
@@ -33,25 +40,22 @@ def value(
         typer.Argument(help="CSV, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA"),
     ],
     label: Annotated[str, typer.Option(help="Column with the task's label.", metavar="COL")],
-    party: Annotated[
-        list[str] | None,
-        typer.Option(help="A data party and its columns. Repeat for each party.", metavar="NAME=COL,COL,…"),
-    ] = None,
-    each: Annotated[
-        bool, typer.Option("--each", help="Every remaining column is a party of its own.")
-    ] = False,
-    task: Annotated[
-        str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")
-    ] = "",
+    party: options.Party = None,
+    each: options.Each = False,
+    task: options.Task = "",
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with the sample ids; must be unique.", metavar="COL")
     ] = None,
-    bins: Annotated[int, typer.Option(help="Bins of a numeric column.")] = 5,
-    binning: Annotated[str, typer.Option(help="width (equal width, the paper's) or quantile.")] = "width",
+    bins: options.Bins = 5,
+    binning: options.Binning = "quantile",
+    label_bins: options.LabelBins = None,
+    categorical: options.Categorical = "",
+    columns: options.ColumnsOption = "features",
     pca: Annotated[
-        int | None, typer.Option(help="Reduce each data party to so many principal components first.")
+        int | None,
+        typer.Option(help="Replace the columns of each data party by this many principal components first."),
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
+    method: Annotated[str, typer.Option(help="How to compute Shapley-CMI: auto, exact or sampled.")] = "auto",
     permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
     precision: Annotated[
         float | None,
@@ -92,12 +96,20 @@ def value(
         ),
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics/--no-statistics", help="Error bars and learnable values.")
+        bool,
+        typer.Option(
+            "--statistics/--no-statistics", help="Learnable values, intervals, overlap and the advice."
+        ),
     ] = True,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
-    ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Value again with 3, 5 and 8 bins, equally filled and of equal width, and report whether "
+            "the advice changes.",
+        ),
+    ] = False,
+    json_file: options.JsonFile = None,
     html: Annotated[
         Path | None, typer.Option(help="Write the report, one HTML file.", metavar="FILE")
     ] = None,
@@ -107,65 +119,86 @@ def value(
     Example: fedvalue value loans.csv --label default --task income,age --party telco=bill,calls --party
     shop=spend,visits
     """
-    options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
     refuse_unwritable(json_file, html)
-    columns = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
+    owners = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
     from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.valuation.settings import ValuationSettings
 
     settings = ValuationSettings(
-        method=cast(Any, method),
-        n_permutations=permutations, precision=precision, time_limit=time_limit, seed=seed,
-        statistics=statistics, coding=CodingSettings(bins=bins, binning=cast(Any, binning), pca=pca),
+        method=cast(Any, method), n_permutations=permutations, precision=precision, time_limit=time_limit,
+        seed=seed, statistics=statistics, columns=cast(Any, columns),
+        coding=CodingSettings(
+            bins=bins, binning=cast(Any, binning), label_bins=label_bins, pca=pca,
+            categorical=tuple(split_names(categorical)),
+        ),
     )  # fmt: skip
-    with _executor(cluster) as executor, progress_bar("valuing") as progress, interruptible() as stop:
-        result = _value(
-            data, columns, state=state, protocol=protocol,
-            options={key: item for key, item in options.items() if item is not None},
-            settings=settings, executor=executor, progress=progress, stop=stop,
-        )  # fmt: skip
-    deliver(result, json_file, html)
+    if sensitivity and (state is not None or protocol is not None or not statistics):
+        raise InputError(
+            "--sensitivity values the table several times: it cannot be used with --state, --protocol or "
+            "--no-statistics"
+        )
+    given: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
+    with _executor(cluster) as executor, interruptible() as stop:
+        with progress_bar("valuing", watch_compiling=True) as progress:
+            valuation = value_source(
+                data, owners, settings, state=state, protocol=protocol,
+                protocol_options={key: item for key, item in given.items() if item is not None},
+                executor=executor, progress=progress, stop=stop,
+            )  # fmt: skip
+        if sensitivity:
+            valuation = _with_sensitivity(valuation, data, owners, settings, executor)
+    deliver(valuation, json_file, html)
 
 
-def deliver(result: Valuation, json_file: str | None, html: Path | None) -> None:
-    """Print the table, or the JSON alone, and write the files that were asked for."""
+def deliver(valuation: Valuation, json_file: str | None, html: Path | None) -> None:
+    """Print the result, or its JSON alone, and write the files asked for."""
     if json_file == "-":
-        typer.echo(result.to_json(), nl=False)
+        typer.echo(valuation.to_json(), nl=False)
     else:
-        show_valuation(result)
+        show_valuation(valuation)
         if json_file is not None:
-            write_text(Path(json_file), result.to_json())
+            write_text(Path(json_file), valuation.to_json())
             say(f"result written to {json_file}")
     if html is not None:
-        result.to_html(html)
+        valuation.to_html(html)
         say(f"report written to {html}")
 
 
-def _value(
+def value_source(
     data: str,
-    columns: Columns,
+    owners: Columns,
+    settings: ValuationSettings,
     *,
-    state: Path | None,
-    protocol: str | None,
-    options: dict[str, Any],
-    **settings: Any,
+    state: Path | None = None,
+    protocol: str | None = None,
+    protocol_options: dict[str, Any] | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Valuation:
-    """Value in memory, streamed, or on top of a state, as the source and the options ask for."""
+    """Value a source in memory, streamed, or on top of a state, whichever it and the options ask for.
+
+    Raises:
+        InputError: Options that exclude each other, or wrong data.
+    """
     from fedvalue.local.streaming import stream_by_default, value_files
 
-    named: dict[str, Any] = {"label": columns.label, "task": columns.task, "parties": columns.parties}
+    named: dict[str, Any] = {"label": owners.label, "task": owners.task, "parties": owners.parties}
+    work: dict[str, Any] = {
+        "settings": settings, "executor": executor, "progress": progress, "stop": stop
+    }  # fmt: skip
+    if protocol_options and protocol is None:
+        raise InputError(f"{', '.join(sorted(protocol_options))}: only with --protocol")
     if state is not None or (protocol is None and stream_by_default(data)):
         if protocol is not None:
             raise InputError("--state keeps plain counts: it cannot be used with --protocol")
-        if options:
-            raise InputError(f"{', '.join(sorted(options))}: only with --protocol")
-        if columns.ids:
+        if owners.ids:
             say("the source is streamed: its ids are not checked for duplicates")
         if state is not None:
             from fedvalue.local.incremental import value_with_state
 
-            return value_with_state(state, data, **named, **settings)
-        return value_files(data, **named, **settings)
+            return value_with_state(state, data, **named, **work)
+        return value_files(data, **named, **work)
     from fedvalue.local.value import value_tables
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
@@ -174,27 +207,46 @@ def _value(
         from fedvalue.deployment.process import reuse_memory
 
         reuse_memory()
-    table = read_table(data, columns=columns.all, text_columns=[columns.ids] if columns.ids else [])
+    table = read_table(data, columns=owners.all, text_columns=[owners.ids] if owners.ids else [])
     ids = None
-    if columns.ids:
-        ids = table.column(columns.ids)
-        check_ids(ids, name=columns.ids)
+    if owners.ids:
+        ids = table.column(owners.ids)
+        check_ids(ids, name=owners.ids)
     return value_tables(
-        label=table.select([columns.label]),
-        task=table.select(list(columns.task)) if columns.task else None,
-        parties={name: table.select(own) for name, own in columns.parties.items()},
+        label=table.select([owners.label]),
+        task=table.select(list(owners.task)) if owners.task else None,
+        parties={name: table.select(own) for name, own in owners.parties.items()},
         ids=ids,
         protocol=protocol,
-        **settings,
-        **options,
+        **work,
+        **(protocol_options or {}),
     )
 
 
-def _executor(cluster: str | None) -> Any:
-    from contextlib import nullcontext
+def _with_sensitivity(
+    valuation: Valuation,
+    data: str,
+    owners: Columns,
+    settings: ValuationSettings,
+    executor: Executor | None,
+) -> Valuation:
+    from msgspec.structs import replace
 
+    from fedvalue.decisions.sensitivity import other_codings, sensitivity
+
+    every = [valuation]
+    others = other_codings(settings.coding)
+    with progress_bar("other bins") as progress:
+        for k, coding in enumerate(others):
+            progress(k, len(others), f"{coding.bins} bins, {coding.binning}")
+            every.append(value_source(data, owners, replace(settings, coding=coding), executor=executor))
+    found = sensitivity(every)
+    return replace(valuation, details={**valuation.details, "sensitivity": found.to_dict()})
+
+
+def _executor(cluster: str | None) -> AbstractContextManager[Any]:
     if cluster is None:
-        return nullcontext(None)
+        return nullcontext()
     from fedvalue.engines.cluster import connect
 
     return connect(cluster)

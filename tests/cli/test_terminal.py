@@ -1,0 +1,88 @@
+"""One printer shows every result: a task party's, a data party's own share, with and without statistics."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from fedvalue.cli.terminal import show_valuation
+from fedvalue.valuation.result import PartyValue, Valuation
+from tests.unit.decisions.results import result_of_game
+from tests.unit.reports.test_noisy_report import noisy
+from tests.unit.reports.worlds import four_parties
+
+
+def lines(capsys, valuation, **options):
+    show_valuation(valuation, **options)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_decision_leads_and_parties_are_sorted_by_learnable_value(capsys):
+    out = lines(capsys, four_parties())
+    assert out[0] == (
+        "Invite insurer, shop and telco: together they avoid 46 of 190 wrong decisions per 1,000 cases."
+    )
+    heading = next(line.split() for line in out if "Shapley-CMI" in line)
+    assert heading[:4] == ["party", "learnable", "95%", "interval"]
+    first = [line.split()[0] for line in out if line.startswith((" insurer", " shop", " telco", " utility"))]
+    assert first == ["insurer", "shop", "telco", "utility"]
+    assert any(line.split()[:3] == ["all", "together", "0.2100"] for line in out)
+
+
+def test_memorised_value_does_not_change_the_order(capsys):
+    result = four_parties()
+    parties = tuple(replace(p, value=9.0) if p.name == "utility" else p for p in result.parties)
+    out = lines(capsys, replace(result, parties=parties))
+    names = [line.split()[0] for line in out if line.startswith((" insurer", " shop", " telco", " utility"))]
+    assert names == ["insurer", "shop", "telco", "utility"]
+
+
+def test_a_data_party_sees_its_own_share_and_no_decision(capsys):
+    own = Valuation(
+        parties=(PartyValue(name="telco", value=0.13, learnable=0.06, learnable_share=0.3),),
+        total=0.5, learnable_total=0.2, n_samples=5000, method="exact", protocol="mirror", run_id="ab",
+    )  # fmt: skip
+    out = lines(capsys, own, own="telco")
+    assert not any("Invite" in line for line in out)
+    telco = next(line.split() for line in out if line.startswith(" telco"))
+    assert telco == ["telco", "0.0600", "30.0%", "0.1300"]
+    assert any("protocol mirror" in line for line in out)
+
+
+def test_a_share_without_learnable_value_is_shown_as_far_as_it_goes(capsys):
+    own = Valuation(
+        parties=(PartyValue(name="telco", value=0.13),), total=0.5, n_samples=5000, method="exact"
+    )
+    telco = next(line.split() for line in lines(capsys, own, own="telco") if line.startswith(" telco"))
+    assert telco == ["telco", "0.1300"]
+
+
+def test_values_with_noise_come_with_their_promise(capsys):
+    out = lines(capsys, noisy(0.2, 0.1, -0.01))
+    assert out[0] == "Every value carries the agreed noise; telco and shop stand out from it."
+    assert "learnable" not in next(line for line in out if "Shapley-CMI" in line)
+    assert any("Differentially private with epsilon 1 and delta 0" in line for line in out)
+
+
+def test_results_without_statistics_give_no_advice(capsys):
+    out = lines(capsys, result_of_game([0, 1.0, 1.0, 2.0], learnable=False))
+    assert out[0].startswith("No advice")
+
+
+def test_names_cannot_command_the_terminal(capsys):
+    result = result_of_game([0, 1.0], names=["\x1b[2Jevil\u202e"])
+    shown = "\n".join(lines(capsys, result))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert r"\x1b[2Jevil\u202e" in shown
+
+
+def test_warnings_reasons_and_notes_are_printed_once(capsys):
+    result = four_parties()
+    parties = tuple(
+        replace(p, interval=None, interval_reason="too few rows per cell") for p in result.parties
+    )
+    result = replace(result, parties=parties, warnings=("The label is rare.",), details={"notes": ["n"]})
+    out = lines(capsys, result)
+    assert out.count("Shapley-CMI has no interval: too few rows per cell.") == 1
+    assert out.count("The label is rare.") == 1
+    assert out.count("note: n") == 1
