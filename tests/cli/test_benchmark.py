@@ -72,3 +72,14 @@ def test_a_real_data_set_from_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 0
     assert "1 vertical splits of 1 data sets" in ran.out
+
+
+@pytest.mark.usefixtures("small_plan")
+def test_ctrl_c_says_that_the_same_command_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(benchmark, "run_benchmark", interrupted)
+    ran = fedvalue_here("benchmark", "--method", "shapley-cmi", "--out", tmp_path / "out")
+    assert ran.code == 130
+    assert "what was computed so far is kept: the same command continues" in ran.err

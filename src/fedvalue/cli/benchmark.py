@@ -61,11 +61,15 @@ def benchmark(
     problems, missing = plan(profile, data_sets=data or [], design=design)
     for message in missing.values():
         say(f"left out: {message}")
-    with progress_bar("benchmark") as bar:
-        result = run_benchmark(
-            problems, methods, cache=cache, workers=workers, progress=bar, profile=profile, design=design,
-            missing=missing,
-        )  # fmt: skip
+    try:
+        with progress_bar("benchmark") as bar:
+            result = run_benchmark(
+                problems, methods, cache=cache, workers=workers, progress=bar, profile=profile, design=design,
+                missing=missing,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say("what was computed so far is kept: the same command continues")
+        raise
     say(f"results: {write_page(result, out)}")
     if not wrote_json(result.to_dict(), json_file, "result"):
         show(result)
