@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.engines import Stop, thread_engine
+from fedvalue.engines import ProcessEngine, Stop, thread_engine
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
@@ -63,6 +63,16 @@ def test_sampling_does_not_depend_on_the_number_of_workers():
         together = evidence_values(eight_parties(150), settings, executor=three)
     assert alone.values.tolist() == together.values.tolist()
     assert alone.covariance.tolist() == together.covariance.tolist()
+
+
+def test_work_travels_to_other_processes():
+    settings = EvidenceSettings(method="sampled", max_orders=8)
+    engine = ProcessEngine(1)
+    try:
+        there = evidence_values(eight_parties(100), settings, executor=engine)
+    finally:
+        engine.shutdown()
+    assert there.values.tolist() == evidence_values(eight_parties(100), settings).values.tolist()
 
 
 def test_sampled_game_counts_the_larger_of_both_games():
