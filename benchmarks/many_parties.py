@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.parties.participate import take_part
+from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.identity.identity_files import read_identity
 from fedvalue.identity.tls_certificates import ROLES
 

@@ -21,13 +21,15 @@ from fedvalue.agreement.manifest import Manifest, Participant
 from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.crypto.keys import signing_public
 from fedvalue.deployment.config import TableConfig
-from fedvalue.deployment.parties.input import PartyInput, read_input
+from fedvalue.deployment.parties.party_input import PartyInput, read_input
 from fedvalue.identity.cards import create_identity
 from fedvalue.protocol import codec
 from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
 
 PEERS = ("bank", "telco", "insurer", "utility", "press")
 ROLES = {"compute": "compute", "validate": "validate", "bank": "task"}
@@ -47,7 +49,7 @@ def main() -> None:
 def one_run(source: Path, rows: int, memory_mib: int, scratch: Path) -> dict[str, float]:
     """Seconds for reading, for preparing both uploads and for encoding them; CPU seconds for all of it."""
     cpu = time.process_time()
-    table = TableConfig(source, "id", None, None, "width", None, fold_case=False, memory_mib=memory_mib)
+    table = TableConfig(source=str(source), id="id", memory_mib=memory_mib)
     start = time.perf_counter()
     given = read_input(table, _manifest(rows), "shop", "data", scratch)
     read = time.perf_counter() - start
@@ -67,7 +69,7 @@ def one_run(source: Path, rows: int, memory_mib: int, scratch: Path) -> dict[str
 
 
 def _manifest(rows: int) -> Manifest:
-    now = dt.datetime.now(dt.UTC)
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     names = ("compute", "validate", "shop", *PEERS)
     cards = [create_identity("bench", ROLES.get(name, "data"), name, now=now).card for name in names]
     return Manifest(
@@ -78,6 +80,7 @@ def _manifest(rows: int) -> Manifest:
         expires=now + dt.timedelta(days=1),
         participants=tuple(Participant.from_card(one, SERVERS.get(one.name, "")) for one in cards),
         n_samples=rows,
+        settings=ValuationSettings(coalitions=False, coding=CodingSettings(binning="width")),
         code_version=__version__,
     )
 

@@ -65,7 +65,7 @@ def convert(
         if found != schema:
             raise error(f"expected a document of schema {schema!r}, got {found!r}")
     try:
-        return msgspec.convert(data, kind)
+        return msgspec.convert(data, kind, dec_hook=_from_text)
     except msgspec.ValidationError as problem:
         raise error(_cause(problem)) from None
 
@@ -95,6 +95,13 @@ def canonical(data: Any) -> bytes:
     plain = msgspec.to_builtins(data)
     _only_plain(plain)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _from_text(kind: type, value: Any) -> Any:
+    """Types that msgspec does not know."""
+    if kind is Path and isinstance(value, str) and value:
+        return Path(value)
+    raise ValueError(f"expected text for a {kind.__name__}, got {value!r}")
 
 
 class _DuplicateKeyError(Exception):

@@ -9,22 +9,22 @@ import sys
 
 import pytest
 
-from fedvalue.simulation.demonstration import Shown
+from fedvalue.simulation.demonstration import Demonstration
+from fedvalue.valuation.result import PartyValue, Valuation
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 pytestmark = pytest.mark.network
 
 
-def test_demo_shows_federated_next_to_centralised_values_and_cleans_up(tmp_path, monkeypatch):
+def test_demo_shows_the_centralised_values_and_cleans_up(tmp_path, monkeypatch):
     """Two servers, a bank, four data parties, certificate and logs checked, report written."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = fedvalue("demo", "--output", tmp_path / "out", timeout=600)
     assert done.code == 0, done.err
-    rows = [line.split() for line in done.out.splitlines()[1:5]]
-    assert {row[0] for row in rows} == {"telco", "shop", "insurer", "utility"}
-    for row in rows:
-        assert row[1] == row[2]  # nine digits of the federated and of the centralised value
+    for name in ("telco", "shop", "insurer", "utility"):
+        assert any(line.split()[:1] == [name] for line in done.out.splitlines())
+    assert "ok  the centralised values of the joined table are the same to " in done.out
     assert "ok  server 'validate' computed and signed these values" in done.out
     assert "audit log of compute:" in done.out
     assert "started 2 servers and 5 parties" in done.err
@@ -102,9 +102,12 @@ def test_a_file_in_the_place_of_a_folder_is_named_before_anything_starts(tmp_pat
 
 def test_the_result_goes_to_a_file_too(tmp_path, monkeypatch):
     """--json FILE beside the table, as with the other commands."""
-    shown = Shown({"parties": [], "total": 0.0, "label_entropy": 0.0}, {}, (), {})
-    monkeypatch.setattr("fedvalue.simulation.demonstration.demonstrate", lambda *_, **__: shown)
+    party = PartyValue(name="telco", value=0.1, share=1.0, alone=0.1, last=0.1, n_codes=3)
+    result = Valuation(n_samples=100, method="exact", total=0.1, label_entropy=0.5, parties=(party,))
+    ended = Demonstration(result, checks=("all is well",))
+    monkeypatch.setattr("fedvalue.simulation.demonstration.demonstrate", lambda *_, **__: ended)
     done = fedvalue_here("demo", "--json", "all.json", cwd=tmp_path)
     assert "result written to all.json" in done.err
-    assert "federated" in done.out
-    assert json.loads((tmp_path / "all.json").read_bytes()) == shown.result
+    assert "telco" in done.out
+    assert "ok  all is well" in done.out
+    assert json.loads((tmp_path / "all.json").read_bytes()) == result.to_dict()

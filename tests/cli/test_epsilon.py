@@ -39,10 +39,10 @@ def test_epsilon_stands_in_the_manifest_and_is_explained_with_all_that_belongs_t
     assert "samples of every label" not in text
 
 
-def test_without_epsilon_the_file_has_no_such_key(town, tmp_path):
+def test_without_epsilon_the_file_says_so(town, tmp_path):
     path = tmp_path / "manifest.json"
     assert new(town, path).code == 0
-    assert "epsilon" not in json.loads(path.read_text())["manifest"]
+    assert json.loads(path.read_text())["manifest"]["epsilon"] is None
     assert "oise" not in fedvalue("manifest", "show", town.member(TASK).folder / "manifest.json").out
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.support.town import TASK, Town
 
@@ -51,7 +52,8 @@ def test_show_explains_the_agreement_in_words(made):
     for words in (
         "AGREEMENT " + made.run_id.hex(), "Purpose: a test", "Data parties (are valued): shop, telco",
         "must be run by different operators", "detects every number that it changes by more than 1e-9",
-        "No party learns how many samples",
+        "a row per sample with a code per party", "can reveal attributes of single persons",
+        "Columns are used one by one",
         "the same 100 samples", "At least 100 samples", "for one run only",
         "At least 10 samples of every label", "value when added last",
     ):  # fmt: skip
@@ -92,7 +94,7 @@ def test_new_sign_merge_without(made, tmp_path):
     )  # fmt: skip
     assert fedvalue(*draft).code == 0
     again = fedvalue(*draft)
-    assert (again.code, "is not written over" in again.err) == (4, True)
+    assert (again.code, "is not overwritten" in again.err) == (4, True)
     shutil.copy(file, copy)
     assert (
         fedvalue("manifest", "sign", file, "--identity", made.member("telco").folder / "identity").code == 0
@@ -117,8 +119,8 @@ def test_new_refuses_unsafe_terms(made, tmp_path):
         (["--samples", "500", "--protocol", "paper"], "needs policy 'counts'"),
         (["--samples", "500", "--n-r", "many"], "n_r must be"),
         (["--samples", "500", "--compute", "nowhere"], "host:port"),
-        (["--samples", "500", "--compute", "h:2"], "addresses of their own, got 'h:2' for both"),
-        (["--samples", "500", "--days", "1000000000"], "days must lie in 1 .. 825"),
+        (["--samples", "500", "--compute", "h:2"], "different addresses, got 'h:2' for both"),
+        (["--samples", "500", "--days", "1000000000"], "days must be from 1 to 825"),
     ):
         done = fedvalue(
             "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
@@ -126,6 +128,36 @@ def test_new_refuses_unsafe_terms(made, tmp_path):
         )  # fmt: skip
         assert done.code == 4
         assert words in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--permutations", "1", "n_permutations must be at least 2, got 1"),
+        ("--bins", "1", "bins must be a whole number from 2 to 65536, got 1"),
+        ("--columns", "some", "columns must be one of features, joint, got 'some'"),
+        ("--binning", "log", "binning must be 'quantile' or 'width', got 'log'"),
+    ],
+)
+def test_new_refuses_settings_that_the_engine_would_refuse(made, tmp_path, option, value, words):
+    """Not after everybody has signed and uploaded."""
+    done = fedvalue_here(
+        "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
+        "--compute", "h:1", "--validate", "h:2", "--samples", "500", option, value,
+    )  # fmt: skip
+    assert done.code == 3
+    assert words in done.err
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_show_says_what_servers_see_of_joint_columns(made, tmp_path):
+    done = fedvalue_here(
+        "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
+        "--compute", "h:1", "--validate", "h:2", "--samples", "500", "--columns", "joint",
+    )  # fmt: skip
+    assert done.code == 0
+    shown = fedvalue_here("manifest", "show", tmp_path / "m.json")
+    assert "The columns of a party are used as one" in " ".join(shown.out.split())
 
 
 @pytest.mark.parametrize(

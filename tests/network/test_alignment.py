@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedvalue.agreement.manifest import Deadlines
-from fedvalue.deployment.parties.participate import Finished
-from tests.support.town import TASK, Town, expected, values_of
+from tests.support.certificates import check, resigned
+from tests.support.town import TASK, Town, ended_well, expected, values_of
 
 pytestmark = pytest.mark.network
 
@@ -47,7 +47,7 @@ def finished(tmp_path_factory):
 def test_values_are_those_of_the_common_rows(finished):
     """The centralised values of the joined table, by the naive twin."""
     town, ends, rows = finished
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     common = {name: column[rows] for name, column in town.codes.items()}
     assert town.result()["n_samples"] == len(rows) == 160
     assert values_of(town.result()) == pytest.approx(expected(common, PARTIES), abs=1e-9)
@@ -55,23 +55,22 @@ def test_values_are_those_of_the_common_rows(finished):
 
 def test_the_result_states_the_match_rate_of_every_party(finished):
     town, _, _ = finished
-    assert town.result()["match_rate"] == {
+    assert town.result()["details"]["match_rates"] == {
         TASK: pytest.approx(160 / 200), "telco": pytest.approx(160 / 180), "shop": pytest.approx(160 / 190),
     }  # fmt: skip
     own = json.loads((town.member("telco").folder / "result.json").read_bytes())
-    assert own["match_rate"] == pytest.approx(160 / 180)
+    assert own["details"]["match_rates"] == {"telco": pytest.approx(160 / 180)}
 
 
 def test_the_certificate_of_such_a_run_checks_and_a_changed_rate_does_not(finished):
-    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
     from fedvalue.errors import VerificationError
 
     town, _, _ = finished
-    data = read_certificate(town.member(TASK).folder / "certificate.json")
-    check_certificate(data)
-    data["result"]["match_rate"]["telco"] = 1.0
-    with pytest.raises(VerificationError):
-        check_certificate(data)
+    data = json.loads((town.member(TASK).folder / "certificate.json").read_bytes())
+    check(data)
+    data["result"]["details"]["match_rates"]["telco"] = 1.0
+    with pytest.raises(VerificationError, match="match rates"):
+        check(resigned(data, town.member(TASK).identity))
 
 
 def test_parties_without_common_ids_end_with_a_reason(tmp_path):

@@ -110,7 +110,7 @@ def test_the_guide_works_as_it_is_written(tmp_path):
         dict(zip(("shop", "telco"), expected, strict=True)), abs=1e-9
     )
     own = json.loads((tmp_path / "telco" / "result.json").read_bytes())
-    assert own["value"] == pytest.approx(expected[1], abs=1e-9)
+    assert own["parties"][0]["value"] == pytest.approx(expected[1], abs=1e-9)
     assert (tmp_path / "bank" / "report.html").stat().st_size > 1000
     assert "unbroken" in (tmp_path / "compute" / "step.log").read_text()
     listening = [

@@ -7,15 +7,14 @@ import json
 import os
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import Deadlines
 from fedvalue.crypto import hashing
 from fedvalue.deployment.parties import spooled_samples
-from fedvalue.deployment.parties.participate import Finished
 from fedvalue.deployment.servers import courier, run_host
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
@@ -24,7 +23,7 @@ from tests.cli.runner import fedvalue
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
 from tests.support.programs import party_program
-from tests.support.town import TASK, Town, values_of
+from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
 
@@ -76,7 +75,7 @@ def test_a_run_through_a_bad_network_gives_the_same_values(town, faults):
     finally:
         for proxy in proxies.values():
             proxy.close()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
     if faults.get("reset", 0) > 0.05:
         assert sum(proxy.resets for proxy in proxies.values()) > 0
@@ -97,7 +96,7 @@ def test_a_partition_that_heals_does_not_change_the_result(town):
     finally:
         for proxy in proxies.values():
             proxy.close()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 
@@ -118,7 +117,7 @@ def test_a_half_open_connection_is_given_up_and_made_anew(town):
     finally:
         for proxy in proxies.values():
             proxy.close()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 
@@ -138,7 +137,7 @@ def test_connections_that_are_half_open_for_good_are_given_up_and_made_anew(town
     finally:
         for proxy in proxies.values():
             proxy.close()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
     assert min(frozen) > 0
 
@@ -195,7 +194,7 @@ def test_a_paper_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_pat
     finally:
         town.stop()
     if heals:
-        assert all(isinstance(end, Finished) for end in ends.values()), ends
+        assert ended_well(ends), ends
         assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
     else:
         assert {end.code for end in ends.values()} == {"E_DEADLINE"}
@@ -211,13 +210,14 @@ def test_servers_cut_off_from_each_other_still_finish_a_mirror_run(tmp_path, ser
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 
 def test_a_server_that_never_answers_ends_in_a_deadline(tmp_path):
     """Item 29: a partition that does not heal: E_DEADLINE or E_UNREACHABLE, and no value."""
-    town = Town(tmp_path, n=100, parties=("telco",), deadlines=Deadlines(1, 1, 1)).start("compute")
+    limits = Deadlines(keying=1, upload=1, compute=1)
+    town = Town(tmp_path, n=100, parties=("telco",), deadlines=limits).start("compute")
     try:
         ends = town.join()
         assert all(isinstance(end, FedValueError) for end in ends.values())
@@ -236,7 +236,7 @@ def test_clocks_an_hour_apart_do_not_matter(tmp_path):
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 
@@ -286,7 +286,7 @@ def test_a_full_disk_is_waited_out(tmp_path, monkeypatch):
     finally:
         town.stop()
     assert seen == ["E_STORAGE"]
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
 
 
 @pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="needs a small file system of its own")
@@ -347,7 +347,7 @@ def test_servers_never_hold_ids_labels_or_names_of_values(tmp_path, monkeypatch,
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert len(set(hashes)) >= 100
     assert {len(one) for one in hashes} == {16}
     needles = [f"P{k:05d}".encode() for k in range(100)] + [b"grade-", b"income-class"]

@@ -9,11 +9,11 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.deployment.network import wire
@@ -133,7 +133,7 @@ def test_a_certificate_of_another_shape_is_refused_on_every_call(town, monkeypat
     odd = create_identity("demo", "data", "telco")
     monkeypatch.undo()
     with pytest.raises(ConfigError) as caught:
-        Card.from_dict(odd.card.to_dict())
+        Card.from_json(odd.card.to_json())
     assert caught.value.code == "E_IDENTITY"
     relay, _ = town.servers["compute"]
     pinned = replace(town.consortium.signed.manifest.participant("telco"), spki=odd.card.spki)

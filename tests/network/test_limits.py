@@ -342,7 +342,9 @@ def test_an_expired_run_takes_nothing_more(tmp_path):
     """Item 19: expired run, E_RUN and nothing stored. Item 30: an hour of skew is nothing, two days are."""
     now = [time.time()]
     days = 4 * 86400  # so that no stage's deadline comes before the expiry
-    town = Town(tmp_path, deadlines=Deadlines(days, days, days)).start(clock=lambda: now[0])
+    town = Town(tmp_path, deadlines=Deadlines(keying=days, upload=days, compute=days)).start(
+        clock=lambda: now[0]
+    )
     try:
         client = town.client("telco")
         client.submit(town.consortium.signed.to_json().encode())

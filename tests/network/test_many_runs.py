@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fedvalue.deployment.config import read_party_config
-from fedvalue.deployment.parties.participate import take_part
+from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.simulation.local_consortium import agree
 from tests.support.town import DATA, TASK, Town, columns, expected, values_of, write_tables
 
@@ -66,7 +66,7 @@ def test_twenty_runs_at_once_with_the_same_participants(tmp_path):
 
 
 def test_a_server_takes_no_more_runs_than_its_limit(tmp_path):
-    from fedvalue.deployment.servers.relay_server import Limits
+    from fedvalue.deployment.config import Limits
     from fedvalue.errors import TransportError
 
     town = Town(tmp_path, n=100)

@@ -11,21 +11,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedvalue.deployment import valuation_certificate as certificate
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.parties import ledger as ledgers
 from fedvalue.deployment.parties.ledger import Ledger
-from fedvalue.deployment.parties.participate import Finished, take_part
+from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.errors import FedValueError, VerificationError
 from fedvalue.identity.audit_log import read_log
 from fedvalue.protocol import messages as m
 from fedvalue.simulation.local_consortium import agree
 from tests.cli.runner import fedvalue
 from tests.network.test_recovery import Cast
+from tests.support.certificates import check, resigned
 from tests.support.evil_server import sending
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
-from tests.support.town import TASK, Town, values_of
+from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
 
@@ -68,7 +68,7 @@ def ends(town):
 
 
 def test_a_run_with_noise_ends_well_and_says_what_it_promises(town, ends):
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     result = town.result()
     scale = result["privacy"]["noise_scale"]
     found = values_of(result)
@@ -76,12 +76,14 @@ def test_a_run_with_noise_ends_well_and_says_what_it_promises(town, ends):
     assert all(0 < abs(found[name] - town.values[name]) < 20 * scale for name in town.parties)
     assert result["total"] == sum(found.values())
     assert not {"label_entropy", "learnable_total", "interactions"} & set(result)
-    share = ends["telco"].result
+    share = json.loads((town.member("telco").folder / "result.json").read_bytes())
     assert set(share) == {
-        "schema", "unit", "run_id", "protocol", "party", "value", "noise_scale", "total", "n_samples",
-        "method", "privacy",
+        "schema", "unit", "run_id", "protocol", "parties", "total", "n_samples", "method", "n_permutations",
+        "seed", "bins", "settings", "details", "privacy",
     }  # fmt: skip
-    assert share["value"] == found["telco"]
+    (own,) = share["parties"]
+    assert set(own) == {"name", "value", "interval", "noise_scale"}
+    assert own["value"] == found["telco"]
     for data in (result, share):
         assert data["privacy"]["epsilon"] == 1.0
         assert "not the servers" in data["privacy"]["observer"]
@@ -89,15 +91,17 @@ def test_a_run_with_noise_ends_well_and_says_what_it_promises(town, ends):
 
 def test_every_party_has_charged_the_run_once_also_when_started_again(town, ends):
     again = town.join()
-    assert {name: end.bytes for name, end in again.items()} == {name: end.bytes for name, end in ends.items()}
+    assert {name: end.to_json() for name, end in again.items()} == {
+        name: end.to_json() for name, end in ends.items()
+    }
     for name in (TASK, *town.parties):
         assert entries(town, name) == [town.run_id]
 
 
 def test_the_certificate_states_the_promise_and_a_changed_one_is_refused(town, ends):
     path = town.member(TASK).folder / "certificate.json"
-    data = certificate.read_certificate(path)
-    checked = certificate.check_certificate(data)
+    data = json.loads(path.read_bytes())
+    checked = check(data)
     assert any(
         "epsilon 1, delta 0" in said and "adjacency" in said and "observer" in said for said in checked.proved
     )
@@ -105,11 +109,8 @@ def test_the_certificate_states_the_promise_and_a_changed_one_is_refused(town, e
     for key, value in (("epsilon", 0.1), ("observer", "everybody"), ("noise_scale", 1.0)):
         changed = json.loads(json.dumps(data))
         changed["result"]["privacy"][key] = value
-        content = {name: item for name, item in changed.items() if name != "signature"}
-        signature = town.member(TASK).identity.sign("certificate", certificate._digest(content))
-        changed["signature"] = signature.hex()
         with pytest.raises(VerificationError, match="signed other values"):
-            certificate.check_certificate(changed)
+            check(resigned(changed, town.member(TASK).identity))
     done = fedvalue("audit", "certificate", path)
     assert done.code == 0
     assert "Differentially private with epsilon 1 and delta 0, for two tables of the same persons" in done.out
@@ -178,7 +179,7 @@ def test_a_run_beyond_the_budget_is_refused_before_any_byte_leaves(town, ends):
 def test_a_smaller_epsilon_still_fits(town, ends):
     agree_again(town, epsilon="0.5")
     found = town.join()
-    assert all(isinstance(end, Finished) for end in found.values()), found
+    assert ended_well(found), found
     assert all(len(entries(town, name)) == 2 for name in found)
     shown = fedvalue("audit", "ledger", town.member("telco").folder / "state")
     assert [town.run_id.hex(), "0.5"] in [line.split()[:2] for line in shown.out.splitlines()]

@@ -9,14 +9,13 @@ import pytest
 
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
-from fedvalue.deployment.parties.participate import Finished
 from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
 from fedvalue.simulation.local_consortium import agree
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
-from tests.support.town import TASK, Town, values_of
+from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
 
@@ -104,7 +103,7 @@ def test_a_party_with_a_new_key_needs_a_new_agreement(tmp_path):
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 

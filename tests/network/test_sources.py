@@ -8,9 +8,8 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from fedvalue.deployment.parties.participate import Finished
 from tests.support.postgres import postgres  # noqa: F401  # a fixture
-from tests.support.town import TASK, Town, values_of
+from tests.support.town import TASK, Town, ended_well, values_of
 
 PARTIES = ("telco", "shop", "insurer", "utility")
 
@@ -44,7 +43,7 @@ def test_a_run_with_four_kinds_of_sources_gives_the_centralised_values(tmp_path,
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from fedvalue.deployment.parties import streamed_input
-from fedvalue.deployment.parties.participate import Finished
 from fedvalue.deployment.parties.scratch import ScratchError
 from fedvalue.deployment.parties.spooled_samples import SpooledHashed
 from fedvalue.errors import EngineError
 from tests.network.test_recovery import Cast, check_good_end
-from tests.support.town import TASK, Town, values_of
+from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
 
@@ -39,13 +38,13 @@ def test_a_run_over_tables_on_disk_gives_the_centralised_values(tmp_path, monkey
         return read(*arguments)
 
     monkeypatch.setattr(streamed_input, "read_streamed", noted)
-    town = tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14))
+    town = tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14, binning="width"))
     town.start()
     try:
         ends = town.join()
     finally:
         town.stop()
-    assert all(isinstance(end, Finished) for end in ends.values()), ends
+    assert ended_well(ends), ends
     assert len(seen) == 2
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
     for party in (TASK, "telco"):
@@ -66,7 +65,7 @@ def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):
         return parts(samples, *how, **more)
 
     monkeypatch.setattr(SpooledHashed, "parts", deal)
-    town = tight(Town(tmp_path, n=N, parties=("telco",)))
+    town = tight(Town(tmp_path, n=N, parties=("telco",), binning="width"))
     town.start()
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -74,8 +73,8 @@ def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):
             first = town.join("telco")["telco"]
             assert isinstance(first, EngineError)
             assert first.code == "E_STORAGE"
-            assert isinstance(town.join("telco")["telco"], Finished)
-            assert isinstance(task.result()[TASK], Finished)
+            assert ended_well(town.join("telco"))
+            assert ended_well(task.result())
     finally:
         town.stop()
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
@@ -87,7 +86,7 @@ def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):
 )
 def test_a_party_on_disk_that_is_killed_goes_on_with_the_same_bytes(tmp_path, who, when, k):
     """Kill -9 around its uploads: started again it reads its table anew and the servers see no other byte."""
-    cast = Cast(tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14)))
+    cast = Cast(tight(Town(tmp_path, n=N, parties=("telco",), chunk_bytes=1 << 14, binning="width")))
     try:
         cast.start(*(name for name in ("compute", "validate", *cast.parties) if name != who))
         cast.start(who, crash=(when, k))

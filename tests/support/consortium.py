@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from fedvalue import __version__
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
 from fedvalue.identity.cards import Identity, create_identity
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.valuation.settings import ValuationSettings
 
 NOW = dt.datetime(2030, 1, 1, 12, 0, 0, tzinfo=dt.UTC)
 ROLES = {"compute": "compute", "validate": "validate", "bank": "task", "telco": "data", "shop": "data"}
@@ -21,6 +24,16 @@ def identity(name: str, role: str | None = None, consortium: str = "alpha") -> I
 
 def identities() -> dict[str, Identity]:
     return {name: identity(name) for name in ROLES}
+
+
+def with_settings(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Terms of a manifest, with those of the valuation (`seed=7`, `bins=3`) put into its settings."""
+    rest = dict(terms)
+    coding = {key: rest.pop(key) for key in CodingSettings.__struct_fields__ if key in rest}
+    own = {key: rest.pop(key) for key in ValuationSettings.__struct_fields__ if key in rest}
+    if coding or own:
+        rest["settings"] = ValuationSettings(**{"coalitions": False} | own, coding=CodingSettings(**coding))
+    return rest
 
 
 def manifest(**terms: Any) -> Manifest:
@@ -38,7 +51,7 @@ def manifest(**terms: Any) -> Manifest:
         "n_samples": 1000,
         "code_version": __version__,
     }
-    return Manifest(**(defaults | terms))
+    return Manifest(**(defaults | with_settings(terms)))
 
 
 def signed(**terms: Any) -> SignedManifest:

@@ -11,7 +11,7 @@ from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.run_settings import credentials_of
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.deployment.parties.driver import PartyDriver
-from fedvalue.deployment.parties.input import PartyInput, _made
+from fedvalue.deployment.parties.party_input import PartyInput, _made
 from fedvalue.deployment.servers.role_driver import RoleDriver
 from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.protocol.mirror.counting import MemoryChunkStore

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import fedvalue.deployment.network.rpc_server
-import fedvalue.deployment.parties.input
-import fedvalue.deployment.parties.party
+import fedvalue.deployment.parties.party_input
+import fedvalue.deployment.parties.party_run
 import fedvalue.deployment.servers.relay_server
 import fedvalue.deployment.servers.server_process
 import fedvalue.deployment.valuation_certificate
@@ -24,8 +24,8 @@ import fedvalue.simulation.cheating_server
 from fedvalue.cli import exit_codes
 from fedvalue.deployment import process
 from fedvalue.deployment.config import read_party_config, read_server_config
-from fedvalue.deployment.parties import store as party_store
-from fedvalue.deployment.parties.participate import take_part
+from fedvalue.deployment.parties import party_store
+from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.deployment.servers import server_store
 from fedvalue.deployment.servers.server_process import serve
 from fedvalue.errors import FedValueError

@@ -20,14 +20,16 @@ from fedvalue.deployment.config import read_party_config, read_server_config
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.rpc_server import NetworkServer
-from fedvalue.deployment.parties.participate import Finished, take_part
+from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.deployment.servers.observability import Log
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.errors import FedValueError
 from fedvalue.identity.identity_files import read_pinned
 from fedvalue.simulation.local_consortium import LocalConsortium, Member, Source, build
+from fedvalue.valuation.result import Valuation
 from tests.naive import shapley_cmi
+from tests.support.consortium import with_settings
 
 TASK = "bank"
 DATA = ("telco", "shop")
@@ -80,7 +82,7 @@ class Town:
         self.parties = tuple(parties)
         self.codes = columns(n, parties=parties)
         sources = write_tables(root, self.codes, parties)
-        terms = {"purpose": "a test", "n_samples": n} | terms
+        terms = {"purpose": "a test", "n_samples": n} | with_settings(terms)
         self.consortium: LocalConsortium = build(root, TASK, sources, accept=accept, **terms)
         self.root = root
         for party in (TASK, *self.parties):  # a report in every run would cost seconds of plotting
@@ -110,7 +112,7 @@ class Town:
                 identity,
                 cards,
                 config.state,
-                terms=config.terms,
+                terms=config.accept,
                 log=Log(name, stream),
                 make_role=make_role,
                 **options,
@@ -137,9 +139,9 @@ class Town:
         options = {"patience": 0.0, "backoff": Backoff()} | options
         return ServerClient(self.member(name).identity, manifest.participant(server), manifest, **options)
 
-    def join(self, *names: str, seconds: float = 60.0) -> dict[str, Finished | FedValueError]:
+    def join(self, *names: str, seconds: float = 60.0) -> dict[str, Valuation | FedValueError | None]:
         """Let parties take part, each in a thread, and return what each ended with."""
-        ends: dict[str, Finished | FedValueError] = {}
+        ends: dict[str, Valuation | FedValueError | None] = {}
 
         def take(name: str) -> None:
             try:
@@ -161,6 +163,11 @@ class Town:
 
     def result(self) -> dict[str, Any]:
         return json.loads((self.member(TASK).folder / "result.json").read_bytes())
+
+
+def ended_well(ends: Mapping[str, object]) -> bool:
+    """Whether no party ended with an error."""
+    return not any(isinstance(end, FedValueError) for end in ends.values())
 
 
 def values_of(result: Mapping[str, Any]) -> dict[str, float]:

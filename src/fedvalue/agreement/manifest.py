@@ -1,37 +1,39 @@
 """The manifest: the agreement that authorises exactly one run.
 
-Every parameter that a participant relies on is bound here, every participant signs the same
-bytes, and the run id is their hash. A server accepts a run only with all signatures, before its
-expiry, and only once. No clock and no file is read here: the caller passes the time.
+- Every parameter that a participant relies on is a term here, every participant signs the same bytes
+  (`documents.canonical`), and the run id is their hash.
+- A server accepts a run only with all signatures, before the manifest expires, and only once.
+- A manifest that exists makes sense: `manifest_rules.check_sense` runs whenever one is built.
 
-Canonical form is RFC 8785 restricted to text, integers, true/false, null, lists and objects with
-ASCII keys; numbers with a fraction do not occur, so there is one spelling of everything.
+This module reads neither clock nor files.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from fedvalue.agreement import manifest_rules as rules
-from fedvalue.crypto.canonical import canonical_json, no_duplicates
-from fedvalue.errors import ConfigError, FedValueError, VerificationError
-from fedvalue.identity.cards import Card, Identity, verify
+import msgspec
+from msgspec.structs import replace
 
-SCHEMA = "fedvalue.manifest/1"
+from fedvalue import documents
+from fedvalue.agreement import manifest_rules as rules
+from fedvalue.documents import Document
+from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.identity.cards import Card, Identity, verify
+from fedvalue.valuation.settings import ValuationSettings
+
+SCHEMA = "fedvalue.manifest/2"
 MAX_BYTES = 1 << 20
-"""A manifest of 1,000 participants has about 1 MB; whatever is larger is not one."""
+"""A manifest of 1,000 participants has about 1 MB; anything larger is not a manifest."""
 
 _SIGN = "manifest"
 
 
-@dataclass(frozen=True, slots=True)
-class Participant:
-    """One line of the list of participants: name, role and the pinned keys.
+class Participant(Document, frozen=True, kw_only=True):
+    """A participant: name, role and pinned keys.
 
     Args:
         name: Unique in the manifest.
@@ -52,11 +54,17 @@ class Participant:
     @classmethod
     def from_card(cls, card: Card, endpoint: str = "") -> Participant:
         """The participant of an exchanged card."""
-        return cls(card.name, card.role, card.sign_key, card.spki, card.certificate, endpoint)
+        return cls(
+            name=card.name,
+            role=card.role,
+            sign_key=card.sign_key,
+            spki=card.spki,
+            certificate=card.certificate,
+            endpoint=endpoint,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Document, frozen=True, kw_only=True):
     """Seconds that each stage may take before the run ends with E_DEADLINE."""
 
     keying: int = 3600
@@ -64,9 +72,8 @@ class Deadlines:
     compute: int = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What all participants agree on. Field names are the JSON keys.
+class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+    """What all participants agree on. Field names are the JSON keys, and the file spells out all of them.
 
     Args:
         consortium: The group whose certificates count.
@@ -83,21 +90,21 @@ class Manifest:
         n_r: Adversarial samples per cell (paper): a number, which the servers then know, or "random:K":
             1 to K per cell, drawn from the parties' secret.
         harden: Checks H1, H2 and H3 of the paper protocol.
-        bins: Bins of a numeric feature.
-        method: auto, exact or sampled.
-        n_permutations: Sampled permutations.
-        seed: Public seed of the sampling.
+        settings: How values are computed and columns coded.
         research: True lifts the gates on sample size and number of codes.
-        min_samples: Gate: at least so many samples.
+        min_samples: Gate: smallest number of samples.
         min_rows_per_code: Gate: every party has at most n / this many distinct codes.
-        min_cell: Gate: every label and every code of X_t has at least so many samples.
+        min_cell: Gate: smallest number of samples of a label and of a code of X_t.
         align: "equal": all parties prove that they hold the same ids. "intersect": reduce first.
         max_bytes: Largest upload of one party to one server.
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
         code_version: Version of the software that all participants run.
-        epsilon: Noise on the values (mirror, policy valuation): a decimal number as text, like "0.5". None,
-            and no key in the file: exact values.
+        epsilon: Noise on the values (mirror, policy valuation): a decimal number as text, like "0.5". None
+            releases exact values.
+
+    Raises:
+        ConfigError: E_MANIFEST: a term makes no sense.
     """
 
     consortium: str
@@ -112,10 +119,7 @@ class Manifest:
     q: int = 3
     n_r: int | str = 1
     harden: bool = True
-    bins: int = 5
-    method: str = "auto"
-    n_permutations: int = 5000
-    seed: int = 0
+    settings: ValuationSettings = msgspec.field(default_factory=lambda: ValuationSettings(coalitions=False))
     research: bool = False
     min_samples: int = rules.MIN_SAMPLES
     min_rows_per_code: int = rules.MIN_ROWS_PER_CODE
@@ -123,7 +127,7 @@ class Manifest:
     align: str = "equal"
     max_bytes: int = 1 << 34
     chunk_bytes: int = 7 << 18
-    deadlines: Deadlines = field(default_factory=Deadlines)
+    deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     code_version: str = ""
     epsilon: str | None = None
 
@@ -165,9 +169,19 @@ class Manifest:
         """The data parties."""
         return self.of_role("data")
 
+    def card_of(self, one: Participant) -> Card:
+        """The identity card of a participant, for its fingerprint."""
+        return Card(
+            consortium=self.consortium,
+            role=one.role,
+            name=one.name,
+            sign_key=one.sign_key,
+            certificate=one.certificate,
+        )
+
     def canonical(self) -> bytes:
         """The bytes that everybody signs."""
-        return canonical_json(_to_data(self))
+        return documents.canonical(self)
 
     @property
     def run_id(self) -> bytes:
@@ -175,29 +189,27 @@ class Manifest:
         return hashlib.sha256(self.canonical()).digest()
 
     def without(self, name: str, *, nonce: bytes, created: dt.datetime) -> Manifest:
-        """The same agreement without one data party: a new run with a new id, to be signed anew.
+        """The same agreement without one data party: a new run with a new id, which needs new signatures.
 
         Raises:
             ConfigError: Not a data party, or the last one.
         """
         if self.participant(name).role != "data":
             raise ConfigError(f"{name!r} is not a data party and cannot be left out", code="E_MANIFEST")
-        rest = tuple(one for one in self.participants if one.name != name)
         return replace(
             self,
-            participants=rest,
+            participants=tuple(one for one in self.participants if one.name != name),
             nonce=nonce,
             created=created,
             expires=created + (self.expires - self.created),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SignedManifest:
+class SignedManifest(Document, frozen=True):
     """A manifest and the signatures on it so far, by participant."""
 
     manifest: Manifest
-    signatures: Mapping[str, bytes] = field(default_factory=dict)
+    signatures: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
     @property
     def run_id(self) -> bytes:
@@ -216,7 +228,21 @@ class SignedManifest:
         ):  # fmt: skip
             raise ConfigError(f"the manifest lists other keys for {own.name!r}", code="E_MANIFEST")
         signature = identity.sign(_SIGN, self.manifest.canonical())
-        return SignedManifest(self.manifest, {**self.signatures, own.name: signature})
+        return self._with({own.name: signature})
+
+    def merged(self, other: SignedManifest) -> SignedManifest:
+        """With the signatures of another copy.
+
+        Raises:
+            ConfigError: E_MANIFEST: it is not the same agreement.
+        """
+        if self.run_id != other.run_id:
+            raise ConfigError("the two files hold different agreements", code="E_MANIFEST")
+        return self._with(other.signatures)
+
+    def _with(self, signatures: Mapping[str, bytes]) -> SignedManifest:
+        together = {**self.signatures, **signatures}
+        return SignedManifest(manifest=self.manifest, signatures=dict(sorted(together.items())))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -252,86 +278,33 @@ class SignedManifest:
 
     def to_json(self) -> str:
         """The file that travels: the manifest and the signatures, readable."""
-        data = {
-            "manifest": _to_data(self.manifest),
-            "signatures": {name: s.hex() for name, s in sorted(self.signatures.items())},
-        }
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return documents.encode(self).decode()
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> SignedManifest:
-        """Read the file that travels. Nothing is verified but the form.
+    def from_json(cls, content: str | bytes) -> SignedManifest:
+        """Read the file that travels. Only its form is verified.
 
         Raises:
             ConfigError: E_MANIFEST: not a manifest, or a term that makes no sense.
         """
-        if len(text) > MAX_BYTES:
-            raise ConfigError(f"a manifest has at most {MAX_BYTES} bytes, got {len(text)}", code="E_MANIFEST")
+        if len(content) > MAX_BYTES:
+            raise ConfigError(
+                f"a manifest has at most {MAX_BYTES} bytes, got {len(content)}", code="E_MANIFEST"
+            )
         try:
-            data = json.loads(text, object_pairs_hook=no_duplicates)
-            manifest = _from_data(data["manifest"])
-            signatures = {str(k): bytes.fromhex(v) for k, v in data["signatures"].items()}
-            # One spelling: hex in another case, or a term left to its default, is not the agreement.
-            if canonical_json(data["manifest"]) != manifest.canonical():
-                raise ConfigError("a term is not in its canonical spelling", code="E_MANIFEST")
-        except FedValueError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise ConfigError(f"not a manifest: {what}", code="E_MANIFEST") from None
-        if set(data) != {"manifest", "signatures"}:
-            raise ConfigError("a manifest file holds the manifest and signatures only", code="E_MANIFEST")
-        return cls(manifest, signatures)
+            return cls.from_data(documents.parse(content, error=ConfigError))
+        except ConfigError as error:
+            raise ConfigError(f"not a manifest: {error}", code="E_MANIFEST") from None
 
+    @classmethod
+    def from_data(cls, data: Any) -> SignedManifest:
+        """The manifest in parsed JSON, for example as part of a certificate.
 
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-
-
-def _to_data(manifest: Manifest) -> dict[str, Any]:
-    data: dict[str, Any] = {"schema": SCHEMA}
-    for item in fields(manifest):
-        data[item.name] = getattr(manifest, item.name)
-    if manifest.epsilon is None:
-        del data["epsilon"]  # an agreement on exact values is spelled as before there was noise
-    data["nonce"] = manifest.nonce.hex()
-    data["created"] = manifest.created.strftime(_TIME)
-    data["expires"] = manifest.expires.strftime(_TIME)
-    data["deadlines"] = {item.name: getattr(manifest.deadlines, item.name) for item in fields(Deadlines)}
-    data["participants"] = [
-        {
-            "name": one.name,
-            "role": one.role,
-            "sign_key": one.sign_key.hex(),
-            "spki_sha256": one.spki.hex(),
-            "certificate": one.certificate.hex(),
-            "endpoint": one.endpoint,
-        }
-        for one in manifest.participants
-    ]
-    return data
-
-
-def _from_data(data: Mapping[str, Any]) -> Manifest:
-    if data.get("schema") != SCHEMA:
-        raise ConfigError(f"expected schema {SCHEMA!r}, got {data.get('schema')!r}", code="E_MANIFEST")
-    expected = {item.name for item in fields(Manifest)} | {"schema"}
-    if set(data) | {"epsilon"} != expected:
-        odd = sorted((set(data) | {"epsilon"}) ^ expected)
-        raise ConfigError(f"missing or unknown terms: {', '.join(odd)}", code="E_MANIFEST")
-    plain = {key: item for key, item in data.items() if key != "schema"}
-    plain["nonce"] = bytes.fromhex(data["nonce"])
-    for key in ("created", "expires"):
-        plain[key] = dt.datetime.strptime(data[key], _TIME).replace(tzinfo=dt.UTC)
-    plain["deadlines"] = Deadlines(**data["deadlines"])
-    plain["participants"] = tuple(
-        Participant(
-            name=one["name"],
-            role=one["role"],
-            sign_key=bytes.fromhex(one["sign_key"]),
-            spki=bytes.fromhex(one["spki_sha256"]),
-            certificate=bytes.fromhex(one["certificate"]),
-            endpoint=one["endpoint"],
-        )
-        for one in data["participants"]
-    )
-    return Manifest(**plain)
+        Raises:
+            ConfigError: Not a manifest, or a term that makes no sense.
+        """
+        signed = documents.convert(cls, data, error=ConfigError)
+        # There is one spelling: a term left to its default, or another base64 of a key, is not the agreement.
+        if documents.canonical(data["manifest"]) != signed.manifest.canonical():
+            raise ConfigError("a term is missing or not in its canonical spelling", code="E_MANIFEST")
+        return signed

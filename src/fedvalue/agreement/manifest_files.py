@@ -1,45 +1,96 @@
-"""Manifests on disk, and signing them there."""
+"""Manifests on disk: drafted from the participants' cards, read and written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from fedvalue.agreement.manifest import MAX_BYTES, SignedManifest
+from msgspec.structs import replace
+
+from fedvalue._version import __version__
+from fedvalue.agreement.manifest import MAX_BYTES, Manifest, Participant, SignedManifest
 from fedvalue.errors import ConfigError
-from fedvalue.storage.durable_files import write_durably
+from fedvalue.identity.identity_files import read_cards
+from fedvalue.identity.tls_certificates import MAX_DAYS, ROLES
+from fedvalue.storage.durable_files import PUBLIC, write_durably
+from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+def draft(
+    cards: Path,
+    endpoints: Mapping[str, str],
+    *,
+    days: int,
+    settings: ValuationSettings | None = None,
+    **terms: Any,
+) -> SignedManifest:
+    """A new agreement that nobody has signed.
+
+    Args:
+        cards: Folder with the cards of all participants.
+        endpoints: host:port by server role.
+        days: Validity.
+        settings: How values are computed and columns coded. Coalition values are left out where the policy
+            does not release them.
+        **terms: Further terms of the manifest.
+
+    Raises:
+        ConfigError: The cards do not make a consortium, or a term makes no sense.
+    """
+    participants = sorted(read_cards(cards).values(), key=lambda card: (ROLES.index(card.role), card.name))
+    consortia = {card.consortium for card in participants}
+    if len(consortia) != 1:
+        raise ConfigError(
+            f"all cards must belong to one consortium, got {sorted(consortia) or 'none'}", code="E_MANIFEST"
+        )
+    if not 1 <= days <= MAX_DAYS:
+        raise ConfigError(f"days must be from 1 to {MAX_DAYS}, got {days}", code="E_MANIFEST")
+    if endpoints.get("compute") == endpoints.get("validate"):
+        raise ConfigError(
+            f"the two servers need different addresses, got {endpoints.get('compute')!r} for both",
+            code="E_MANIFEST",
+        )
+    settings = settings or ValuationSettings()
+    if terms.get("policy", "valuation") == "valuation":
+        settings = replace(settings, coalitions=False)
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    manifest = Manifest(
+        consortium=consortia.pop(),
+        nonce=secrets.token_bytes(16),
+        created=now,
+        expires=now + dt.timedelta(days=days),
+        participants=tuple(
+            Participant.from_card(card, endpoints.get(card.role, "")) for card in participants
+        ),
+        code_version=__version__,
+        settings=settings,
+        **terms,
+    )
+    return SignedManifest(manifest)
+
+
 def read_manifest(path: Path) -> SignedManifest:
-    """The manifest in a file; nothing but its form is checked.
+    """The manifest in a file; only its form is checked.
 
     Raises:
         ConfigError: E_MANIFEST.
     """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_MANIFEST") from None
     try:
-        return SignedManifest.from_json(text)
+        return SignedManifest.from_json(content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", code=error.code) from None
 
 
 def write_manifest(path: Path, signed: SignedManifest) -> None:
     """Write a manifest; it is not secret."""
-    write_durably(path, signed.to_json().encode(), mode=0o644)
-
-
-def merge(first: SignedManifest, second: SignedManifest) -> SignedManifest:
-    """The signatures of two copies of one manifest together.
-
-    Raises:
-        ConfigError: E_MANIFEST: they are not the same agreement.
-    """
-    if first.run_id != second.run_id:
-        raise ConfigError("the two files hold different agreements", code="E_MANIFEST")
-    return SignedManifest(first.manifest, {**first.signatures, **second.signatures})
+    write_durably(path, signed.to_json().encode(), mode=PUBLIC)

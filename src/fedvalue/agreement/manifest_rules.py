@@ -1,11 +1,18 @@
-"""What a manifest must fulfil: terms that make sense, time, version, pinned keys, accepted terms."""
+"""What a manifest must fulfil: sensible terms, time, version, pinned keys, and what a participant accepts.
+
+Limits of the valuation itself are in `ValuationSettings`, which a manifest holds: settings that the
+engine would refuse cannot be agreed on.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+import msgspec
+
+from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.identity.cards import Card
 from fedvalue.identity.tls_certificates import (
@@ -17,25 +24,38 @@ from fedvalue.identity.tls_certificates import (
 )
 from fedvalue.protocol.privacy import parse_epsilon
 from fedvalue.protocol.settings import MAX_Q
+from fedvalue.valuation.settings import Columns, ValuationSettings
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Mapping
 
     from fedvalue.agreement.manifest import Manifest
 
 PROTOCOLS = ("mirror", "paper", "single")
 POLICIES = ("valuation", "counts")
-METHODS = ("auto", "exact", "sampled")
 ALIGNMENTS = ("equal", "intersect")
+
 MIN_SAMPLES = 100
 MIN_ROWS_PER_CODE = 5
 MIN_CELL = 10
 
+LIMITS: dict[str, tuple[int, int]] = {
+    "n_samples": (1, 2**40),
+    "q": (1, MAX_Q),
+    "min_samples": (1, 2**40),
+    "min_rows_per_code": (1, 2**40),
+    "min_cell": (1, 2**40),
+    "max_bytes": (1, 2**44),
+    "chunk_bytes": (1 << 12, 1 << 22),
+}
+"""Smallest and largest value of each whole number."""
+MAX_N_R = 2**32
+MAX_STAGE_SECONDS = 30 * 86400
+
 
 def check_time(manifest: Manifest, now: dt.datetime) -> None:
-    """Raises VerificationError E_MANIFEST when the manifest is not yet or no longer valid."""
-    # Clocks of participants may differ by minutes; only the expiry must be strict.
+    """Raises VerificationError E_MANIFEST when the manifest has expired."""
+    # Clocks of participants may differ by minutes; only the expiry is strict.
     if now >= manifest.expires:
         raise VerificationError(f"expired at {manifest.expires:%Y-%m-%d %H:%M} UTC", code="E_MANIFEST")
 
@@ -72,38 +92,45 @@ def check_pins(manifest: Manifest, cards: Mapping[str, Card]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The weakest terms that a participant accepts, from its own configuration.
+class Terms(Document, frozen=True, kw_only=True):
+    """The weakest terms that a participant accepts: section [accept] of its configuration.
 
     A manifest below them is refused even when all others signed it.
+
+    Args:
+        protocols: Accepted protocols.
+        policies: Accepted output policies.
+        align: Accepted ways to align ids.
+        columns: Accepted views of the parties' columns.
+        research: Whether the gates may be lifted.
+        harden: Whether the paper protocol must be hardened.
+        exact: Whether values without noise are accepted.
     """
 
     protocols: tuple[str, ...] = ("mirror",)
     policies: tuple[str, ...] = ("valuation",)
-    alignments: tuple[str, ...] = ("equal",)
+    align: tuple[str, ...] = ("equal",)
+    columns: tuple[str, ...] = get_args(Columns)
     research: bool = False
     harden: bool = True
     exact: bool = True
 
+    def __post_init__(self) -> None:
+        known = {
+            "protocols": PROTOCOLS, "policies": POLICIES, "align": ALIGNMENTS, "columns": get_args(Columns),
+        }  # fmt: skip
+        for key, values in known.items():
+            accepted = getattr(self, key)
+            if not accepted or not set(accepted) <= set(values):
+                raise ValueError(f"{key} must be some of {', '.join(values)}, got {list(accepted)}")
+
 
 def check_terms(manifest: Manifest, terms: Terms) -> None:
     """Raises VerificationError E_MANIFEST when the manifest is weaker than `terms`."""
-    if manifest.protocol not in terms.protocols:
-        raise VerificationError(
-            f"protocol {manifest.protocol!r} is not accepted here ({', '.join(terms.protocols)} are)",
-            code="E_MANIFEST",
-        )
-    if manifest.policy not in terms.policies:
-        raise VerificationError(
-            f"output policy {manifest.policy!r} is not accepted here ({', '.join(terms.policies)} are)",
-            code="E_MANIFEST",
-        )
-    if manifest.align not in terms.alignments:
-        raise VerificationError(
-            f"align = {manifest.align!r} is not accepted here ({', '.join(terms.alignments)} are)",
-            code="E_MANIFEST",
-        )
+    _accepted("protocol", manifest.protocol, terms.protocols)
+    _accepted("policy", manifest.policy, terms.policies)
+    _accepted("align", manifest.align, terms.align)
+    _accepted("columns", manifest.settings.columns, terms.columns)
     if manifest.epsilon is None and not terms.exact:
         raise VerificationError("values without noise (no epsilon) are not accepted here", code="E_MANIFEST")
     if manifest.research and not terms.research:
@@ -123,13 +150,14 @@ def check_sense(m: Manifest) -> None:
     check_name("consortium", m.consortium)
     _need(
         isinstance(m.purpose, str) and 0 < len(m.purpose.strip()) <= 2000 and m.purpose.isprintable(),
-        "purpose must be 1 to 2000 printable letters on one line",
+        "purpose must be 1 to 2000 printable characters on one line",
     )
     _need(isinstance(m.nonce, bytes) and len(m.nonce) == 16, "nonce must have 16 bytes")
-    _need(m.created < m.expires, "expires must lie after created")
+    for name in ("created", "expires"):
+        _check_moment(name, getattr(m, name))
+    _need(m.created < m.expires, "expires must be after created")
     _choice("protocol", m.protocol, PROTOCOLS)
     _choice("policy", m.policy, POLICIES)
-    _choice("method", m.method, METHODS)
     _choice("align", m.align, ALIGNMENTS)
     for key in ("harden", "research"):
         _need(isinstance(getattr(m, key), bool), f"{key} must be true or false")
@@ -137,44 +165,54 @@ def check_sense(m: Manifest) -> None:
         isinstance(m.code_version, str) and m.code_version != "" and m.code_version.isprintable(),
         "code_version must be text",
     )
+    for name, (low, high) in LIMITS.items():
+        _range(name, getattr(m, name), low, high)
+    if not (isinstance(m.n_r, str) and re.fullmatch("random:[1-9][0-9]{0,8}", m.n_r)):
+        _range("n_r", m.n_r, 0, MAX_N_R)
+    for stage, seconds in msgspec.structs.asdict(m.deadlines).items():
+        _range(f"deadlines.{stage}", seconds, 1, MAX_STAGE_SECONDS)
+    _check_release(m)
+    _check_settings(m)
+    if not m.research:
+        _check_gates(m)
+    _check_participants(m)
+
+
+def _check_release(m: Manifest) -> None:
     # The other protocols give every party the counts; "values only" would be a false promise there.
     _need(m.protocol == "mirror" or m.policy == "counts", f"protocol {m.protocol!r} needs policy 'counts'")
-    if m.epsilon is not None:
-        try:
-            parse_epsilon(m.epsilon)
-        except InputError as error:
-            raise ConfigError(str(error), code="E_MANIFEST") from None
-        _need(
-            m.protocol == "mirror" and m.policy == "valuation",
-            "epsilon needs protocol 'mirror' with policy 'valuation'",
-        )
-    _range("n_samples", m.n_samples, 1, 2**40)
-    _range("q", m.q, 1, MAX_Q)
-    if not (isinstance(m.n_r, str) and re.fullmatch("random:[1-9][0-9]{0,8}", m.n_r)):
-        _range("n_r", m.n_r, 0, 2**32)
-    _range("bins", m.bins, 2, 2**16)
-    _range("n_permutations", m.n_permutations, 1, 10**9)
-    _range("seed", m.seed, 0, 2**53 - 1)
-    _range("min_samples", m.min_samples, 1, 2**40)
-    _range("min_rows_per_code", m.min_rows_per_code, 1, 2**40)
-    _range("min_cell", m.min_cell, 1, 2**40)
-    _range("max_bytes", m.max_bytes, 1, 2**44)
-    _range("chunk_bytes", m.chunk_bytes, 1 << 12, 1 << 22)
-    for item in fields(m.deadlines):
-        _range(f"deadlines.{item.name}", getattr(m.deadlines, item.name), 1, 30 * 86400)
-    if not m.research:
-        _need(m.min_samples >= MIN_SAMPLES, f"min_samples below {MIN_SAMPLES} needs research = true")
-        _need(
-            m.min_rows_per_code >= MIN_ROWS_PER_CODE,
-            f"min_rows_per_code below {MIN_ROWS_PER_CODE} needs research = true",
-        )
-        _need(m.min_cell >= MIN_CELL, f"min_cell below {MIN_CELL} needs research = true")
-        _need(m.n_samples >= m.min_samples, f"n_samples = {m.n_samples} is below the gate of {m.min_samples}")
-        _need(
-            m.protocol != "single" and (m.protocol != "paper" or m.harden),
-            "a protocol without a sound check of the server needs research = true",
-        )
-    _check_participants(m)
+    if m.epsilon is None:
+        return
+    try:
+        parse_epsilon(m.epsilon)
+    except InputError as error:
+        raise ConfigError(str(error), code="E_MANIFEST") from None
+    _need(
+        m.protocol == "mirror" and m.policy == "valuation",
+        "epsilon needs protocol 'mirror' with policy 'valuation'",
+    )
+
+
+def _check_settings(m: Manifest) -> None:
+    _need(isinstance(m.settings, ValuationSettings), "settings must be the settings of a valuation")
+    # Both servers must reach the same numbers, whatever their speed.
+    _need(m.settings.time_limit is None, "settings.time_limit must be null: servers differ in speed")
+    _need(m.settings.precision is None, "settings.precision must be null: agree on n_permutations instead")
+    _need(
+        not m.settings.coalitions or m.policy == "counts",
+        "settings.coalitions must be false: policy 'valuation' releases no coalition values",
+    )
+
+
+def _check_gates(m: Manifest) -> None:
+    gates = {"min_samples": MIN_SAMPLES, "min_rows_per_code": MIN_ROWS_PER_CODE, "min_cell": MIN_CELL}
+    for name, least in gates.items():
+        _need(getattr(m, name) >= least, f"{name} below {least} needs research = true")
+    _need(m.n_samples >= m.min_samples, f"n_samples = {m.n_samples} is below the gate of {m.min_samples}")
+    _need(
+        m.protocol != "single" and (m.protocol != "paper" or m.harden),
+        "a protocol without a sound check of the server needs research = true",
+    )
 
 
 def _check_participants(m: Manifest) -> None:
@@ -183,8 +221,8 @@ def _check_participants(m: Manifest) -> None:
     _need(len({one.sign_key for one in m.participants}) == len(names), "two participants share a signing key")
     _need(len({one.spki for one in m.participants}) == len(names), "two participants share a certificate")
     for role in ("task", *SERVER_ROLES):
-        found = len(m.of_role(role))
-        _need(found == 1, f"exactly one participant of role {role!r} is needed, got {found}")
+        number = len(m.of_role(role))
+        _need(number == 1, f"exactly one participant of role {role!r} is needed, got {number}")
     _need(len(m.data) >= 1, "at least one data party is needed")
     for one in m.participants:
         check_name("participant", one.name)
@@ -202,15 +240,29 @@ def _check_participants(m: Manifest) -> None:
             _need(one.endpoint == "", f"party {one.name!r} must not have an endpoint")
 
 
+def _check_moment(name: str, moment: object) -> None:
+    _need(
+        isinstance(moment, dt.datetime) and moment.utcoffset() == dt.timedelta(0) and not moment.microsecond,
+        f"{name} must be a whole second in UTC",
+    )
+
+
+def _accepted(term: str, value: str, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise VerificationError(
+            f"{term} {value!r} is not accepted here (accepted: {', '.join(accepted)})", code="E_MANIFEST"
+        )
+
+
 def _need(holds: bool, message: str) -> None:
     if not holds:
         raise ConfigError(message, code="E_MANIFEST")
 
 
-def _choice(what: str, value: object, allowed: tuple[str, ...]) -> None:
-    _need(value in allowed, f"{what} must be one of {', '.join(allowed)}, got {value!r}")
+def _choice(term: str, value: object, allowed: tuple[str, ...]) -> None:
+    _need(value in allowed, f"{term} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def _range(what: str, value: object, low: int, high: int) -> None:
+def _range(term: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ConfigError(f"{what} must be an integer in {low} .. {high}, got {value!r}", code="E_MANIFEST")
+        raise ConfigError(f"{term} must be an integer from {low} to {high}, got {value!r}", code="E_MANIFEST")

@@ -48,18 +48,17 @@ def verify(
 
 def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) -> None:
     """Print a log for people. Nothing is checked."""
-    import json
-
     from fedvalue.errors import ConfigError
+    from fedvalue.identity.audit_log import read_line
     from fedvalue.untrusted_text import printable
 
     for number, line in enumerate(_lines(log)):
         try:
-            entry = json.loads(line)["entry"]
-            when = f"{entry['seq']:>5}  {entry['time']}  {entry['actor']:<12}"
-            typer.echo(printable(f"{when} {entry['event']:<24} {entry['digest'][:16]}"))
-        except (ValueError, KeyError, TypeError, RecursionError):
+            entry = read_line(line).entry
+        except ConfigError:
             raise ConfigError(f"{log}: line {number + 1} is not a log entry", code="E_AUDIT") from None
+        when = f"{entry.seq:>5}  {entry.time}  {entry.actor:<12}"
+        typer.echo(printable(f"{when} {entry.event:<24} {entry.digest[:16]}"))
 
 
 def certificate(
@@ -68,32 +67,31 @@ def certificate(
 ) -> None:
     """Check a valuation certificate: all signatures, both servers' results, the values."""
     from fedvalue.agreement.manifest_rules import check_pins
-    from fedvalue.cli.run import print_table
+    from fedvalue.cli.terminal import show_valuation
     from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
     from fedvalue.identity.identity_files import read_cards
 
-    data = read_certificate(file)
-    checked = check_certificate(data)
+    shown = read_certificate(file)
+    checked = check_certificate(shown)
+    manifest = shown.manifest.manifest
     if peers is not None:
-        check_pins(checked.manifest, read_cards(peers))
+        check_pins(manifest, read_cards(peers))
     for sentence in checked.proved:
         typer.echo(f"ok  {sentence}", err=True)
     for sentence in checked.unproved:
         typer.echo(f"NOT CHECKED  {sentence}", err=True)
     if peers is not None:
-        typer.echo("ok  all keys are those of the pinned cards", err=True)
+        typer.echo("ok  all keys are the ones on the pinned cards", err=True)
     else:
-        _print_fingerprints(checked.manifest)
-    print_table(data["result"])
+        _print_fingerprints(manifest)
+    show_valuation(shown.result)
 
 
 def _print_fingerprints(manifest: Manifest) -> None:
-    """Whose keys these are is for the reader to compare; anybody can make a file with keys of their own."""
-    from fedvalue.identity.cards import Card
-
+    """For the reader to compare: anybody can make a file with keys of their own."""
     typer.echo("NOT CHECKED  whose keys these are (no --peers): compare the fingerprints", err=True)
     for one in manifest.participants:
-        card = Card(manifest.consortium, one.role, one.name, one.sign_key, one.certificate)
+        card = manifest.card_of(one)
         typer.echo(f"    {card.uri}  {card.fingerprint}", err=True)
 
 

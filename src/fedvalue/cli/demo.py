@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fedvalue.cli.terminal import wrote_json
-
-if TYPE_CHECKING:
-    from fedvalue.simulation.demonstration import Shown
+from fedvalue.cli.terminal import show_valuation, wrote_json
 
 
 class Fault(StrEnum):
@@ -42,8 +40,8 @@ def demo(
 ) -> None:
     """Two servers, a bank and four data parties, each its own process, over mutual TLS on loopback.
 
-    Shows live progress, the federated values next to the centralised ones, and the checks of
-    certificate and audit logs; writes the report; cleans up after itself.
+    Shows live progress and the values, compares them with those of the joined table, checks the
+    certificate and the audit logs, writes the report, and cleans up.
     """
     import tempfile
 
@@ -56,19 +54,23 @@ def demo(
         raise ConfigError(f"{output} must be a folder")
     _end_as_with_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="fedvalue-demo-") as temporary:
-        shown = demonstrate(
+        ended = demonstrate(
             keep or Path(temporary), output, _say, fault=None if fault is None else fault.value
         )
-    if wrote_json(shown.result or {"detected": shown.detected}, json_file, "result"):
-        return
-    if shown.result is None:
-        _print_detected(shown)
-    else:
-        _print_values(shown, output)
+    if ended.valuation is None:
+        if not wrote_json({"detected": dict(ended.detected)}, json_file, "result"):
+            _print_detected(ended.detected)
+    elif not wrote_json(ended.valuation.to_dict(), json_file, "result"):
+        show_valuation(ended.valuation)
+        for sentence in ended.checks:
+            typer.echo(f"ok  {sentence}")
+        for name in ("report.html", "result.json", "certificate.json"):
+            if (output / name).exists():
+                typer.echo(f"wrote {output / name}")
 
 
 def _end_as_with_ctrl_c() -> None:
-    """Also when told to end, or when the terminal goes: no process and no key of ours may stay behind."""
+    """Also on SIGTERM and when the terminal closes: no process and no key of ours may stay behind."""
     import signal
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -80,24 +82,7 @@ def _say(who: str, words: str) -> None:
     typer.echo(f"{who:>9}  {words}", err=True)
 
 
-def _print_detected(shown: Shown) -> None:
+def _print_detected(codes: Mapping[str, str]) -> None:
     typer.echo("The computation server cheated. No value was released; every party ended with a reason:")
-    for name, code in shown.detected.items():
+    for name, code in codes.items():
         typer.echo(f"  {name:<10} {code}")
-
-
-def _print_values(shown: Shown, output: Path) -> None:
-    assert shown.result is not None
-    typer.echo(f"{'party':<12}{'federated':>14}{'centralised':>14}{'share':>8}{'learnable':>11}")
-    for party in sorted(shown.result["parties"], key=lambda one: -one["value"]):
-        learnable = f"{party['learnable']:.4f}" if party.get("learnable") is not None else "-"
-        typer.echo(
-            f"{party['name']:<12}{party['value']:>14.9f}{shown.central[party['name']]:>14.9f}"
-            f"{party['share']:>8.1%}{learnable:>11}"
-        )
-    typer.echo(f"total {shown.result['total']:.6f} of {shown.result['label_entropy']:.6f} nats")
-    for sentence in shown.checks:
-        typer.echo(f"ok  {sentence}")
-    for name in ("report.html", "result.json", "certificate.json"):
-        if (output / name).exists():
-            typer.echo(f"wrote {output / name}")

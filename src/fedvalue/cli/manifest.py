@@ -38,9 +38,26 @@ def new(
         str, typer.Option("--n-r", help="Adversarial samples per cell (paper): a number, or random:K.")
     ] = "1",
     harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
-    bins: Annotated[int, typer.Option(help="Bins of a numeric feature.")] = 5,
+    bins: Annotated[int, typer.Option(help="Bins of a numeric column.")] = 5,
+    binning: Annotated[
+        str, typer.Option(help="quantile (bins of about equal size) or width (of equal width).")
+    ] = "quantile",
+    label_bins: Annotated[
+        int | None, typer.Option(help="Bins of a label that is an amount; as --bins when not given.")
+    ] = None,
+    pca: Annotated[
+        int | None,
+        typer.Option(help="Replace the columns of a party that has more by this many principal components."),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="features (learnable values use columns one by one) or joint (one code per party; the "
+            "servers learn less)."
+        ),
+    ] = "features",
     method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
-    permutations: Annotated[int, typer.Option(help="Sampled orders.")] = 5000,
+    permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
     seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
     research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
     align: Annotated[str, typer.Option(help="equal or intersect.")] = "equal",
@@ -54,14 +71,23 @@ def new(
     days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
 ) -> None:
     """Draft the agreement from the participants' cards. Nobody has signed it yet."""
-    from fedvalue.agreement.drafting import draft
     from fedvalue.agreement.manifest import Deadlines
-    from fedvalue.agreement.manifest_files import write_manifest
+    from fedvalue.agreement.manifest_files import draft, write_manifest
     from fedvalue.errors import ConfigError
     from fedvalue.protocol.privacy import spell_epsilon
+    from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.valuation.settings import ValuationSettings
 
     if file.exists():
-        raise ConfigError(f"{file} exists: an agreement is not written over, name a new file")
+        raise ConfigError(f"{file} exists and is not overwritten: name a new file")
+    coding = CodingSettings(bins=bins, binning=binning, label_bins=label_bins, pca=pca)  # type: ignore[arg-type]
+    settings = ValuationSettings(
+        method=method,  # type: ignore[arg-type]  # checked there
+        n_permutations=permutations,
+        seed=seed,
+        columns=columns,  # type: ignore[arg-type]
+        coding=coding,
+    )
     signed = draft(
         cards,
         {"compute": compute, "validate": validate},
@@ -73,17 +99,14 @@ def new(
         q=q,
         n_r=int(n_r) if n_r.isdecimal() else n_r,
         harden=harden,
-        bins=bins,
-        method=method,
-        n_permutations=permutations,
-        seed=seed,
+        settings=settings,
         research=research,
         min_samples=1 if research else 100,
         min_rows_per_code=1 if research else 5,
         min_cell=1 if research else 10,
         align=align,
         epsilon=None if epsilon is None else spell_epsilon(epsilon),
-        deadlines=Deadlines(keying_seconds, upload_seconds, compute_seconds),
+        deadlines=Deadlines(keying=keying_seconds, upload=upload_seconds, compute=compute_seconds),
     )
     write_manifest(file, signed)
     typer.echo(f"run id  {signed.run_id.hex()}")
@@ -111,12 +134,12 @@ def merge(
     others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")],
 ) -> None:
     """Collect the signatures of several signed copies in FILE."""
-    from fedvalue.agreement import manifest_files as files
+    from fedvalue.agreement.manifest_files import read_manifest, write_manifest
 
-    signed = files.read_manifest(file)
+    signed = read_manifest(file)
     for other in others:
-        signed = files.merge(signed, files.read_manifest(other))
-    files.write_manifest(file, signed)
+        signed = signed.merged(read_manifest(other))
+    write_manifest(file, signed)
     typer.echo(f"missing signatures: {', '.join(signed.missing) or 'none'}", err=True)
 
 

@@ -1,83 +1,140 @@
-"""TOML files into frozen dataclasses. A mistake names the file, the key, what was expected and what came.
+"""The configuration files of servers and parties: TOML into documents.
 
-Paths are relative to the file in which they stand. Unknown keys are refused, so that a misspelt
-one is not silently ignored.
+- The structs below are the files: a field is a key, a nested struct is a section.
+- Unknown keys are refused, so that a misspelt one is not silently ignored; a mistake names file and key.
+- Relative paths are relative to the file they are in.
 """
 
 from __future__ import annotations
 
-import math
+import difflib
+import re
 import tomllib
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from fedvalue.agreement.manifest_rules import ALIGNMENTS, POLICIES, PROTOCOLS, Terms
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from fedvalue import documents
+from fedvalue.agreement.manifest_rules import Terms
+from fedvalue.documents import Document
 from fedvalue.errors import ConfigError
 
-DEFAULT_BUDGET = Fraction(3)
-"""A judgement: three runs with epsilon 1, that is at most exp(3), about 20 times, in all."""
+C = TypeVar("C", bound=msgspec.Struct)
+Text = Annotated[str, Meta(min_length=1)]
+
+DEFAULT_BUDGET = 3.0
+"""A judgement: three runs with epsilon 1, that is a factor of at most exp(3), about 20, in all."""
 MEMORY_MIB = 1024
-"""What a party's rows may take in memory unless its configuration says otherwise."""
+"""Memory for a party's rows unless its configuration says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+class MetricsConfig(Document, frozen=True, kw_only=True):
+    """[metrics]: where metrics and the health check are served, on loopback."""
+
+    listen: str
+
+    def __post_init__(self) -> None:
+        _check_address("listen", self.listen)
+
+
+class Limits(Document, frozen=True, kw_only=True):
+    """[limits]: how much one server carries at once.
+
+    Args:
+        runs: Active runs.
+        waiting: Callers that wait for mail.
+        workers: Runs that compute at the same time.
+        retention_days: How long answers can be fetched again.
+    """
+
+    runs: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    waiting: Annotated[int, Meta(ge=1, le=10_000)] = 128
+    workers: Annotated[int, Meta(ge=1, le=256)] = 2
+    retention_days: Annotated[int, Meta(ge=1, le=3650)] = 30
+
+
+class ServerConfig(Document, frozen=True, kw_only=True):
     """`server.toml`.
 
     Args:
         identity: Folder of `fedvalue init`.
         peers: Folder of the pinned cards.
-        state: Folder of the database and the spool.
+        state: Folder of the database and the uploads.
         listen: host:port.
-        metrics: host:port on loopback, or None for no metrics.
-        terms: The weakest terms that the operator accepts.
-        max_runs: Runs at once.
-        workers: Runs that compute at once.
-        retention_days: How long answers can be fetched again.
-        port_file: Where the chosen port is written, when `listen` asks for port 0.
+        metrics: None serves no metrics.
+        accept: The weakest terms that the operator accepts.
+        limits: How much the server carries at once.
+        port_file: Where the chosen port is written when `listen` asks for port 0.
     """
 
     identity: Path
     peers: Path
     state: Path
     listen: str
-    metrics: str | None
-    terms: Terms
-    max_runs: int
-    workers: int
-    retention_days: int
-    port_file: Path | None
+    metrics: MetricsConfig | None = None
+    accept: Terms = msgspec.field(default_factory=Terms)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    port_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check_address("listen", self.listen)
 
 
-@dataclass(frozen=True, slots=True)
-class TableConfig:
-    """Where a party's rows are and what they mean.
+class TableConfig(Document, frozen=True, kw_only=True):
+    """[table]: where a party's rows are and what they mean. How they are coded is in the manifest.
 
     Args:
         source: CSV, Parquet or Arrow file, a folder of them, or a database URI with `#table` or `#query`.
         id: Column that names a sample, the same for all parties.
         features: Columns to value; None takes all but id and label.
         label: The task party's label.
-        binning: "width" or "quantile".
-        pca: Principal components instead of the features.
-        fold_case: Whether ids differ by case.
+        categorical: Numeric columns whose numbers are names, such as zip codes.
+        fold_case: Whether ids that differ in case only are the same.
         memory_mib: A table whose rows would take more memory is kept on disk while it is worked on.
     """
 
-    source: str | Path = field(repr=False)  # a database URI may hold a password
-    id: str
-    features: tuple[str, ...] | None
-    label: str | None
-    binning: str
-    pca: int | None
-    fold_case: bool
-    memory_mib: int = MEMORY_MIB
+    source: Text
+    id: Text
+    features: Annotated[tuple[Text, ...], Meta(min_length=1)] | None = None
+    label: Text | None = None
+    categorical: tuple[Text, ...] = ()
+    fold_case: bool = False
+    memory_mib: Annotated[int, Meta(ge=1, le=1 << 24)] = MEMORY_MIB
+
+    def __repr__(self) -> str:
+        return f"TableConfig(id={self.id!r}, label={self.label!r})"  # a database URI may hold a password
 
 
-@dataclass(frozen=True, slots=True)
-class PartyConfig:
+class OutputConfig(Document, frozen=True, kw_only=True):
+    """[output]: where a party's results go.
+
+    Args:
+        result: The result as JSON.
+        report: The HTML report (task party), or None.
+        certificate: The certificate (task party), or None.
+    """
+
+    result: Path = Path("result.json")
+    report: Path | None = None
+    certificate: Path | None = None
+
+
+class PrivacyConfig(Document, frozen=True, kw_only=True):
+    """[privacy]: the most epsilon that runs with noise may spend on the same samples in all."""
+
+    budget: Annotated[float, Meta(ge=0, le=1e6)] = DEFAULT_BUDGET
+
+    @property
+    def exact_budget(self) -> Fraction:
+        """The budget as it is written: 0.1 is a tenth."""
+        return Fraction(repr(self.budget))
+
+
+class PartyConfig(Document, frozen=True, kw_only=True):
     """`party.toml` of a data party, `task.toml` of the task party.
 
     Args:
@@ -86,12 +143,10 @@ class PartyConfig:
         state: Folder of the journal.
         manifest: The agreement that everybody signed.
         table: The party's rows.
-        terms: The weakest terms that the party accepts.
-        result: Where the result JSON goes.
-        report: Where the HTML report goes (task party), or None.
-        certificate: Where the certificate goes (task party), or None.
-        addresses: Another host:port for a server than the manifest's, e.g. of a tunnel.
-        budget: The most epsilon that runs with noise may spend on the same samples in all.
+        output: Where results go.
+        accept: The weakest terms that the party accepts.
+        addresses: host:port of a server where it differs from the manifest's, for example of a tunnel.
+        privacy: How much noise budget there is.
     """
 
     identity: Path
@@ -99,196 +154,82 @@ class PartyConfig:
     state: Path
     manifest: Path
     table: TableConfig
-    terms: Terms
-    result: Path
-    report: Path | None
-    certificate: Path | None
-    addresses: dict[str, str]
-    budget: Fraction = DEFAULT_BUDGET
+    output: OutputConfig = msgspec.field(default_factory=OutputConfig)
+    accept: Terms = msgspec.field(default_factory=Terms)
+    addresses: dict[str, str] = msgspec.field(default_factory=dict)
+    privacy: PrivacyConfig = msgspec.field(default_factory=PrivacyConfig)
+
+    def __post_init__(self) -> None:
+        for name, address in self.addresses.items():
+            _check_address(f"addresses.{name}", address)
 
 
 def read_server_config(path: Path) -> ServerConfig:
     """Raises ConfigError, naming file and key."""
-    top = _Section.read(path)
-    metrics = top.section("metrics", optional=True)
-    limits = top.section("limits", optional=True)
-    config = ServerConfig(
-        identity=top.path("identity"),
-        peers=top.path("peers"),
-        state=top.path("state"),
-        listen=top.address("listen"),
-        metrics=metrics.address("listen") if metrics.given else None,
-        terms=_terms(top.section("accept", optional=True)),
-        max_runs=limits.integer("runs", 64, 1, 10_000),
-        workers=limits.integer("workers", 2, 1, 256),
-        retention_days=limits.integer("retention_days", 30, 1, 3650),
-        port_file=top.optional_path("port_file"),
-    )
-    for section in (top, metrics, limits):
-        section.no_more()
-    return config
+    return _read(ServerConfig, path)
 
 
 def read_party_config(path: Path) -> PartyConfig:
     """Raises ConfigError, naming file and key."""
-    top = _Section.read(path)
-    output = top.section("output", optional=True)
-    addresses = top.section("addresses", optional=True)
-    privacy = top.section("privacy", optional=True)
-    config = PartyConfig(
-        identity=top.path("identity"),
-        peers=top.path("peers"),
-        state=top.path("state"),
-        manifest=top.path("manifest"),
-        table=_table(top.section("table")),
-        terms=_terms(top.section("accept", optional=True)),
-        result=output.path("result", "result.json"),
-        report=output.optional_path("report"),
-        certificate=output.optional_path("certificate"),
-        addresses={name: addresses.address(name) for name in addresses.names()},
-        budget=privacy.amount("budget", DEFAULT_BUDGET),
-    )
-    for section in (top, output, addresses, privacy):
-        section.no_more()
-    return config
+    config = _read(PartyConfig, path)
+    if "://" in config.table.source:
+        return config
+    source = str((path.parent / config.table.source).resolve())
+    return replace(config, table=replace(config.table, source=source))
 
 
-def _table(section: _Section) -> TableConfig:
-    source = section.text("source")
-    table = TableConfig(
-        source=source if "://" in source else section.resolve(source),
-        id=section.text("id"),
-        features=section.texts("features", None),
-        label=section.text("label", None) or None,
-        binning=section.choice("binning", "width", ("width", "quantile")),
-        pca=section.integer("pca", 0, 0, 10_000) or None,
-        fold_case=section.flag("fold_case", False),
-        memory_mib=section.integer("memory_mib", MEMORY_MIB, 1, 1 << 24),
-    )
-    section.no_more()
-    return table
+def _read(kind: type[C], path: Path) -> C:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    try:
+        config = documents.convert(kind, data, error=ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {_readable(str(error), kind)}") from None
+    return _resolved(config, path.parent)
 
 
-def _terms(section: _Section) -> Terms:
-    plain = Terms()
-    terms = Terms(
-        protocols=section.texts("protocols", plain.protocols, PROTOCOLS) or (),
-        policies=section.texts("policies", plain.policies, POLICIES) or (),
-        alignments=section.texts("align", plain.alignments, ALIGNMENTS) or (),
-        research=section.flag("research", plain.research),
-        harden=section.flag("harden", plain.harden),
-        exact=section.flag("exact", plain.exact),
-    )
-    section.no_more()
-    return terms
+def _resolved(config: C, base: Path) -> C:
+    """The same with all paths relative to `base`."""
+    changes: dict[str, Any] = {}
+    for name in config.__struct_fields__:
+        value = getattr(config, name)
+        if isinstance(value, Path):
+            changes[name] = (base / value).resolve()
+        elif isinstance(value, OutputConfig):
+            changes[name] = _resolved(value, base)
+    return replace(config, **changes)
 
 
-_MISSING = object()
+def _check_address(key: str, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{key} must be host:port, got {address!r}")
 
 
-class _Section:
-    """One table of a TOML file, that knows which of its keys were asked for."""
+def _readable(problem: str, kind: type[msgspec.Struct]) -> str:
+    """Msgspec's message about a document, as one about a file with keys and sections."""
+    match = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", problem, re.DOTALL)
+    assert match is not None
+    text, place = match[1], match[2] or ""
+    section = f"{place}." if place else ""
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
+        return f"key {section}{missing[1]} is missing"
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text):
+        known = _keys(kind, place)
+        close = difflib.get_close_matches(unknown[1], known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}"
+        return f"unknown key {section}{unknown[1]}; {hint}"
+    return f"{place}: {text[:1].lower()}{text[1:]}" if place else text
 
-    def __init__(self, path: Path, name: str, data: dict[str, Any] | None) -> None:
-        self._path = path
-        self._name = name
-        self._data = data or {}
-        self._asked: set[str] = set()
-        self.given = data is not None
 
-    @classmethod
-    def read(cls, path: Path) -> _Section:
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ConfigError(f"{path} is not TOML: {error}") from None
-        return cls(path, "", data)
-
-    def section(self, name: str, *, optional: bool = False) -> _Section:
-        data = self._get(name, None if optional else _MISSING)
-        if data is not None and not isinstance(data, dict):
-            raise self._wrong(name, "a table", data)
-        return _Section(self._path, f"{self._name}{name}.", data)
-
-    def text(self, key: str, default: Any = _MISSING) -> str:
-        value = self._get(key, default)
-        if value is not default and (not isinstance(value, str) or not value):
-            raise self._wrong(key, "text", value)
-        return value  # type: ignore[no-any-return]
-
-    def texts(
-        self, key: str, default: tuple[str, ...] | None, allowed: tuple[str, ...] | None = None
-    ) -> tuple[str, ...] | None:
-        value = self._get(key, default)
-        if key not in self._data:
-            return default
-        if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-            raise self._wrong(key, "a list of texts", value)
-        if allowed is not None and not set(value) <= set(allowed):
-            raise self._wrong(key, f"some of {', '.join(allowed)}", value)
-        return tuple(value)
-
-    def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
-        value = self.text(key, default)
-        if value not in allowed:
-            raise self._wrong(key, f"one of {', '.join(allowed)}", value)
-        return value
-
-    def integer(self, key: str, default: int, low: int, high: int) -> int:
-        value = self._get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise self._wrong(key, f"an integer in {low} .. {high}", value)
-        return value
-
-    def amount(self, key: str, default: Fraction) -> Fraction:
-        """A number of at least 0, as it is written: 0.1 is a tenth."""
-        value = self._get(key, None)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise self._wrong(key, "a number of at least 0", value)
-        return Fraction(repr(value))
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self._get(key, default)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false", value)
-        return value
-
-    def address(self, key: str) -> str:
-        value = self.text(key)
-        host, _, port = value.rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
-            raise self._wrong(key, "host:port", value)
-        return value
-
-    def path(self, key: str, default: Any = _MISSING) -> Path:
-        return self.resolve(self.text(key, default))
-
-    def optional_path(self, key: str) -> Path | None:
-        value = self.text(key, None)
-        return None if value is None else self.resolve(value)
-
-    def resolve(self, value: str) -> Path:
-        return (self._path.parent / value).resolve()
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._data)
-
-    def no_more(self) -> None:
-        unknown = sorted(set(self._data) - self._asked)
-        if unknown:
-            known = ", ".join(sorted(self._name + key for key in self._asked))
-            raise ConfigError(f"{self._path}: unknown key {self._name}{unknown[0]} (known: {known})")
-
-    def _get(self, key: str, default: Any) -> Any:
-        self._asked.add(key)
-        value = self._data.get(key, default)
-        if value is _MISSING:
-            raise ConfigError(f"{self._path}: key {self._name}{key} is missing")
-        return value
-
-    def _wrong(self, key: str, expected: str, value: Any) -> ConfigError:
-        return ConfigError(f"{self._path}: {self._name}{key} must be {expected}, got {value!r}")
+def _keys(kind: Any, place: str) -> list[str]:
+    """The known keys of a section."""
+    for name in filter(None, place.split(".")):
+        info = next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == name)
+        kinds = [one for one in (info, *getattr(info, "__args__", ())) if hasattr(one, "__struct_fields__")]
+        kind = kinds[0]
+    return sorted(field.encode_name for field in msgspec.structs.fields(kind))

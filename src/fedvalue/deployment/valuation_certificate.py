@@ -1,31 +1,38 @@
 """The valuation certificate: a result with everything that proves it, in one file, checked offline.
 
-It holds the manifest with all signatures, every party's signed Ready with the commitment to its
-input, both servers' signed results as they sent them, the keys that open those results, and every
-data party's signed word which column of them is its own. So under `mirror` a third person can see
-that both servers, independently, signed these values for this agreement, and that the names belong
-to them; nothing of it rests on the task party's word. Under `paper` and `single` the servers sign
-counts that are not in the file: there the values are the task party's word, and the check says so.
-What no file can show: that a party's table was true, and that servers or parties did not work
-together.
+It holds the manifest with all signatures, every party's signed Ready with the commitment to its input,
+both servers' signed results as they sent them, the keys that open those results, and every data
+party's signed statement of which column it owns.
+
+- Under `mirror` a third person can see that both servers, independently, signed these values for this
+  agreement, and that the names belong to them; nothing rests on the task party's word.
+- Under `paper` and `single` the servers sign counts that are not in the file: the values are the task
+  party's word, and the check says so.
+- No file can show that a party's table was true, or that servers or parties did not work together.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import replace
+
+from fedvalue import documents
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Manifest, SignedManifest
 from fedvalue.agreement.run_settings import check_roster
 from fedvalue.crypto import keys
-from fedvalue.deployment.answers import task_valuation
+from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.shell.endorsement import Endorsement, check_endorsements, needed
 from fedvalue.deployment.shell.messages import Ready
+from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.identity.cards import verify
 from fedvalue.protocol import messages as m
@@ -37,55 +44,83 @@ from fedvalue.protocol.mirror.server_result import (
     ValuesResult,
     decode_fields,
     decode_result,
-)  # fmt: skip
+)
 from fedvalue.protocol.outcome import Outcome, same_numbers
+from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
     from fedvalue.deployment.evidence import Evidence
     from fedvalue.identity.cards import Identity
 
-SCHEMA = "fedvalue.certificate/1"
+SCHEMA = "fedvalue.certificate/2"
 MAX_BYTES = 64 << 20
 _PURPOSE = "certificate"
+
+
+class ServerRecord(Document, frozen=True, kw_only=True):
+    """A server's signed result as it sent it, and the keys that open it.
+
+    Args:
+        result: The chunks of the result.
+        digest: What the server signed.
+        signature: Its signature.
+        task_key: Opens the task party's part.
+        share_keys: Open the data parties' parts, in the servers' order of columns.
+    """
+
+    result: tuple[bytes, ...]
+    digest: bytes
+    signature: bytes
+    task_key: bytes | None = None
+    share_keys: tuple[bytes, ...] = ()
+
+
+class Certificate(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
+    """The file. The task party's signature covers everything else in it."""
+
+    software: str
+    manifest: SignedManifest
+    readies: tuple[Ready, ...]
+    servers: dict[str, ServerRecord]
+    order: tuple[str, ...]
+    endorsements: tuple[Endorsement, ...]
+    result: Valuation
+    signature: bytes = b""
+
+    @property
+    def match_rates(self) -> dict[str, float]:
+        """Part of each party's rows that all parties have, as the parties signed it."""
+        return {ready.party: ready.rows / ready.brought for ready in self.readies}
 
 
 def make_certificate(
     identity: Identity,
     signed: SignedManifest,
     evidence: Evidence,
-    result: dict[str, Any],
+    result: Valuation,
     order: tuple[str, ...],
-) -> dict[str, Any]:
+) -> Certificate:
     """The certificate of a finished run, signed by the task party.
 
     Raises:
         VerificationError: A data party's endorsement is missing or says otherwise.
     """
     if needed(signed.manifest):
-        # No release on results that could not be proved later.
+        # No release of results that could not be proved later.
         check_endorsements(signed.manifest, evidence.endorsements.values(), order, evidence.digests)
-    content: dict[str, Any] = {
-        "schema": SCHEMA,
-        "software": __version__,
-        "manifest": json.loads(signed.to_json()),
-        "readies": [_ready_data(ready) for ready in evidence.roster],
-        "servers": {
-            server: {
-                "result": [chunk.data.hex() for chunk in evidence.chunks[server]],
-                "digest": seal.digest.hex(),
-                "signature": seal.signature.hex(),
-                "keys": _keys_data(evidence.share_keys.get(server)),
-            }
-            for server, seal in sorted(evidence.seals.items())
-        },
-        "order": list(order),
-        "endorsements": [_endorsement_data(one) for one in evidence.endorsements.values()],
-        "result": result,
-    }
-    return {**content, "signature": identity.sign(_PURPOSE, _digest(content)).hex()}
+    certificate = Certificate(
+        software=__version__,
+        manifest=signed,
+        readies=evidence.roster,
+        servers={server: _server_record(evidence, server) for server in sorted(evidence.seals)},
+        order=order,
+        endorsements=tuple(evidence.endorsements.values()),
+        result=result,
+    )
+    return replace(certificate, signature=identity.sign(_PURPOSE, content_digest(certificate)))
 
 
-def read_certificate(path: Path) -> dict[str, Any]:
+def read_certificate(path: Path) -> Certificate:
     """The certificate in a file; only its form is checked.
 
     Raises:
@@ -93,36 +128,47 @@ def read_certificate(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_CERTIFICATE") from None
-    if len(text) > MAX_BYTES:
+    if len(content) > MAX_BYTES:
         raise ConfigError(f"{path} is too large for a certificate", code="E_CERTIFICATE")
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{path} is not JSON", code="E_CERTIFICATE") from None
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        raise ConfigError(f"{path} is not a certificate of schema {SCHEMA!r}", code="E_CERTIFICATE")
-    return data
+        return certificate_from(documents.parse(content, error=ConfigError))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}", code="E_CERTIFICATE") from None
+
+
+def certificate_from(data: Any) -> Certificate:
+    """The certificate in parsed JSON.
+
+    Raises:
+        ConfigError: E_CERTIFICATE: not a certificate, or not in its one spelling.
+    """
+    try:
+        certificate = documents.convert(Certificate, data, schema=SCHEMA, error=ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"not a certificate: {error}", code="E_CERTIFICATE") from None
+    # What is read is what was signed: nothing in the file is ignored, and no default is filled in.
+    if data != documents.parse(documents.encode(certificate)):
+        raise ConfigError("not a certificate: a field is not in its one spelling", code="E_CERTIFICATE")
+    return certificate
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A certificate that passed.
+class CertificateCheck:
+    """What a check of a certificate has shown.
 
     Args:
-        manifest: The agreement in it.
         proved: One sentence per thing that was checked.
         unproved: What a reader might believe to be checked, and is not.
     """
 
-    manifest: Manifest
     proved: tuple[str, ...]
     unproved: tuple[str, ...]
 
 
-def check_certificate(data: Mapping[str, Any]) -> Checked:
+def check_certificate(certificate: Certificate) -> CertificateCheck:
     """Check a certificate offline.
 
     1. Every participant signed the manifest.
@@ -142,86 +188,83 @@ def check_certificate(data: Mapping[str, Any]) -> Checked:
         ConfigError: The file does not have the form of a certificate.
     """
     try:
-        return _checked(data)
+        return _checked(certificate)
     except FedValueError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
         raise ConfigError(f"malformed certificate: {type(error).__name__}", code="E_CERTIFICATE") from None
 
 
-def _checked(data: Mapping[str, Any]) -> Checked:
-    signed = SignedManifest.from_json(json.dumps(data["manifest"]))
-    # Validity is judged at the time of the agreement: certificates outlive manifests.
+def _checked(certificate: Certificate) -> CertificateCheck:
+    signed, result = certificate.manifest, certificate.result
+    # Step 1. Validity is judged at the time of the agreement: certificates outlive manifests.
     manifest = signed.verify(now=signed.manifest.created, code_version=signed.manifest.code_version)
-    said = [f"all {len(manifest.participants)} participants signed the manifest"]
-    content = {key: value for key, value in data.items() if key != "signature"}
-    verify(
-        manifest.task.sign_key, _PURPOSE, _digest(content), bytes.fromhex(data["signature"]),
-        who=manifest.task.name,
-    )  # fmt: skip
-    said.append(f"task party {manifest.task.name!r} signed the certificate")
-    readies = {ready.party: ready for ready in map(_ready_from, data["readies"])}
+    proved = [f"all {len(manifest.participants)} participants signed the manifest"]
+    # Step 2.
+    task = manifest.task
+    verify(task.sign_key, _PURPOSE, content_digest(certificate), certificate.signature, who=task.name)
+    proved.append(f"task party {task.name!r} signed the certificate")
+    # Step 3.
+    readies = {ready.party: ready for ready in certificate.readies}
     check_roster(manifest, readies)
-    said.append(f"all {len(readies)} parties signed their input commitments")
-    rates = {name: ready.rows / ready.brought for name, ready in readies.items()}
-    shown_rates = data["result"].get("match_rate")
-    if not same_numbers(shown_rates, rates if manifest.align == "intersect" else None):
+    proved.append(f"all {len(readies)} parties signed their input commitments")
+    rates = certificate.match_rates if manifest.align == "intersect" else None
+    if not same_numbers(result.details.get("match_rates"), rates):
         raise VerificationError("the match rates are not the signed ones", code="E_CERTIFICATE")
-    if data["result"].get("run_id") != manifest.run_id.hex():
+    if result.run_id != manifest.run_id.hex():
         raise VerificationError("the result belongs to another run", code="E_REPLAY")
+    # Step 4.
     expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
-    if set(data["servers"]) != set(expected):
+    if set(certificate.servers) != set(expected):
         raise VerificationError("a server's result is missing, or one too many", code="E_CERTIFICATE")
-    digests = {server: _check_seal(manifest, server, data["servers"][server]) for server in expected}
+    for server in expected:
+        record, pin = certificate.servers[server], manifest.participant(server).sign_key
+        keys.check_signature(pin, record.signature, "result", manifest.run_id, server, record.digest)
+    # Steps 5 and 6.
     unproved = []
     if needed(manifest):
-        order = tuple(data["order"])
-        check_endorsements(manifest, map(_endorsement_from, data["endorsements"]), order, digests)
-        said.append("every data party signed which column of the results is its own")
+        digests = {server: certificate.servers[server].digest for server in expected}
+        check_endorsements(manifest, certificate.endorsements, certificate.order, digests)
+        proved.append("every data party signed which column of the results is its own")
         for server in expected:
-            _check_values(manifest, server, readies, data)
-            said.append(f"server {server!r} computed and signed these values")
+            _check_values(certificate, manifest, server, readies)
+            proved.append(f"server {server!r} computed and signed these values")
     else:
-        said += [f"server {server!r} signed the digest of its counts" for server in expected]
+        proved += [f"server {server!r} signed the digest of its counts" for server in expected]
         unproved.append(
             f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
             "signed result into the file; the values are the task party's word"
         )
-    values = [party["value"] for party in data["result"]["parties"]]
-    if abs(sum(values) - data["result"]["total"]) > 1e-9 + 5 * _sampling_error(data["result"]):
+    # Step 7. Sampled values add up exactly too, permutation by permutation.
+    if abs(sum(result.values.values()) - result.total) > 1e-9:
         raise VerificationError("the values do not add up to the total", code="E_TOTAL")
     if manifest.epsilon is not None:
-        said.append(f"all agreed on values with noise: {_noise(data['result']['privacy'])}")
+        proved.append(f"all agreed on values with noise: {_noise(result)}")
         unproved.append("that the servers drew the noise honestly: nobody but they knows it")
-    return Checked(manifest, (*said, "the values add up to the total"), tuple(unproved))
+    return CertificateCheck((*proved, "the values add up to the total"), tuple(unproved))
 
 
-def _noise(shown: Mapping[str, Any]) -> str:
-    """What stands in the result about the noise; it was compared with what the agreement says."""
+def _noise(result: Valuation) -> str:
+    """What the result says about the noise; it was compared with the agreement."""
+    privacy = result.privacy
+    if privacy is None:
+        raise VerificationError("the result says nothing about its noise", code="E_CERTIFICATE")
     return (
-        f"epsilon {shown['epsilon']:g}, delta {shown['delta']:g}, scale {shown['noise_scale']:.6g} nats; "
-        f"adjacency: {shown['adjacency']}; observer: {shown['observer']}"
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, scale {privacy.noise_scale:.6g} nats; "
+        f"adjacency: {privacy.adjacency}; observer: {privacy.observer}"
     )
 
 
-def _check_seal(manifest: Manifest, server: str, shown: Mapping[str, Any]) -> bytes:
-    """The digest that the server signed for this run."""
-    digest, signature = bytes.fromhex(shown["digest"]), bytes.fromhex(shown["signature"])
-    pin = manifest.participant(server).sign_key
-    keys.check_signature(pin, signature, "result", manifest.run_id, server, digest)
-    return digest
-
-
 def _check_values(
-    manifest: Manifest, server: str, readies: Mapping[str, Ready], data: Mapping[str, Any]
+    certificate: Certificate, manifest: Manifest, server: str, readies: Mapping[str, Ready]
 ) -> None:
     """Whether the certificate's values are those in the result that the server signed."""
-    shown, order = data["servers"][server], tuple(data["order"])
-    chunks = [bytes.fromhex(chunk) for chunk in shown["result"]]
+    record, order = certificate.servers[server], certificate.order
+    chunks = record.result
     if not chunks:
         raise VerificationError(f"the result of server {server!r} is not in the file", code="E_CERTIFICATE")
     whole = keys.digest(*(m.bulk_digest(k, len(chunks), part) for k, part in enumerate(chunks)))
-    if whole != bytes.fromhex(shown["digest"]):
+    if whole != record.digest:
         raise VerificationError(f"server {server!r} signed another result", code="E_SIGNATURE")
     result = decode_result(b"".join(chunks))
     if isinstance(result, ValuesResult) != (manifest.policy == "valuation"):
@@ -229,10 +272,10 @@ def _check_values(
     if isinstance(result, CountsResult):
         outcome = _counted(manifest, result, readies, order)
     else:
-        outcome = _open(result, shown["keys"], order)
-    opened = task_valuation(manifest, outcome).to_dict()
-    stated = {key: value for key, value in data["result"].items() if key != "match_rate"}
-    if not same_numbers(opened, stated):
+        outcome = _opened(result, record, order)
+    rates = certificate.match_rates if manifest.align == "intersect" else None
+    opened = task_valuation(manifest, outcome, rates)
+    if not same_numbers(opened.to_dict(), certificate.result.to_dict()):
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
     if result.n_samples != readies[manifest.task.name].rows:
         raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
@@ -247,7 +290,7 @@ def _counted(
     cells = layout.joint_counts(*result.cells(layout))
     names = tuple(party.name for party in manifest.data)
     places = [order.index(name) for name in names]
-    counts = replace(
+    counts = dataclasses.replace(
         cells,
         parties=cells.parties[:, places].copy(),
         names=names,
@@ -256,67 +299,31 @@ def _counted(
     return Outcome(counts=counts)
 
 
-def _open(result: ValuesResult, shown: Mapping[str, Any], order: tuple[str, ...]) -> Outcome:
+def _opened(result: ValuesResult, record: ServerRecord, order: tuple[str, ...]) -> Outcome:
     shares = {
-        name: decode_fields(keys.unseal(bytes.fromhex(key), sealed, SHARE_CONTEXT))
-        for name, key, sealed in zip(order, shown["shares"], result.shares, strict=True)
+        name: decode_fields(keys.unseal(key, sealed, SHARE_CONTEXT))
+        for name, key, sealed in zip(order, record.share_keys, result.shares, strict=True)
     }
-    task = decode_fields(keys.unseal(bytes.fromhex(shown["task"]), result.task, TASK_CONTEXT))
+    task = decode_fields(keys.unseal(record.task_key or b"", result.task, TASK_CONTEXT))
     return Outcome(public=result.public, task=task, shares=shares, order=order)
 
 
-def _sampling_error(result: Mapping[str, Any]) -> float:
-    """Sampled values add up exactly too, permutation by permutation; exact ones have no error at all."""
-    return 0.0 if result.get("method") == "exact" else 1e-9
-
-
-def _ready_data(ready: Ready) -> dict[str, Any]:
-    return {
-        "party": ready.party,
-        "rows": ready.rows,
-        "brought": ready.brought,
-        "sizes": list(ready.sizes),
-        "commitment": ready.commitment.hex(),
-        "signature": ready.signature.hex(),
-    }
-
-
-def _ready_from(data: Mapping[str, Any]) -> Ready:
-    return Ready(
-        party=str(data["party"]),
-        rows=int(data["rows"]),
-        brought=int(data["brought"]),
-        sizes=tuple(int(size) for size in data["sizes"]),
-        commitment=bytes.fromhex(data["commitment"]),
-        signature=bytes.fromhex(data["signature"]),
+def _server_record(evidence: Evidence, server: str) -> ServerRecord:
+    seal, share_keys = evidence.seals[server], evidence.share_keys.get(server)
+    return ServerRecord(
+        result=tuple(bytes(chunk.data) for chunk in evidence.chunks[server]),
+        digest=seal.digest,
+        signature=seal.signature,
+        task_key=None if share_keys is None else share_keys.task,
+        share_keys=() if share_keys is None else tuple(share_keys.shares),
     )
 
 
-def _endorsement_data(one: Endorsement) -> dict[str, Any]:
-    return {
-        "party": one.party,
-        "place": one.place,
-        "digests": {server: digest.hex() for server, digest in sorted(one.digests.items())},
-        "signature": one.signature.hex(),
-    }
+def content_digest(certificate: Certificate) -> bytes:
+    """What the task party signs: SHA-256 of everything but the signature, as JSON with sorted keys.
 
-
-def _endorsement_from(data: Mapping[str, Any]) -> Endorsement:
-    return Endorsement(
-        party=str(data["party"]),
-        place=int(data["place"]),
-        digests={str(server): bytes.fromhex(digest) for server, digest in data["digests"].items()},
-        signature=bytes.fromhex(data["signature"]),
-    )
-
-
-def _keys_data(share_keys: m.ShareKeys | None) -> dict[str, Any]:
-    if share_keys is None:
-        return {}
-    return {"task": share_keys.task.hex(), "shares": [key.hex() for key in share_keys.shares]}
-
-
-def _digest(content: Mapping[str, Any]) -> bytes:
-    """SHA-256 over sorted JSON; Python writes a float as its shortest exact form, so does every reader."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    Python writes a float as the shortest text that reads back as the same number.
+    """
+    data = msgspec.to_builtins(replace(certificate, signature=b""))
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).digest()

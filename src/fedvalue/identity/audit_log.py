@@ -1,23 +1,21 @@
 """Audit logs: each entry holds the hash of the one before, and every head is signed.
 
-A log can be checked by anyone who has the writer's public key. What the chain alone cannot show,
-a tail cut off or a second history for another reader, a receipt shows: it is a head, signed with its
-run and its number, that the writer gave away earlier, and the log must still contain it. A receipt
-shows what came before it; entries after the last receipt that anybody holds can still be cut off.
+Anyone who has the writer's public key can check a log. What the chain alone cannot show, a tail cut off
+or a second history for another reader, a receipt shows: a head, signed with its run and its number,
+that the writer gave away earlier, and that the log must still contain. Entries after the last receipt
+that anybody holds can still be cut off.
 
-Entries hold event names, digests and sizes, never ids, tokens, labels or counts. Pure: lines in,
-lines out; the time is passed in, so that a log can be rebuilt to the byte from a journal.
+Entries hold event names, digests and sizes, never ids, tokens, labels or counts. Pure: lines in, lines
+out; the time is passed in, so a log can be rebuilt to the byte from a journal.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from fedvalue.crypto.canonical import canonical_json, no_duplicates
+from fedvalue import documents
+from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.identity.cards import Identity, verify
 
@@ -25,12 +23,10 @@ GENESIS = "0" * 64
 """`prev` of the first entry."""
 
 _PURPOSE = "audit"
-_FIELDS = {"seq", "prev", "run_id", "actor", "event", "digest", "time"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of a log.
+class LogEntry(Document, frozen=True, kw_only=True):
+    """One entry of a log.
 
     Args:
         seq: 0, 1, 2, ...
@@ -50,18 +46,20 @@ class Entry:
     digest: str
     time: str
 
-    def canonical(self) -> bytes:
-        """The bytes that are hashed and signed."""
-        return canonical_json({key: getattr(self, key) for key in sorted(_FIELDS)})
-
     @property
     def head(self) -> str:
         """The hash of this entry, hex: the head of the log that ends here."""
-        return hashlib.sha256(self.canonical()).hexdigest()
+        return hashlib.sha256(documents.canonical(self)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class LogLine(Document, frozen=True, kw_only=True):
+    """An entry and the signature on the head that it makes."""
+
+    entry: LogEntry
+    signature: bytes
+
+
+class Receipt(Document, frozen=True):
     """A signed head that the writer of a log gave to somebody else."""
 
     actor: str
@@ -77,32 +75,25 @@ class Receipt:
 
     def to_line(self) -> str:
         """The receipt as one line of a file."""
-        data = {k: getattr(self, k) for k in ("actor", "run_id", "seq", "head")}
-        return canonical_json({**data, "signature": self.signature.hex()}).decode()
+        return documents.canonical(self).decode()
 
     @classmethod
     def from_line(cls, line: str) -> Receipt:
         """The inverse of `to_line`.
 
         Raises:
-            ConfigError: Not a receipt.
+            ConfigError: E_AUDIT: not a receipt.
         """
         try:
-            data = json.loads(line, object_pairs_hook=no_duplicates)
-            _signed_head(data["run_id"], int(data["seq"]), data["head"])
-            return cls(
-                actor=str(data["actor"]),
-                run_id=str(data["run_id"]),
-                seq=int(data["seq"]),
-                head=str(data["head"]),
-                signature=bytes.fromhex(data["signature"]),
-            )
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            receipt = documents.convert(cls, documents.parse(line))
+            _signed_head(receipt.run_id, receipt.seq, receipt.head)
+        except (FedValueError, ValueError, OverflowError) as error:
             raise ConfigError(f"not a receipt: {error}", code="E_AUDIT") from None
+        return receipt
 
 
 class ChainWriter:
-    """Makes the lines of one log. Keeping them is the caller's business."""
+    """Makes the lines of one log; the caller stores them."""
 
     def __init__(self, identity: Identity, run_id: str, *, seq: int = 0, prev: str = GENESIS) -> None:
         self._identity = identity
@@ -113,13 +104,18 @@ class ChainWriter:
 
     def append(self, event: str, digest: str, time: str) -> str:
         """The next line."""
-        entry = Entry(self._seq, self._prev, self._run_id, self._identity.card.name, event, digest, time)
+        actor = self._identity.card.name
+        entry = LogEntry(
+            seq=self._seq, prev=self._prev, run_id=self._run_id, actor=actor, event=event, digest=digest,
+            time=time,
+        )  # fmt: skip
         head = entry.head
         signature = self._identity.sign(_PURPOSE, _signed_head(self._run_id, entry.seq, head))
         self._seq, self._prev = self._seq + 1, head
-        self._receipt = Receipt(entry.actor, self._run_id, entry.seq, head, signature)
-        line = {"entry": json.loads(entry.canonical()), "signature": signature.hex()}
-        return canonical_json(line).decode()
+        self._receipt = Receipt(
+            actor=actor, run_id=self._run_id, seq=entry.seq, head=head, signature=signature
+        )
+        return documents.canonical(LogLine(entry=entry, signature=signature)).decode()
 
     @property
     def receipt(self) -> Receipt | None:
@@ -127,7 +123,19 @@ class ChainWriter:
         return self._receipt
 
 
-def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
+def read_line(line: str) -> LogLine:
+    """One line of a log; only its form is checked.
+
+    Raises:
+        ConfigError: E_AUDIT.
+    """
+    try:
+        return documents.convert(LogLine, documents.parse(line))
+    except FedValueError as error:
+        raise ConfigError(f"not a log entry: {error}", code="E_AUDIT") from None
+
+
+def read_log(lines: Iterable[str], sign_key: bytes) -> list[LogEntry]:
     """Check a whole log and return its entries.
 
     1. Every line is well-formed, and counts up from 0.
@@ -139,10 +147,10 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
     Raises:
         VerificationError: E_AUDIT, naming the sequence number where the log breaks.
     """
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     prev = GENESIS
     for seq, line in enumerate(lines):
-        entry, signature = _parse(seq, line)
+        entry, signature = _parsed(seq, line)
         if entry.seq != seq:
             raise _broken(seq, f"the entry there has number {entry.seq}")
         if entry.prev != prev:
@@ -153,7 +161,7 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[Entry]:
         try:
             verify(sign_key, _PURPOSE, _signed_head(entry.run_id, seq, prev), signature, who=entry.actor)
         except (VerificationError, ValueError):
-            raise _broken(seq, "its signature does not fit") from None
+            raise _broken(seq, "its signature is not the writer's") from None
         entries.append(entry)
     return entries
 
@@ -162,25 +170,30 @@ def last_receipt(lines: Sequence[str]) -> Receipt | None:
     """The signed head of our own log, to continue it; None when it is empty."""
     if not lines:
         return None
-    entry, signature = _parse(len(lines) - 1, lines[-1])
-    return Receipt(entry.actor, entry.run_id, entry.seq, entry.head, signature)
+    entry, signature = _parsed(len(lines) - 1, lines[-1])
+    return Receipt(
+        actor=entry.actor, run_id=entry.run_id, seq=entry.seq, head=entry.head, signature=signature
+    )
 
 
-def check_receipts(entries: Sequence[Entry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
-    """Whether a log still contains every head that its writer signed for others.
+def check_receipts(entries: Sequence[LogEntry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
+    """Check that a log still contains every head that its writer signed for others.
 
-    Receipts that another key signed are passed over (a party keeps those of both servers in one
-    file); the number of compared ones is returned. A receipt of this key for another run or under
-    another name contradicts the log: a log is not excused by its label, nor by being empty.
+    Receipts that another key signed are skipped (a party keeps those of both servers in one file). A
+    receipt of this key for another run or under another name contradicts the log: neither its label nor
+    being empty excuses a log.
+
+    Returns:
+        How many receipts were compared.
 
     Raises:
         VerificationError: E_AUDIT: the writer changed, cut or replaced its history, or none of the
             receipts is its own. E_SIGNATURE: a receipt under its name that it did not sign.
     """
     compared = 0
-    given = 0
+    seen = 0
     for receipt in receipts:
-        given += 1
+        seen += 1
         try:
             receipt.check(sign_key)
         except VerificationError:
@@ -194,32 +207,25 @@ def check_receipts(entries: Sequence[Entry], receipts: Iterable[Receipt], sign_k
         if not 0 <= receipt.seq < len(entries) or entries[receipt.seq].head != receipt.head:
             raise _broken(receipt.seq, "a receipt that the writer gave away contradicts it")
         compared += 1
-    if given and not compared:
-        raise VerificationError("none of the receipts is of this log's writer", code="E_AUDIT")
+    if seen and not compared:
+        raise VerificationError("none of the receipts is from this log's writer", code="E_AUDIT")
     return compared
 
 
-def _parse(seq: int, line: str) -> tuple[Entry, bytes]:
+def _parsed(seq: int, line: str) -> tuple[LogEntry, bytes]:
     try:
-        data: Any = json.loads(line, object_pairs_hook=no_duplicates)
-        fields, signature = _line(**data)
-        entry = Entry(**fields)
-        entry.canonical()
-        return entry, bytes.fromhex(signature)
-    except (FedValueError, KeyError, TypeError, ValueError, RecursionError):
+        found = read_line(line)
+        documents.canonical(found)
+    except (FedValueError, ValueError):
         raise _broken(seq, "the line is not a log entry") from None
-
-
-def _line(*, entry: dict[str, Any], signature: str) -> tuple[dict[str, Any], str]:
-    """The two fields of a line; any other one is a TypeError."""
-    return entry, signature
+    return found.entry, found.signature
 
 
 def _signed_head(run_id: str, seq: int, head: str) -> bytes:
     """What a writer signs: the run, the number and the hash, so that a receipt fits one place only."""
     run, digest = bytes.fromhex(run_id), bytes.fromhex(head)
     if len(run) != 32 or len(digest) != 32 or (run_id, head) != (run.hex(), digest.hex()):
-        raise ValueError("a run and a head are 64 small hex digits")
+        raise ValueError("a run and a head are 64 lower-case hex digits")
     return run + seq.to_bytes(8, "big") + digest
 
 

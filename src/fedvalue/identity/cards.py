@@ -2,9 +2,9 @@
 
 The signing key carries authority (manifest, messages, audit log); the certificate carries the
 connection. Both are listed in the manifest and compared on every call, so no certificate authority
-has a say in who is who. Certificates are self-signed and pinned (`docs/decisions/0401`).
+decides who is who. Certificates are self-signed and pinned (`docs/decisions/0401`).
 
-Bytes in, bytes out: files and their permissions are the business of `deployment.identity_files`.
+Bytes in, bytes out: files and their permissions are in `identity_files`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from fedvalue import documents
+from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.tls_certificates import (
+    MAX_DAYS,
     ROLES,
     check_name,
     check_tls_certificate,
@@ -29,14 +31,10 @@ from fedvalue.identity.tls_certificates import (
     spki_sha256,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-CARD_SCHEMA = "fedvalue.card/1"
+CARD_SCHEMA = "fedvalue.card/2"
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Document, frozen=True, kw_only=True, tag_field="schema", tag=CARD_SCHEMA):
     """The public half of an identity: what participants exchange before their first run.
 
     Args:
@@ -65,54 +63,37 @@ class Card:
 
     @property
     def pem(self) -> bytes:
-        """The certificate as PEM, as TLS libraries want it."""
+        """The certificate as PEM, for TLS libraries."""
         return pem_of(self.certificate)
 
     @property
     def fingerprint(self) -> str:
         """What two people read to each other over the phone: SHA-256 over everything above.
 
-        Sixteen groups of four digits of the hash; both keys and the name are bound by it.
+        Sixteen groups of four digits of the hash; it binds both keys and the name.
         """
-        parts = (CARD_SCHEMA.encode(), self.uri.encode(), self.sign_key, self.certificate)
+        parts = (b"fedvalue.card/1", self.uri.encode(), self.sign_key, self.certificate)
         digest = hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).hexdigest()
         return " ".join(digest[k : k + 4] for k in range(0, 64, 4))
 
-    def to_dict(self) -> dict[str, str]:
-        """The card as JSON-ready data."""
-        return {
-            "schema": CARD_SCHEMA,
-            "consortium": self.consortium,
-            "role": self.role,
-            "name": self.name,
-            "sign_key": self.sign_key.hex(),
-            "certificate": self.certificate.hex(),
-        }
+    def to_json(self) -> bytes:
+        """The card as a file."""
+        return documents.encode(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Card:
-        """The inverse of `to_dict`; the certificate must say the same as the card.
+    def from_json(cls, content: bytes | str) -> Card:
+        """Read a card; its certificate must name the same participant.
 
         Raises:
-            ConfigError: A field is missing or the certificate is not this participant's.
+            ConfigError: E_IDENTITY: not a card, or the certificate is not this participant's.
         """
-        if not hasattr(data, "get") or data.get("schema") != CARD_SCHEMA:
-            raise ConfigError(f"expected an identity card of schema {CARD_SCHEMA!r}", code="E_IDENTITY")
         try:
-            card = cls(
-                consortium=str(data["consortium"]),
-                role=str(data["role"]),
-                name=str(data["name"]),
-                sign_key=bytes.fromhex(str(data["sign_key"])),
-                certificate=bytes.fromhex(str(data["certificate"])),
-            )
-        except (KeyError, ValueError) as error:
-            raise ConfigError(
-                f"identity card: field {error} is missing or malformed", code="E_IDENTITY"
-            ) from None
+            card = documents.decode(cls, content, schema=CARD_SCHEMA, error=ConfigError)
+        except ConfigError as error:
+            raise ConfigError(f"not an identity card: {error}", code="E_IDENTITY") from None
         if len(card.sign_key) != 32:
             raise ConfigError(
-                f"identity card of {card.name!r}: expected a signing key of 32 bytes, "
+                f"identity card of {card.name!r}: the signing key must have 32 bytes, "
                 f"got {len(card.sign_key)}",
                 code="E_IDENTITY",
             )
@@ -152,21 +133,27 @@ def create_identity(
     """Make new keys and a self-signed certificate.
 
     Raises:
-        ConfigError: A name that does not fit, or an unknown role.
+        ConfigError: An invalid name, or an unknown role.
     """
     check_name("consortium", consortium)
     check_name("name", name)
     if role not in ROLES:
         raise ConfigError(f"role must be one of {', '.join(ROLES)}, got {role!r}", code="E_IDENTITY")
-    if not 1 <= valid_days <= 825:
-        raise ConfigError(f"valid_days must lie in 1 .. 825, got {valid_days}", code="E_IDENTITY")
+    if not 1 <= valid_days <= MAX_DAYS:
+        raise ConfigError(f"valid_days must be from 1 to {MAX_DAYS}, got {valid_days}", code="E_IDENTITY")
     moment = now or dt.datetime.now(dt.UTC)
     tls = ec.generate_private_key(ec.SECP256R1())
     signing = ed25519.Ed25519PrivateKey.generate()
     certificate = self_signed(tls, consortium, role, name, moment, dt.timedelta(days=valid_days))
     public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return Identity(
-        card=Card(consortium, role, name, public, certificate.public_bytes(serialization.Encoding.DER)),
+        card=Card(
+            consortium=consortium,
+            role=role,
+            name=name,
+            sign_key=public,
+            certificate=certificate.public_bytes(serialization.Encoding.DER),
+        ),
         signing=signing,
         tls_key=tls.private_bytes(
             serialization.Encoding.PEM,
@@ -177,7 +164,7 @@ def create_identity(
 
 
 def load_identity(card: Card, signing_pem: bytes, tls_key: bytes) -> Identity:
-    """Put an identity together from its files; the keys must belong to the card.
+    """An identity from the content of its files; the keys must belong to the card.
 
     Raises:
         ConfigError: A key cannot be read or is not the card's.

@@ -1,23 +1,22 @@
-"""Identities and cards on disk. Private files are readable by their owner alone, or refused.
+"""Identities and cards on disk. Private files must be readable by their owner only.
 
 identity/
-    card.json    public: to be given to the other participants
+    card.json    public: give it to the other participants
     sign.key     Ed25519, 0600
     tls.key      ECDSA P-256, 0600
 peers/
-    NAME.json    the cards of the others, pinned after their fingerprints were compared
+    NAME.json    cards of the others, pinned after comparing fingerprints
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
 
 from fedvalue.errors import ConfigError
 from fedvalue.identity.cards import Card, Identity, load_identity
-from fedvalue.storage.durable_files import write_durably
+from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 CARD, SIGN, TLS = "card.json", "sign.key", "tls.key"
 
@@ -30,7 +29,7 @@ def save_identity(identity: Identity, folder: Path) -> None:
         EngineError: E_STORAGE.
     """
     if any((folder / name).exists() for name in (CARD, SIGN, TLS)):
-        raise ConfigError(f"{folder} holds an identity already; it is never overwritten", code="E_IDENTITY")
+        raise ConfigError(f"{folder} already holds an identity; it is never overwritten", code="E_IDENTITY")
     write_durably(folder / SIGN, identity.signing_pem())
     write_durably(folder / TLS, identity.tls_key)
     write_card(identity.card, folder / CARD)
@@ -47,7 +46,7 @@ def read_identity(folder: Path) -> Identity:
 
 def write_card(card: Card, path: Path) -> None:
     """Write a card; it is public."""
-    write_durably(path, (json.dumps(card.to_dict(), indent=2) + "\n").encode(), mode=0o644)
+    write_durably(path, card.to_json(), mode=PUBLIC)
 
 
 def read_card(path: Path) -> Card:
@@ -57,15 +56,11 @@ def read_card(path: Path) -> Card:
         ConfigError: E_IDENTITY.
     """
     try:
-        data = json.loads(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", code="E_IDENTITY") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{path} is not JSON", code="E_IDENTITY") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} is not an identity card", code="E_IDENTITY")
     try:
-        return Card.from_dict(data)
+        return Card.from_json(content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", code="E_IDENTITY") from None
 

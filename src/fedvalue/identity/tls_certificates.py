@@ -1,4 +1,4 @@
-"""Names and TLS certificates of participants: what they look like, and whether one is right.
+"""Names and TLS certificates of participants: how they are made and checked.
 
 A certificate is self-signed and pinned; its shape is checked on every call (`docs/decisions/0401`).
 """
@@ -22,10 +22,13 @@ ROLES = ("task", "data", "compute", "validate")
 
 SERVER_ROLES = ("compute", "validate")
 
+MAX_DAYS = 825
+"""Longest validity of a certificate, and of an agreement."""
+
 # A label of a DNS name, because a server's certificate carries its name in one.
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 
-# A little slack for a clock that runs behind; a certificate is not valid for longer than asked.
+# Slack for a clock that runs behind; a certificate is not valid for longer than asked.
 _BACKDATE = dt.timedelta(hours=1)
 
 
@@ -76,7 +79,7 @@ def pem_of(certificate: bytes) -> bytes:
 def check_tls_certificate(
     certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
 ) -> None:
-    """Whether a certificate is exactly what this participant's must be.
+    """Check that a certificate is exactly what this participant's must be.
 
     1. One URI as subject alternative name, the participant's; a server has its one DNS name too.
     2. Extended key usage: clients authenticate as clients, servers as both.
@@ -91,7 +94,7 @@ def check_tls_certificate(
     try:
         names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         usage = set(parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         raise ConfigError(
             f"the certificate of {name!r} names no participant or no usage", code="E_IDENTITY"
         ) from None

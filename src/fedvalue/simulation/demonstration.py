@@ -1,28 +1,27 @@
 """A whole federated valuation on this machine, with everything switched on.
 
-Two servers, a bank and four data parties, each its own process with its own folder, keys and
-table, talk over mutual TLS on loopback. The values are shown next to those of a computation on the
-joined table, which nobody in a real run could do.
+Two servers, a bank and four data parties, each its own process with its own folder, keys and table, talk
+over mutual TLS on loopback. The values are compared with those of the joined table, which nobody could
+compute in a real run.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedvalue.errors import EngineError, VerificationError
 from fedvalue.federated.warm_up import warm_up
 from fedvalue.simulation.children import Child, Children, wait_until
 from fedvalue.simulation.local_consortium import LocalConsortium, Source, build
 from fedvalue.storage.durable_files import storage_errors
-
-if TYPE_CHECKING:
-    from fedvalue.valuation.result import Valuation
+from fedvalue.valuation.result import Valuation
+from fedvalue.valuation.settings import ValuationSettings
 
 Say = Callable[[str, str], None]
 """(who, words) for a person who watches."""
@@ -36,34 +35,33 @@ _RUN_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What the demonstration has to show.
+class Demonstration:
+    """How a demonstration ended.
 
     Args:
-        result: The task party's result; None when a cheat was detected.
-        central: Values of the joined table, by party.
+        valuation: The task party's result; None when a cheat was detected.
         checks: Sentences about what was checked at the end.
-        detected: The codes with which the parties ended, when a server cheated.
+        detected: The error code of each party, when a server cheated.
     """
 
-    result: dict[str, Any] | None
-    central: dict[str, float]
-    checks: tuple[str, ...]
-    detected: dict[str, str]
+    valuation: Valuation | None
+    checks: tuple[str, ...] = ()
+    detected: Mapping[str, str] = field(default_factory=dict)
 
 
-def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None) -> Shown:
+def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None) -> Demonstration:
     """Run the demonstration.
 
     Args:
         root: Folder for the participants' folders.
         output: Folder for result.json, report.html and certificate.json.
-        say: Told what happens.
+        say: Called with (who, words) as things happen.
         fault: What to break: "kill-party", "kill-server" or "cheat".
 
     Raises:
         EngineError: A process did not do what it should.
-        VerificationError: A cheat went unnoticed, or an honest run did not give the central values.
+        VerificationError: A cheat went unnoticed, or an honest run did not give the values of the joined
+            table.
     """
     consortium = set_up(root, say)
     say("demo", "loading the compiled kernels; the first time they are compiled, which takes a while")
@@ -79,13 +77,12 @@ def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None)
             child.start()
         say("demo", f"started {len(servers)} servers and {len(parties)} parties, each its own process")
         _watch(servers, parties, say, fault)
-        central = central_values()
         if fault == "cheat":
-            return Shown(None, central, (), _detected(parties))
+            return Demonstration(None, detected=_detected(parties))
         for name, child in parties.items():
             if child.code != 0:
                 raise EngineError(f"{name} ended with {child.code}: {child.errors()[-500:]}")
-    return _finished(consortium, output, central)
+    return _finished(consortium, output)
 
 
 def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
@@ -106,14 +103,9 @@ def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
     return consortium
 
 
-def central_values() -> dict[str, float]:
-    """What a computation on the joined table gives."""
-    return central_valuation().values
-
-
-def central_valuation() -> Valuation:
+def central_valuation(settings: ValuationSettings) -> Valuation:
     """The valuation of the example tables, joined by id in this process."""
-    import fedvalue
+    from fedvalue.local.value import value_tables
     from fedvalue.tables.files import read_table
 
     tables = {}
@@ -121,7 +113,8 @@ def central_valuation() -> Valuation:
         with resources.as_file(resources.files("fedvalue.simulation.example") / f"{name}.csv") as path:
             tables[name] = read_table(path, text_columns=(ID,)).sort_by(ID)
     bank = tables[TASK]
-    return fedvalue.value(
+    return value_tables(
+        settings=settings,
         task=bank.drop_columns([ID, LABEL]),
         label=bank.column(LABEL),
         parties={name: tables[name].drop_columns([ID]) for name in PARTIES},
@@ -134,19 +127,19 @@ def _child(children: Children, consortium: LocalConsortium, name: str) -> Child:
 
 
 def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault: str | None) -> None:
-    """Pass on what the processes say, cause the fault, and wait for the parties' end."""
-    hurt = False
+    """Pass on what the processes say, cause the fault, and wait until all parties have ended."""
+    killed = False
 
     def look() -> bool:
-        nonlocal hurt
+        nonlocal killed
         for name, child in {**servers, **parties}.items():
             for line in child.new_lines():
                 words = _words(line)
                 if words:
                     say(name, words)
-                if not hurt and _moment(fault, name, words):
-                    hurt = True
-                    _hurt(child, say)
+                if not killed and _moment(fault, name, words):
+                    killed = True
+                    _kill_and_restart(child, say)
         dead = [name for name, child in servers.items() if child.code not in (None, 0)]
         if dead:
             raise EngineError(f"server {dead[0]} ended: {servers[dead[0]].errors()[-500:]}")
@@ -162,7 +155,7 @@ def _moment(fault: str | None, name: str, words: str) -> bool:
     return fault == "kill-server" and name == "compute" and words == "stage keying"
 
 
-def _hurt(child: Child, say: Say) -> None:
+def _kill_and_restart(child: Child, say: Say) -> None:
     child.kill()
     say("demo", f"kill -9 {child.name}")
     child.start()
@@ -197,18 +190,20 @@ def _detected(parties: dict[str, Child]) -> dict[str, str]:
     return codes
 
 
-def _finished(consortium: LocalConsortium, output: Path, central: dict[str, float]) -> Shown:
+def _finished(consortium: LocalConsortium, output: Path) -> Demonstration:
     folder = consortium.members[TASK].folder
     with storage_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         for name in ("result.json", "report.html", "certificate.json"):
             if (folder / name).exists():
                 shutil.copyfile(folder / name, output / name)
-    result = json.loads((folder / "result.json").read_bytes())
-    worst = max(abs(one["value"] - central[one["name"]]) for one in result["parties"])
+    valuation = Valuation.from_json(folder / "result.json")
+    central = central_valuation(consortium.signed.manifest.settings).values
+    worst = max(abs(party.value - central[party.name]) for party in valuation.parties)
     if worst > 1e-9:
-        raise VerificationError(f"federated and central values differ by {worst:.2g}", code="E_DEMO")
-    return Shown(result, central, tuple(_checks(consortium)), {})
+        raise VerificationError(f"federated and centralised values differ by {worst:.2g}", code="E_DEMO")
+    same = f"the centralised values of the joined table are the same to {worst:.1g} nats"
+    return Demonstration(valuation, (same, *_checks(consortium)))
 
 
 def _checks(consortium: LocalConsortium) -> list[str]:
@@ -218,7 +213,7 @@ def _checks(consortium: LocalConsortium) -> list[str]:
     from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 
     certificate = read_certificate(consortium.members[TASK].folder / "certificate.json")
-    said = list(check_certificate(certificate).proved)
+    sentences = list(check_certificate(certificate).proved)
     short = consortium.run_id[:12]
     receipts = [
         Receipt.from_line(line)
@@ -232,7 +227,7 @@ def _checks(consortium: LocalConsortium) -> list[str]:
         key = member.identity.card.sign_key
         entries = read_log(read_audit(member.folder / "state", consortium.signed.run_id), key)
         agreed = check_receipts(entries, receipts, key)
-        said.append(
+        sentences.append(
             f"audit log of {server}: {len(entries)} entries unbroken, {agreed} receipts of parties agree"
         )
-    return said
+    return sentences

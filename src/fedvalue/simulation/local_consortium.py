@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedvalue.agreement.drafting import draft
 from fedvalue.agreement.manifest import SignedManifest
-from fedvalue.agreement.manifest_files import write_manifest
+from fedvalue.agreement.manifest_files import draft, write_manifest
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
 

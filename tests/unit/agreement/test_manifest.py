@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fedvalue import __version__
 from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
-from fedvalue.crypto.canonical import canonical_json
-from fedvalue.errors import ConfigError, FedValueError, VerificationError
+from fedvalue.documents import canonical
+from fedvalue.errors import ConfigError, FedValueError, InputError, VerificationError
 from tests.support.consortium import NOW, identities, identity, manifest, signed
 
 
@@ -26,10 +26,10 @@ def verify(one: SignedManifest, *, now: dt.datetime = NOW, version: str = __vers
 def test_canonical_json_is_rfc_8785_without_fractions():
     """Keys sorted, no spaces, text in UTF-8, minimal escapes (the RFC's own rules, by hand)."""
     data = {"b": [1, True, None, 'é\n€"'], "a": {"y": -1, "x": ""}}
-    assert canonical_json(data) == '{"a":{"x":"","y":-1},"b":[1,true,null,"é\\n€\\""]}'.encode()
-    for bad in ({"x": 0.5}, {"é": 1}, {"x": 2**53}, {"x": b""}):
+    assert canonical(data) == '{"a":{"x":"","y":-1},"b":[1,true,null,"é\\n€\\""]}'.encode()
+    for bad in ({"x": 0.5}, {"é": 1}, {"x": 2**53}):
         with pytest.raises(ConfigError):
-            canonical_json(bad)
+            canonical(bad)
 
 
 def test_run_id_is_the_hash_of_the_canonical_bytes():
@@ -54,14 +54,18 @@ def test_every_changed_term_breaks_the_signatures():
     """Item 24: altered by one byte; policy downgraded."""
     data = json.loads(signed().to_json())
     changes = {
-        "policy": "counts", "n_samples": 1001, "seed": 1, "purpose": "another purpose", "bins": 6,
-        "nonce": "00" * 16, "method": "exact", "research": True, "align": "intersect",
+        "policy": "counts", "n_samples": 1001, "purpose": "another purpose", "nonce": "A" * 22 + "==",
+        "research": True, "align": "intersect",
+        "settings": [{"seed": 1}, {"method": "exact"}, {"columns": "joint"}, {"statistics": False}],
     }  # fmt: skip
-    for key, value in changes.items():
-        altered = {**data, "manifest": {**data["manifest"], key: value}}
+    settings = data["manifest"]["settings"]
+    coding = {"coding": {**settings["coding"], "bins": 6}}
+    changed = [{"settings": {**settings, **one}} for one in (*changes.pop("settings"), coding)]
+    for change in (*changed, *({key: value} for key, value in changes.items())):
+        altered = {**data, "manifest": {**data["manifest"], **change}}
         with pytest.raises(VerificationError, match="does not fit") as caught:
             verify(SignedManifest.from_json(json.dumps(altered)))
-        assert caught.value.code == "E_MANIFEST", key
+        assert caught.value.code == "E_MANIFEST", change
 
 
 def test_every_flipped_byte_of_the_file_is_refused():
@@ -77,7 +81,7 @@ def test_every_flipped_byte_of_the_file_is_refused():
             verify(one)
         except FedValueError:
             continue
-        # Only the case of a hex digit of a signature may change: it is the same signature.
+        # Only the unused bits at the end of a signature's base64 may change: it is the same signature.
         assert one == signed()
         assert position > text.index(b'"signatures"')
 
@@ -180,12 +184,17 @@ def test_terms_that_are_accepted_pass():
         ({"protocol": "psi"}, "protocol must be one of"),
         ({"q": 0}, "q must be an integer"),
         ({"q": True}, "q must be an integer"),
-        ({"bins": 1}, "bins must be"),
         ({"chunk_bytes": 1 << 23}, "chunk_bytes"),
         ({"purpose": " "}, "purpose"),
         ({"nonce": b"short"}, "nonce"),
         ({"expires": NOW}, "expires"),
         ({"code_version": ""}, "code_version"),
+        ({"q": 65}, "q must be an integer from 1 to 64"),
+        ({"created": NOW.replace(microsecond=1)}, "whole second"),
+        ({"expires": (NOW + dt.timedelta(days=1)).replace(tzinfo=None)}, "UTC"),
+        ({"time_limit": 60.0}, "settings.time_limit must be null"),
+        ({"precision": 0.01}, "settings.precision must be null"),
+        ({"coalitions": True}, "settings.coalitions must be false"),
         ({"participants": ()}, "exactly one participant"),
     ],
 )
@@ -193,6 +202,42 @@ def test_terms_that_make_no_sense_are_refused(terms, words):
     with pytest.raises(ConfigError, match=words) as caught:
         manifest(**terms)
     assert caught.value.code == "E_MANIFEST"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"n_permutations": 1}, "n_permutations must be at least 2"),
+        ({"seed": -1}, "seed must not be negative"),
+    ],
+)
+def test_settings_that_the_engine_refuses_cannot_be_agreed_on(settings, words):
+    """Neither drafted nor read, with whatever signatures."""
+    with pytest.raises(InputError, match=words):
+        manifest(**settings)
+    data = json.loads(signed().to_json())
+    data["manifest"]["settings"] |= settings
+    with pytest.raises(ConfigError, match=words) as caught:
+        SignedManifest.from_json(json.dumps(data))
+    assert caught.value.code == "E_MANIFEST"
+
+
+def test_a_manifest_of_another_schema_or_with_an_unknown_term_is_refused():
+    data = json.loads(signed().to_json())
+    for change in ({"schema": "fedvalue.manifest/1"}, {"unknown": 1}, {"n_samples": 1000.0}):
+        altered = {**data, "manifest": {**data["manifest"], **change}}
+        with pytest.raises(ConfigError) as caught:
+            SignedManifest.from_json(json.dumps(altered))
+        assert caught.value.code == "E_MANIFEST"
+    del data["manifest"]["schema"]
+    with pytest.raises(ConfigError, match="canonical"):
+        SignedManifest.from_json(json.dumps(data))
+
+
+def test_the_columns_that_a_participant_accepts():
+    check_terms(manifest(columns="joint"), Terms(columns=("joint",)))
+    with pytest.raises(VerificationError, match="columns 'features' is not accepted here"):
+        check_terms(manifest(), Terms(columns=("joint",)))
 
 
 def test_research_signed_by_all_lifts_the_gates():

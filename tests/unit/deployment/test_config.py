@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from fedvalue.deployment.config import read_party_config, read_server_config
@@ -53,23 +55,29 @@ def test_a_server_configuration_in_full(tmp_path):
     config = read_server_config(written(tmp_path, SERVER))
     assert config.identity == tmp_path / "identity"
     assert str(config.state) == "/var/lib/fedvalue"
-    assert (config.listen, config.metrics, config.max_runs, config.retention_days) == (
-        "0.0.0.0:7101", "127.0.0.1:9101", 8, 30,
-    )  # fmt: skip
-    assert config.terms.protocols == ("mirror", "paper")
-    assert config.terms.policies == ("valuation",)
-    assert config.terms.research
+    assert config.listen == "0.0.0.0:7101"
+    assert config.metrics.listen == "127.0.0.1:9101"
+    assert (config.limits.runs, config.limits.retention_days) == (8, 30)
+    assert config.accept.protocols == ("mirror", "paper")
+    assert config.accept.policies == ("valuation",)
+    assert config.accept.research
 
 
 def test_a_party_configuration_in_full(tmp_path):
     config = read_party_config(written(tmp_path, PARTY))
-    assert config.table.source == tmp_path / "customers.parquet"
+    assert config.table.source == str(tmp_path / "customers.parquet")
     assert config.table.features == ("a", "b")
     assert config.table.label is None
-    assert config.result == tmp_path / "out" / "result.json"
-    assert config.report is None
+    assert config.output.result == tmp_path / "out" / "result.json"
+    assert config.output.report is None
     assert config.addresses == {"compute": "10.0.0.1:7101"}
-    assert not config.terms.research
+    assert config.privacy.exact_budget == 3
+    assert not config.accept.research
+
+
+def test_a_budget_is_taken_as_it_is_written(tmp_path):
+    config = read_party_config(written(tmp_path, PARTY + "\n[privacy]\nbudget = 0.1\n"))
+    assert config.privacy.exact_budget == Fraction(1, 10)
 
 
 def test_a_database_uri_stays_as_it_is_and_out_of_repr(tmp_path):
@@ -85,13 +93,16 @@ def test_a_database_uri_stays_as_it_is_and_out_of_repr(tmp_path):
         ('listen = "0.0.0.0:7101"', "", "key listen is missing"),
         ('listen = "0.0.0.0:7101"', 'listen = "7101"', "listen must be host:port, got '7101'"),
         ('listen = "0.0.0.0:7101"', 'listen = "h:99999"', "listen must be host:port"),
-        ("runs = 8", "runs = 0", r"limits.runs must be an integer in 1 .. 10000, got 0"),
-        ("runs = 8", "runs = true", "limits.runs must be an integer"),
-        ("runs = 8", "rans = 8", r"unknown key limits.rans"),
-        ('["mirror", "paper"]', '["mirror", "psi"]', r"accept.protocols must be some of"),
-        ('["mirror", "paper"]', '"mirror"', r"accept.protocols must be a list"),
-        ("research = true", 'research = "yes"', r"accept.research must be true or false"),
-        ('identity = "identity"', "identity = 7", "identity must be text, got 7"),
+        ("runs = 8", "runs = 0", r"limits.runs: expected `int` >= 1"),
+        ("runs = 8", "runs = 20000", r"limits.runs: expected `int` <= 10000"),
+        ("runs = 8", "runs = true", "limits.runs: expected `int`, got `bool`"),
+        ("runs = 8", "rans = 8", r"unknown key limits.rans; did you mean runs\?"),
+        ("runs = 8", "colour = 8", r"unknown key limits.colour; known keys: retention_days, runs, waiting"),
+        ('["mirror", "paper"]', '["mirror", "psi"]', r"protocols must be some of mirror, paper, single"),
+        ('["mirror", "paper"]', '"mirror"', r"accept.protocols: expected `array`, got `str`"),
+        ("research = true", 'research = "yes"', r"accept.research: expected `bool`, got `str`"),
+        ('identity = "identity"', "identity = 7", "identity: expected text for a Path, got 7"),
+        ('listen = "127.0.0.1:9101"', 'listen = "9101"', "metrics: listen must be host:port, got '9101'"),
         ("[limits]", "[limits", "is not TOML"),
     ],
 )
@@ -105,12 +116,14 @@ def test_mistakes_in_a_server_configuration(tmp_path, before, after, words):
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("[table]", "[tables]", "key table is missing"),
+        ("[table]", "[tables]", "unknown key tables; did you mean table"),
+        ('manifest = "manifest.json"', "", "key manifest is missing"),
         ('id = "customer"', "", r"key table.id is missing"),
-        ('features = ["a", "b"]', "features = []", r"table.features must be a list"),
-        ('features = ["a", "b"]', 'binning = "log"', r"table.binning must be one of width, quantile"),
-        ('features = ["a", "b"]', "pca = -1", r"table.pca must be an integer"),
-        ('result = "out/result.json"', 'restul = "x"', r"unknown key output.restul"),
+        ('features = ["a", "b"]', "features = []", r"table.features: expected `array` of length >= 1"),
+        ('features = ["a", "b"]', 'features = [""]', r"table.features\[0\]: expected `str` of length >= 1"),
+        ('features = ["a", "b"]', "memory_mib = 0", r"table.memory_mib: expected `int` >= 1"),
+        ('result = "out/result.json"', 'restul = "x"', r"unknown key output.restul; did you mean result"),
+        ('compute = "10.0.0.1:7101"', 'compute = "x"', "addresses.compute must be host:port, got 'x'"),
     ],
 )
 def test_mistakes_in_a_party_configuration(tmp_path, before, after, words):

@@ -164,17 +164,18 @@ def config(folder: Path, privacy: str = "") -> Path:
 
 
 def test_the_budget_is_a_key_of_the_configuration(tmp_path):
-    assert read_party_config(config(tmp_path)).budget == DEFAULT_BUDGET == 3
+    assert read_party_config(config(tmp_path)).privacy.exact_budget == DEFAULT_BUDGET == 3
     for written, meant in (("0.1", Fraction(1, 10)), ("2", Fraction(2)), ("0", Fraction(0))):
-        assert read_party_config(config(tmp_path, f"[privacy]\nbudget = {written}\n")).budget == meant
+        read = read_party_config(config(tmp_path, f"[privacy]\nbudget = {written}\n"))
+        assert read.privacy.exact_budget == meant
 
 
 @pytest.mark.parametrize("written", ["-1", "inf", "nan", "true", '"3"'])
 def test_a_budget_that_is_none_is_refused(tmp_path, written):
-    with pytest.raises(ConfigError, match=r"privacy\.budget must be a number"):
+    with pytest.raises(ConfigError, match=r"privacy\.budget: expected `float`"):
         read_party_config(config(tmp_path, f"[privacy]\nbudget = {written}\n"))
 
 
 def test_a_party_can_refuse_values_without_noise(tmp_path):
-    assert read_party_config(config(tmp_path)).terms.exact
-    assert not read_party_config(config(tmp_path, "[accept]\nexact = false\n")).terms.exact
+    assert read_party_config(config(tmp_path)).accept.exact
+    assert not read_party_config(config(tmp_path, "[accept]\nexact = false\n")).accept.exact

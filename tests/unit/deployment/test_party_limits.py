@@ -9,10 +9,11 @@ import pytest
 
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.parties.driver import Parcel, PartyDriver
-from fedvalue.deployment.parties.heads import Heads
-from fedvalue.deployment.parties.outgoing import Outgoing
-from fedvalue.deployment.parties.party import Party
-from fedvalue.deployment.parties.store import PartyStore
+from fedvalue.deployment.parties.party_journal import PartyResult
+from fedvalue.deployment.parties.party_run import PartyRun
+from fedvalue.deployment.parties.party_store import PartyStore
+from fedvalue.deployment.parties.server_heads import ServerHeads
+from fedvalue.deployment.parties.server_links import Outgoing
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.audit_log import ChainWriter, Receipt
@@ -40,7 +41,7 @@ def history(*events: str) -> ChainWriter:
 
 
 def test_heads_that_grow_are_kept_once():
-    heads = Heads(manifest())
+    heads = ServerHeads(manifest())
     heads.take("compute", standing(None, accepted=0))
     for events in (("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")):
         heads.take("compute", standing(history(*events)))
@@ -59,10 +60,10 @@ def test_heads_that_grow_are_kept_once():
 )
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_server_that_hides_forks_or_takes_back_its_log_is_found_out(shown, word, restarted):
-    heads = Heads(manifest())
+    heads = ServerHeads(manifest())
     heads.take("compute", standing(history("a", "b", "c")))
     if restarted:
-        heads = Heads(manifest(), heads.fresh())
+        heads = ServerHeads(manifest(), heads.fresh())
     with pytest.raises(VerificationError, match=word) as caught:
         heads.take("compute", shown)
     assert caught.value.code == "E_AUDIT"
@@ -72,12 +73,12 @@ def test_a_head_that_the_server_did_not_sign_is_refused():
     forged = ChainWriter(identity("validate"), manifest().run_id.hex())
     forged.append("a", "", "2030-01-01T00:00:00Z")
     with pytest.raises(VerificationError) as caught:
-        Heads(manifest()).take("compute", standing(forged))
+        ServerHeads(manifest()).take("compute", standing(forged))
     assert caught.value.code == "E_SIGNATURE"
 
 
 def test_replies_of_two_threads_may_pass_each_other():
-    heads = Heads(manifest())
+    heads = ServerHeads(manifest())
     heads.take("compute", standing(history("a", "b")))
     other = threading.Thread(target=heads.take, args=("compute", standing(history("a"))))
     other.start()
@@ -120,9 +121,10 @@ def test_a_server_cannot_claim_more_messages_than_have_left():
 
 
 class _Silent:
-    """A server that accepts everything and answers nothing."""
+    """A server that accepts everything, and has one message for us or none."""
 
-    name = "compute"
+    def __init__(self, name: str, *mail: bytes) -> None:
+        self.name, self._mail = name, mail
 
     def submit(self, text: bytes) -> wire.Standing:
         return standing(None, accepted=0)
@@ -131,7 +133,7 @@ class _Silent:
         return standing(None, accepted=0)
 
     def poll(self, run_id: bytes, number: int, wait: float) -> wire.Mail:
-        return wire.Mail(wire.VERSION, (), standing(None, accepted=0))
+        return wire.Mail(wire.VERSION, self._mail[number:], standing(None, accepted=0))
 
     def close(self) -> None:
         pass
@@ -140,11 +142,13 @@ class _Silent:
 @pytest.mark.parametrize("code", ["E_STORAGE", "E_UNREACHABLE", "E_IDENTITY"])
 def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path, monkeypatch, code):
     agreed, store = signed(), PartyStore(tmp_path)
-    party = Party(identity("telco"), agreed, GIVEN, store, finish=lambda driver: b"")
-    monkeypatch.setattr(party, "_client", lambda server: _Silent())
-    monkeypatch.setattr("fedvalue.deployment.parties.party._NOTICE_SECONDS", 0.0)
+    party = PartyRun(
+        identity("telco"), agreed, GIVEN, store, finish=lambda driver: PartyResult(valuation=None)
+    )
     notice = shell.encode(shell.Notice(code, "\x1b[2Jall is well", "EngineError"))
-    party._events.put(("compute", 0, notice))
+    mail = {"compute": (notice,), "validate": ()}
+    monkeypatch.setattr(party, "_client", lambda server: _Silent(server, *mail[server]))
+    monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)
     try:
         with pytest.raises(FedValueError) as caught:
             party.run()

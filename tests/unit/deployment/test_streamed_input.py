@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ import pyarrow.csv as pc
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.deployment.config import TableConfig
-from fedvalue.deployment.parties import input as party_input
-from fedvalue.deployment.parties import spooled_samples
-from fedvalue.deployment.parties.input import PartyInput, read_input
+from fedvalue.deployment.parties import party_input, spooled_samples
+from fedvalue.deployment.parties.party_input import PartyInput, read_input
 from fedvalue.deployment.parties.spooled_samples import SpooledSamples
 from fedvalue.errors import InputError
 from fedvalue.protocol import codec
@@ -79,8 +78,7 @@ def write(table: pa.Table, kind: str, folder: Path) -> Path:
 
 def config(source: Path | str, party: str, **more: Any) -> TableConfig:
     label = "y" if party == "bank" else None
-    plain: dict[str, Any] = {"features": None, "binning": "width", "pca": None, "fold_case": False}
-    return TableConfig(source, "id", label=label, **{**plain, **more})
+    return TableConfig(source=str(source), id="id", label=label, **more)
 
 
 def small(monkeypatch: Any) -> None:
@@ -92,7 +90,7 @@ def small(monkeypatch: Any) -> None:
 
 def both(table: TableConfig, party: str, scratch: Path, monkeypatch: Any, **terms: Any) -> list[PartyInput]:
     """The same table in memory and on disk."""
-    agreed = manifest(**{"n_samples": N, **terms})
+    agreed = manifest(**{"n_samples": N, "binning": "width", **terms})
     role = "task" if party == "bank" else "data"
     small(monkeypatch)
     whole = read_input(table, agreed, party, role)
@@ -193,7 +191,7 @@ def test_duplicate_ids_are_found_in_every_bucket(streamed, tmp_path, monkeypatch
         0, "id", pa.array([*table["id"].to_pylist(), *(f" {one}" for one in table["id"].to_pylist()[:40])])
     )
     table = config(write(twice, "parquet", tmp_path / "table"), "telco", memory_mib=1)
-    agreed = manifest(n_samples=N + 40)
+    agreed = manifest(n_samples=N + 40, binning="width")
     small(monkeypatch)
     with pytest.raises(InputError, match="expected distinct ids, got 40 duplicates among 3040 rows"):
         read_input(table, agreed, "telco", "data", tmp_path / "state" if streamed else None)
@@ -217,29 +215,27 @@ def test_too_many_categories_are_refused_before_they_fill_the_memory(tmp_path, m
     table = rows("telco").append_column("name", pa.array([f"name {k}" for k in range(N)]))
     source = write(table, "parquet", tmp_path / "table")
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
-    agreed = manifest(n_samples=N)
+    agreed = manifest(n_samples=N, binning="width")
     with pytest.raises(InputError, match=r"column 'name': expected at most \d+ distinct codes") as caught:
         read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
     assert caught.value.code == "E_GATE"
 
 
 @pytest.mark.parametrize(
-    ("options", "terms", "reason"),
+    ("terms", "reason"),
     [
-        ({"binning": "quantile"}, {}, "quantile bins"),
-        ({"pca": 1}, {}, "principal components"),
-        ({}, {"align": "intersect"}, "align = 'intersect'"),
-        ({}, {"epsilon": "1"}, "the ledger of epsilon"),
-        ({}, {"protocol": "paper", "policy": "counts"}, "protocol 'paper'"),
+        ({"binning": "quantile"}, "quantile bins"),
+        ({"pca": 1}, "principal components"),
+        ({"align": "intersect"}, "align = 'intersect'"),
+        ({"epsilon": "1"}, "the ledger of epsilon"),
+        ({"protocol": "paper", "policy": "counts"}, "protocol 'paper'"),
     ],
 )
-def test_what_needs_whole_columns_says_so_when_the_machine_is_too_small(
-    options, terms, reason, tmp_path, monkeypatch
-):
+def test_what_needs_whole_columns_says_so_when_the_machine_is_too_small(terms, reason, tmp_path, monkeypatch):
     """Before the table is read; on a machine that has the memory it is read as always."""
     source = write(rows("telco").select(["id", "amount"]).slice(0, 200), "parquet", tmp_path / "table")
-    table = config(source, "telco", memory_mib=1, **options)
-    agreed = manifest(n_samples=N, **terms)
+    table = config(source, "telco", memory_mib=1)
+    agreed = manifest(**{"n_samples": N, "binning": "width", **terms})
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
     assert isinstance(read_input(table, agreed, "telco", "data", tmp_path).samples, MemorySamples)
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 10}
@@ -278,7 +274,7 @@ from tests.unit.deployment.test_streamed_input import config
 
 source, rows, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 table = config(source, "telco")
-samples, _ = read_streamed(table, manifest(n_samples=rows), ("x",), Space(scratch, 8 << 20))
+samples, _ = read_streamed(table, manifest(n_samples=rows, binning="width"), ("x",), Space(scratch, 8 << 20))
 hashed = samples.hashed(bytes(16))
 assert sum(len(part.hashes) for part in hashed.parts(bytes(16))) == rows
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)

@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedvalue.deployment.answers import task_valuation
+from fedvalue import documents
+from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.shell import messages as shell
 from fedvalue.deployment.shell.endorsement import SealedEndorsement, make_endorsement
-from fedvalue.deployment.valuation_certificate import _PURPOSE, _digest, check_certificate, make_certificate
-from fedvalue.errors import VerificationError
+from fedvalue.deployment.valuation_certificate import make_certificate, read_certificate
+from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.valuation.result import Valuation
+from tests.support.certificates import check, resigned
 from tests.support.consortium import identity, signed
 from tests.support.drivers import party_input, run_drivers
 from tests.support.town import columns, expected
@@ -31,17 +34,12 @@ def run(tamper=lambda sender, to, body: body, n: int = N, **terms: Any):
 
 
 def certify(driver, agreed, change=lambda result: None) -> dict[str, Any]:
-    outcome = driver.outcome
-    result = json.loads(json.dumps(task_valuation(agreed.manifest, outcome).to_dict()))
+    """The certificate as JSON, signed after `change`."""
+    result = task_valuation(agreed.manifest, driver.outcome).to_dict()
     change(result)
-    made = make_certificate(identity("bank"), agreed, driver.evidence, result, driver.order)
-    return json.loads(json.dumps(made))
-
-
-def resigned(data: dict[str, Any]) -> dict[str, Any]:
-    """Whatever the task party has changed, it can sign."""
-    content = {key: value for key, value in data.items() if key != "signature"}
-    return {**content, "signature": identity("bank").sign(_PURPOSE, _digest(content)).hex()}
+    valuation = Valuation.from_dict(result)
+    made = make_certificate(identity("bank"), agreed, driver.evidence, valuation, driver.order)
+    return json.loads(documents.encode(made))
 
 
 @pytest.fixture(scope="module", params=["valuation", "counts"])
@@ -53,7 +51,7 @@ def finished(request):
 def test_an_honest_certificate_holds_the_naive_twins_values(finished):
     driver, codes, agreed = finished
     data = certify(driver, agreed)
-    checked = check_certificate(data)
+    checked = check(data)
     assert checked.unproved == ()
     assert "every data party signed which column of the results is its own" in checked.proved
     found = {party["name"]: party["value"] for party in data["result"]["parties"]}
@@ -66,7 +64,7 @@ def test_a_certificate_without_the_servers_results_proves_nothing(finished):
     for server in data["servers"].values():
         server["result"] = []
     with pytest.raises(VerificationError) as caught:
-        check_certificate(resigned(data))
+        check(resigned(data, identity("bank")))
     assert caught.value.code == "E_CERTIFICATE"
 
 
@@ -79,7 +77,7 @@ def test_the_task_party_cannot_invent_values(finished):
         result["total"] /= 2
 
     with pytest.raises(VerificationError) as caught:
-        check_certificate(certify(driver, agreed, change))
+        check(certify(driver, agreed, change))
     assert caught.value.code == "E_MIRROR"
 
 
@@ -91,18 +89,18 @@ def test_the_task_party_cannot_give_the_columns_other_names(finished):
     first, second = data["result"]["parties"]
     first["name"], second["name"] = second["name"], first["name"]
     with pytest.raises(VerificationError, match="another place") as caught:
-        check_certificate(resigned(data))
+        check(resigned(data, identity("bank")))
     assert caught.value.code == "E_CERTIFICATE"
     forged = copy.deepcopy(data)
     for one in forged["endorsements"]:
-        one["place"] = 1 - one["place"]
+        one[1] = 1 - one[1]  # party, place, digests, signature
     with pytest.raises(VerificationError) as caught:
-        check_certificate(resigned(forged))
+        check(resigned(forged, identity("bank")))
     assert caught.value.code == "E_SIGNATURE"
     forged = copy.deepcopy(data)
     forged["endorsements"] = forged["endorsements"][:1]
     with pytest.raises(VerificationError, match="not every data party") as caught:
-        check_certificate(resigned(forged))
+        check(resigned(forged, identity("bank")))
     assert caught.value.code == "E_CERTIFICATE"
 
 
@@ -115,12 +113,11 @@ def test_an_endorsement_of_other_results_is_refused(finished):
         place=driver.order.index("telco"),
         digests=dict.fromkeys(("compute", "validate"), bytes(32)),
     )
-    for one in data["endorsements"]:
-        if one["party"] == "telco":
-            one["digests"] = {name: digest.hex() for name, digest in other.digests.items()}
-            one["signature"] = other.signature.hex()
+    data["endorsements"] = [
+        msgspec.to_builtins(other) if one[0] == "telco" else one for one in data["endorsements"]
+    ]
     with pytest.raises(VerificationError, match="other results"):
-        check_certificate(resigned(data))
+        check(resigned(data, identity("bank")))
 
 
 @pytest.mark.parametrize("policy", ["valuation", "counts"])
@@ -175,7 +172,7 @@ def test_no_result_without_the_endorsements():
 def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
     drivers, _, agreed = run(n=40, protocol="single", policy="counts", research=True, min_samples=1)
     data = certify(drivers["bank"], agreed)
-    checked = check_certificate(data)
+    checked = check(data)
     assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
     assert not any("these values" in sentence for sentence in checked.proved)
 
@@ -183,5 +180,30 @@ def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
 def test_a_match_rate_that_nobody_signed_is_refused(finished):
     driver, _, agreed = finished
     with pytest.raises(VerificationError, match="match rates") as caught:
-        check_certificate(certify(driver, agreed, lambda result: result.update(match_rate={"telco": 1.0})))
+        check(certify(driver, agreed, lambda result: result["details"].update(match_rates={"telco": 1.0})))
+    assert caught.value.code == "E_CERTIFICATE"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('"software"', '"order": [], "software"', 1),
+        lambda text: text.replace('"software"', '"unknown": 1, "software"', 1),
+        lambda text: text.replace("fedvalue.certificate/2", "fedvalue.certificate/1"),
+        lambda text: text.replace(f'"n_samples":{N}', f'"n_samples":{N}.0'),
+        lambda text: text.replace(f'"n_samples":{N}', f'"n_samples":{N}.0000000001'),
+    ],
+    ids=["a key twice", "unknown key", "other schema", "float for integer", "almost an integer"],
+)
+def test_a_certificate_has_one_spelling(finished, tmp_path, change):
+    """A reader that takes another one of two values than we do would see other values."""
+    driver, _, agreed = finished
+    text = json.dumps(certify(driver, agreed), separators=(",", ":"))
+    path = tmp_path / "certificate.json"
+    path.write_text(text)
+    assert read_certificate(path).result.n_samples == N
+    assert change(text) != text
+    path.write_text(change(text))
+    with pytest.raises(ConfigError) as caught:
+        read_certificate(path)
     assert caught.value.code == "E_CERTIFICATE"

@@ -138,7 +138,7 @@ def test_a_log_of_another_run_or_spelling_does_not_pass_beside_receipts():
     with pytest.raises(VerificationError, match="another run") as caught:
         check_receipts(read_log(other, KEY), receipts, KEY)
     assert caught.value.code == "E_AUDIT"
-    with pytest.raises(ValueError, match="64 small hex digits"):
+    with pytest.raises(ValueError, match="64 lower-case hex digits"):
         written(EVENTS, run="AB" * 32)
 
 

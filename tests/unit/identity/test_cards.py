@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from dataclasses import replace
+import json
 
 import pytest
 from cryptography import x509
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
 
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.cards import Card, create_identity, load_identity, verify
@@ -100,7 +101,7 @@ def test_spki_is_the_hash_of_the_public_key_alone():
 
 def test_card_survives_its_json_form_and_keys_are_hidden():
     one = identity("telco")
-    assert Card.from_dict(one.card.to_dict()) == one.card
+    assert Card.from_json(one.card.to_json()) == one.card
     assert "signing" not in repr(one)
     assert "tls_key" not in repr(one)
     assert one.tls_key.decode().splitlines()[1] not in repr(one)
@@ -121,11 +122,11 @@ def test_fingerprint_changes_with_every_part_of_the_card():
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "shop"}, {"sign_key": "00"}, {"certificate": "zz"}, {"schema": "x"}]
+    "change", [{"name": "shop"}, {"sign_key": "AAAA"}, {"certificate": "zzzz"}, {"schema": "x"}, {"more": 1}]
 )
 def test_a_card_that_contradicts_its_certificate_is_refused(change):
     with pytest.raises(ConfigError) as caught:
-        Card.from_dict(identity("telco").card.to_dict() | change)
+        Card.from_json(json.dumps(json.loads(identity("telco").card.to_json()) | change))
     assert caught.value.code == "E_IDENTITY"
 
 
@@ -167,3 +168,16 @@ def test_an_unknown_role_and_a_certificate_without_end_are_refused():
         create_identity("alpha", "auditor", "telco")
     with pytest.raises(ConfigError, match="valid_days"):
         create_identity("alpha", "data", "telco", valid_days=3650)
+
+
+def test_a_certificate_with_an_extension_twice_is_refused(monkeypatch):
+    """The X.509 library raises an error of its own kind for it."""
+    der = certificate([TELCO], [Usage.CLIENT_AUTH])
+    san = x509.oid.ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string
+    eku = x509.oid.ExtensionOID.EXTENDED_KEY_USAGE.dotted_string
+    assert (san, eku) == ("2.5.29.17", "2.5.29.37")
+    twice = der.replace(bytes([0x55, 0x1D, 37]), bytes([0x55, 0x1D, 17]))
+    assert twice != der
+    with pytest.raises(ConfigError) as caught:
+        check_tls_certificate(twice, "alpha", "data", "telco")
+    assert caught.value.code == "E_IDENTITY"

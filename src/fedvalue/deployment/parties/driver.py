@@ -35,7 +35,7 @@ from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
-    from fedvalue.deployment.parties.input import PartyInput
+    from fedvalue.deployment.parties.party_input import PartyInput
     from fedvalue.identity.cards import Identity
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.settings import Settings

@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS entries (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One run that was charged: `population` tells whether two entries are of the same ids."""
 
     run_id: bytes
@@ -73,10 +73,10 @@ class Ledger:
         hashes.sort()
         return Account(self._db, hashes)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """Everything that was charged, in the order of time."""
         rows = self._db.rows("SELECT run_id, population, epsilon, time FROM entries ORDER BY time, run_id")
-        return [Entry(bytes(run), bytes(who), Fraction(eps), str(time)) for run, who, eps, time in rows]
+        return [LedgerEntry(bytes(run), bytes(who), Fraction(eps), str(time)) for run, who, eps, time in rows]
 
     def close(self) -> None:
         """Give the file back."""

@@ -1,6 +1,6 @@
 """A party's table that is too large for its memory: read in batches, kept on disk.
 
-The same ids, codes, notes and digest as of a table in memory (`fedvalue.deployment.parties.input`).
+The same ids, codes, notes and digest as of a table in memory (`fedvalue.deployment.parties.party_input`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_streamed(
         id=table.id,
         features=features,
         label=table.label,
-        bins=manifest.bins,
+        bins=manifest.settings.coding.bins,
         most_codes=most_codes,
         batch_rows=BATCH_ROWS,
     )

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
 from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
+from fedvalue.deployment.config import Limits
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.courier import Courier
 from fedvalue.deployment.servers.observability import Log, Metrics
@@ -35,16 +35,6 @@ from fedvalue.identity.tls_certificates import check_tls_certificate
 
 if TYPE_CHECKING:
     from fedvalue.deployment.network.rpc_server import Peer
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one server carries at once."""
-
-    runs: int = 64
-    waiting: int = 128
-    workers: int = 2
-    retention_days: int = 30
 
 
 class RelayServer:

@@ -45,7 +45,7 @@ def serve(
     """
     from fedvalue.deployment.network.rpc_server import NetworkServer
     from fedvalue.deployment.servers.observability import Log, MetricsServer
-    from fedvalue.deployment.servers.relay_server import Limits, RelayServer
+    from fedvalue.deployment.servers.relay_server import RelayServer
     from fedvalue.deployment.servers.server_role import server_role
     from fedvalue.federated.warm_up import warm_up
 
@@ -64,12 +64,12 @@ def serve(
     log = Log(identity.card.name)
     with exclusive_lock(config.state / "server.lock"):
         relay = RelayServer(
-            identity, cards, config.state, terms=config.terms, log=log, make_role=make_role or server_role,
-            limits=Limits(runs=config.max_runs, workers=config.workers, retention_days=config.retention_days),
+            identity, cards, config.state, terms=config.accept, limits=config.limits, log=log,
+            make_role=make_role or server_role,
         )  # fmt: skip
         roots = b"".join(card.pem for card in cards.values())
         network = NetworkServer(relay, identity=identity, roots=roots, listen=config.listen)
-        metrics = MetricsServer(relay.metrics, config.metrics) if config.metrics else None
+        metrics = MetricsServer(relay.metrics, config.metrics.listen) if config.metrics else None
         # The first start on a machine compiles the kernels, for up to a minute.
         log.event("starting", role=identity.card.role, version=__version__)
         warm_up(values=True)

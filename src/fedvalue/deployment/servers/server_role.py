@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import check_cells
-from fedvalue.deployment.answers import valuation_settings
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -42,8 +41,8 @@ def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
     from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
 
     if manifest.epsilon is not None:
-        return make_noisy_valuer(settings, valuation_settings(manifest))
-    honest = make_valuer(valuation_settings(manifest))
+        return make_noisy_valuer(settings, manifest.settings)
+    honest = make_valuer(manifest.settings)
 
     def gated(counts: JointCounts) -> Answer:
         check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))

@@ -1,7 +1,7 @@
-"""The heads of the servers' audit logs, as a party sees them in replies: they may only grow.
+"""Checks the heads of the servers' audit logs that come with every reply: a log may only grow.
 
-A server that shows two histories, goes back behind what it has shown, or keeps its head to itself
-once it has accepted something, is found out by the party that it does this to, during the run.
+A server that shows two histories, goes back behind what it has shown, or hides its head after it
+accepted something is found out during the run, by the party it does this to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedvalue.deployment.network.wire import Standing
 
 
-class Heads:
+class ServerHeads:
     """What the servers of one run have shown to one party.
 
     Args:
@@ -32,7 +32,7 @@ class Heads:
         self._lock = threading.Lock()
         self._seen: dict[tuple[str, int], str] = {}
         self._fresh: list[Receipt] = []
-        # Replies to two threads may pass each other; within one thread they may not.
+        # Replies to two threads may overtake each other; within one thread they may not.
         self._highest: dict[tuple[str, int], int] = {}
         self._floor: dict[str, int] = {}
         for receipt in known:
@@ -40,7 +40,7 @@ class Heads:
             self._floor[receipt.actor] = max(receipt.seq, self._floor.get(receipt.actor, 0))
 
     def take(self, server: str, standing: Standing) -> None:
-        """A reply of a server.
+        """Check the head in a reply.
 
         Raises:
             VerificationError: E_AUDIT, or E_SIGNATURE for a head that is not the server's.

@@ -1,9 +1,9 @@
-"""What a party remembers of its runs, in a folder that only it can read.
+"""A party's runs, in a database that only it can read.
 
-The seed of a run is kept until the run has ended, because a role rebuilt after a crash must be the
-same role: with another seed it would mask other data under the same run id. For the same reason
-the digest of the input, and the fingerprint of every message, are on disk before the message
-leaves. When the run has ended, seed and messages are erased.
+The seed of a run is kept until the run ends, because a role rebuilt after a crash must be the same
+role: with another seed it would mask other data under the same run id. For the same reason the digest
+of the input and the fingerprint of every message are on disk before the message leaves. When the run
+ends, seed and messages are erased.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedvalue.deployment.audit_trail import AUDIT_TABLE, append_audit, audit_lines
 from fedvalue.errors import ConfigError
 from fedvalue.identity.audit_log import Receipt
 from fedvalue.storage.database import Database
 
-_SCHEMA = """
+_SCHEMA = (
+    AUDIT_TABLE
+    + """
 CREATE TABLE IF NOT EXISTS runs (
     run_id BLOB PRIMARY KEY, seed BLOB NOT NULL, input BLOB NOT NULL, state TEXT NOT NULL DEFAULT 'running',
     expires REAL NOT NULL,
@@ -35,14 +38,12 @@ CREATE TABLE IF NOT EXISTS receipts (
     run_id BLOB NOT NULL, server TEXT NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL,
     PRIMARY KEY (run_id, server, seq, line)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS audit (
-    run_id BLOB NOT NULL, seq INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
 """
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PartyRun:
+class PartyRow:
     """One run of a party, as it stands on disk."""
 
     seed: bytes = field(repr=False)
@@ -55,12 +56,12 @@ class PartyRun:
 
 
 class PartyStore:
-    """The journal of one party."""
+    """The database of one party."""
 
     def __init__(self, folder: Path) -> None:
         self._db = Database(folder / "party.sqlite", _SCHEMA)
 
-    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes, expires: float) -> PartyRun:
+    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes, expires: float) -> PartyRow:
         """The run, new or known.
 
         Raises:
@@ -75,7 +76,7 @@ class PartyStore:
             "SELECT seed, input, state, code, reason, kind, result FROM runs WHERE run_id = ?", run_id
         )
         assert row is not None
-        run = PartyRun(*row)
+        run = PartyRow(*row)
         if run.state == "running" and run.input != digest:
             raise ConfigError(
                 "the table has changed since this run began; a run never continues with other data "
@@ -85,7 +86,7 @@ class PartyStore:
         return run
 
     def erase_expired(self, now: float) -> int:
-        """End the runs that nobody can continue any more, so that their seeds do not lie here; how many."""
+        """End the runs that cannot continue any more, and erase their seeds; how many they were."""
         rows = self._db.rows("SELECT run_id FROM runs WHERE state = 'running' AND expires < ?", now)
         for (run_id,) in rows:
             self.finish(
@@ -102,10 +103,10 @@ class PartyStore:
     def receive(
         self, run_id: bytes, k: int, server: str, number: int, body: bytes, audit: Sequence[str]
     ) -> None:
-        """Keep a message before the role sees it."""
+        """Store a message before the role sees it."""
         with self._db.transaction() as db:
             db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (run_id, k, server, number, body))
-            _log(db, run_id, audit)
+            append_audit(db, run_id, audit)
 
     def sent(self, run_id: bytes, server: str) -> list[bytes]:
         """Fingerprints of everything that may have left for a server, in order."""
@@ -115,15 +116,15 @@ class PartyStore:
         return [bytes(row[0]) for row in rows]
 
     def send(self, run_id: bytes, messages: Sequence[tuple[str, int, bytes]], audit: Sequence[str]) -> None:
-        """Keep (server, number, fingerprint) of messages before the first of them leaves."""
+        """Store (server, number, fingerprint) of messages before the first of them leaves."""
         with self._db.transaction() as db:
             db.executemany(
                 "INSERT INTO sent VALUES (?, ?, ?, ?)", [(run_id, *message) for message in messages]
             )
-            _log(db, run_id, audit)
+            append_audit(db, run_id, audit)
 
     def keep_receipts(self, run_id: bytes, receipts: Sequence[Receipt]) -> None:
-        """Keep signed heads of the servers' logs; two that contradict each other, both."""
+        """Keep signed heads of the servers' logs; of two that contradict each other, both."""
         if not receipts:
             return
         with self._db.transaction() as db:
@@ -139,10 +140,7 @@ class PartyStore:
 
     def audit(self, run_id: bytes) -> list[str]:
         """Our own audit log."""
-        return [
-            str(row[0])
-            for row in self._db.rows("SELECT line FROM audit WHERE run_id = ? ORDER BY seq", run_id)
-        ]
+        return audit_lines(self._db, run_id)
 
     def finish(
         self,
@@ -155,7 +153,7 @@ class PartyStore:
         kind: str = "",
         audit: Sequence[str] = (),
     ) -> None:
-        """The end: the result stays, the seed and all messages are erased."""
+        """End a run: the result stays, the seed and all messages are erased."""
         with self._db.transaction() as db:
             db.execute(
                 "UPDATE runs SET state = ?, code = ?, reason = ?, kind = ?, result = ?, seed = x''"
@@ -163,16 +161,9 @@ class PartyStore:
                 (state, code, reason, kind, result, run_id),
             )
             db.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
-            _log(db, run_id, audit)
+            append_audit(db, run_id, audit)
         self._db.cut_log()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the database."""
         self._db.close()
-
-
-def _log(db: object, run_id: bytes, lines: Sequence[str]) -> None:
-    for line in lines:
-        db.execute(  # type: ignore[attr-defined]
-            "INSERT INTO audit SELECT ?, count(*), ? FROM audit WHERE run_id = ?", (run_id, line, run_id)
-        )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.errors import ConfigError, InputError
 from fedvalue.protocol.samples import CodedColumn, MemorySamples
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.deployment.config import TableConfig
     from fedvalue.protocol.samples import Samples
+    from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.typing import Codes
 
 
@@ -116,14 +118,20 @@ def read_input(
     return _coded(table, manifest, party, role, found, ids)
 
 
+def coding_of(table: TableConfig, manifest: Manifest) -> CodingSettings:
+    """How columns become codes: as agreed, and with the party's own categorical columns."""
+    agreed = manifest.settings.coding
+    return replace(agreed, categorical=tuple(dict.fromkeys((*agreed.categorical, *table.categorical))))
+
+
 def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
     """What keeps this table from being worked on in batches; None if nothing does."""
     reasons = {
         f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
         f"align = {manifest.align!r}": manifest.align != "equal",
         "the ledger of epsilon": manifest.epsilon is not None,
-        "quantile bins": table.binning != "width",
-        "principal components": table.pca is not None,
+        "quantile bins": manifest.settings.coding.binning != "width",
+        "principal components": manifest.settings.coding.pca is not None,
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
 
@@ -171,11 +179,12 @@ def _coded(
     from fedvalue.tables.party_table import label_table, party_table, task_table
 
     features = [name for name in found.column_names if name not in (table.id, table.label)]
-    options: dict[str, Any] = {"bins": manifest.bins, "binning": table.binning, "pca": table.pca}
+    coding = coding_of(table, manifest)
+    options: dict[str, Any] = {"bins": coding.bins, "binning": coding.binning, "pca": coding.pca}
     chosen = found.select(features) if features else None
     if role == "task":
         own = task_table(chosen, len(ids), name=party, **options)
-        label = label_table(found.column(table.label), bins=manifest.bins, name=str(table.label))
+        label = label_table(found.column(table.label), bins=coding.bins_of_label, name=str(table.label))
         notes, sizes = (*own.notes, *label.notes), (own.n_codes, label.n_codes)
         return _made(ids, own.codes, label.codes, sizes, notes, select)
     own = party_table(party, chosen, **options)

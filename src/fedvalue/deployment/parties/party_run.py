@@ -1,0 +1,211 @@
+"""One party in one run: drives the role between a journal and two servers.
+
+Killed at any point and started again with the same command, it continues with the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fedvalue import documents, errors
+from fedvalue.agreement.deadlines import party_limit
+from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.parties.driver import Parcel, PartyDriver
+from fedvalue.deployment.parties.party_journal import RESULT_SCHEMA, PartyJournal, PartyResult
+from fedvalue.deployment.parties.scratch import ScratchError
+from fedvalue.deployment.parties.server_heads import ServerHeads
+from fedvalue.deployment.parties.server_links import ServerLinks
+from fedvalue.errors import FedValueError, TransportError
+from fedvalue.identity.audit_log import Receipt
+from fedvalue.untrusted_text import printable
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import SignedManifest
+    from fedvalue.deployment.network.wire import Standing
+    from fedvalue.deployment.parties.party_input import PartyInput
+    from fedvalue.deployment.parties.party_store import PartyRow, PartyStore
+    from fedvalue.identity.cards import Identity
+
+Report = Callable[[str, str], None]
+"""Called with (stage, words) as a run proceeds."""
+
+NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABLE", "E_BUSY", "E_CLOSED")
+"""Failures here, or refused calls, that do not end the run: a full disk, a card that an operator has not
+pinned yet. A server's notice that the run is over ends it whatever its code, so that no server can make
+us keep the seed."""
+_FROM_UPLOAD = ("uploading", "agreeing", "done")
+_NOTICE_SECONDS = 5.0
+"""How long a failing party tries to tell the servers."""
+
+
+class PartyRun:
+    """One party in one run.
+
+    Args:
+        identity: Who we are.
+        signed: The agreement; verified by the caller.
+        given: Our table.
+        store: Our database.
+        finish: Makes the result from the driver at the end of a good run.
+        report: Called as the run proceeds.
+        addresses: host:port of a server, where it differs from the manifest's.
+        psk: 32 bytes that all parties share, instead of the key agreement.
+        before_upload: Called right before anything of our table leaves, and again after a restart. An
+            exception ends the run.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        signed: SignedManifest,
+        given: PartyInput,
+        store: PartyStore,
+        *,
+        finish: Callable[[PartyDriver], PartyResult],
+        report: Report = lambda stage, words: None,
+        addresses: dict[str, str] | None = None,
+        psk: bytes | None = None,
+        before_upload: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._identity = identity
+        self._signed = signed
+        self._manifest = signed.manifest
+        self._given = given
+        self._finish = finish
+        self._report = report
+        self._addresses = addresses or {}
+        self._psk = psk
+        self._before_upload = before_upload
+        self._clock = clock
+        self._journal = PartyJournal(store, identity, signed.manifest)
+        self._heads = ServerHeads(self._manifest, map(Receipt.from_line, self._journal.receipts()))
+        self._uploading = False
+        self._final = False
+        self._awaited = ""
+
+    def run(self) -> PartyResult:
+        """Take part until the end and return the result; the stored one if the run is over.
+
+        Raises:
+            FedValueError: The run has failed, now or at an earlier start.
+        """
+        row = self._journal.begin(self._given.digest)
+        if row.state == "done":
+            assert row.result is not None
+            return documents.decode(PartyResult, row.result, schema=RESULT_SCHEMA)
+        if row.state == "failed":
+            raise stored_failure(row)
+        driver = PartyDriver(self._identity, self._manifest, self._given, row.seed, self._psk)
+        try:
+            return self._drive(driver)
+        except FedValueError as error:
+            self._keep_receipts()
+            if self._final or error.code not in NOT_FINAL:
+                self._journal.failed(error)
+            raise  # where it is not final, the journal stands, and the same command continues
+
+    def _drive(self, driver: PartyDriver) -> PartyResult:
+        end = self._clock() + party_limit(self._manifest)
+        links = self._links(driver, end)
+        counts = dict.fromkeys(driver.servers, 0)
+        try:
+            self._journal.send(driver.begin(), links.outgoing)
+            for server, number, body in self._journal.received():
+                counts[server] = number + 1
+                self._journal.send(self._feed(driver, server, body), links.outgoing)
+            self._report(driver.stage, "resumed" if any(counts.values()) else "started")
+            links.start(counts)
+            while not driver.done:
+                received = links.next(0.5)
+                if received is not None:
+                    self._journal.receive(*received)
+                    self._step(driver, links, received)
+                elif self._clock() > end:
+                    late = TransportError("the servers did not finish in time", code="E_DEADLINE")
+                    self._give_notice(driver, links, late)
+                    raise late
+            result = self._finish(driver)
+            self._journal.done(result)
+            self._keep_receipts()
+            return result
+        finally:
+            links.close()
+
+    def _step(self, driver: PartyDriver, links: ServerLinks, received: tuple[str, int, bytes]) -> None:
+        server, _, body = received
+        before = driver.stage
+        try:
+            parcels = self._feed(driver, server, body)
+        except FedValueError as error:
+            if self._final or error.code not in NOT_FINAL:
+                self._give_notice(driver, links, error)
+            raise
+        self._journal.send(parcels, links.outgoing)
+        self._keep_receipts()
+        if driver.stage != before:
+            self._report(driver.stage, "")
+
+    def _feed(self, driver: PartyDriver, server: str, body: bytes) -> list[Parcel]:
+        """The driver's answer to a message. An error of the driver ends the run."""
+        try:
+            parcels = driver.feed(server, body)
+        except ScratchError:
+            raise  # our own disk, and nothing has left: the same command continues
+        except FedValueError:
+            self._final = True
+            raise
+        if not self._uploading and driver.stage in _FROM_UPLOAD:
+            self._before_upload()
+            self._uploading = True
+        return parcels
+
+    def _give_notice(self, driver: PartyDriver, links: ServerLinks, error: FedValueError) -> None:
+        """Tell the servers that we failed, if they can be reached soon."""
+        parcels = driver.fail(error)
+        if parcels:
+            self._journal.send(parcels, links.outgoing)
+            links.flush(_NOTICE_SECONDS)
+
+    def _links(self, driver: PartyDriver, end: float) -> ServerLinks:
+        return ServerLinks(
+            self._signed.run_id,
+            self._signed.to_json().encode(),
+            {server: self._client(server) for server in driver.servers},
+            until=end,
+            on_wait=lambda words: self._report("waiting", words),
+            clock=self._clock,
+        )
+
+    def _client(self, server: str) -> ServerClient:
+        return ServerClient(
+            self._identity,
+            self._manifest.participant(server),
+            self._manifest,
+            patience=2.0,
+            address=self._addresses.get(server),
+            on_standing=self._take_standing,
+        )
+
+    def _take_standing(self, server: str, standing: Standing) -> None:
+        """Take the receipt, and report whom the computation server waits for when that changes."""
+        self._heads.take(server, standing)
+        if server != self._manifest.compute.name or standing.state != "open":
+            return
+        if standing.reason and standing.reason != self._awaited:
+            self._awaited = standing.reason
+            self._report("waiting", printable(standing.reason))
+
+    def _keep_receipts(self) -> None:
+        self._journal.keep_receipts(self._heads.fresh())
+
+
+def stored_failure(row: PartyRow) -> FedValueError:
+    """The failure of an earlier start, again."""
+    kind = getattr(errors, row.kind, TransportError)
+    error = kind(f"{row.reason} (this run is over; a new one needs a new manifest)", code=row.code)
+    assert isinstance(error, FedValueError)
+    return error
