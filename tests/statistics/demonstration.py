@@ -117,7 +117,7 @@ def redraws(n: int, first_seed: int = 1) -> Redraws:
         hits.append(
             [row.learnable_interval[0] <= truth[row.name] <= row.learnable_interval[1] for row in rows]
         )
-        invited += set(fedvalue.recommend(result).parties) == set(INFORMATIVE)
+        invited += set(fedvalue.select(result).parties) == set(INFORMATIVE)
     return Redraws(
         n=n,
         mean=dict(zip(PARTIES, np.mean(values, axis=0).tolist(), strict=True)),
