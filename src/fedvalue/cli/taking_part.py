@@ -42,7 +42,8 @@ def take_part_and_show(config: Path, role: str, psk: Path | None, json_file: str
     elif not wrote_json(valuation.to_dict(), json_file, "result"):
         for name, rate in valuation.details.get("match_rates", {}).items():
             typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
-        show_valuation(valuation)
+        # A data party sees its own share alone; whom to invite is the task party's decision.
+        show_valuation(valuation, own=valuation.parties[0].name if role == "data" else None)
     return settings
 
 
