@@ -18,8 +18,11 @@ _HOMES = {
     "conditional_mutual_information": "fedvalue.information.cmi",
     "datasets": "fedvalue.datasets",
     "errors": "fedvalue.errors",
+    "join": "fedvalue.deployment.participants",
     "payout": "fedvalue.decisions.payout",
+    "run": "fedvalue.deployment.participants",
     "select": "fedvalue.decisions.selection",
+    "serve": "fedvalue.deployment.participants",
     "value": "fedvalue.local.value",
 }
 __all__ = [
@@ -33,8 +36,11 @@ __all__ = [
     "conditional_mutual_information",
     "datasets",
     "errors",
+    "join",
     "payout",
+    "run",
     "select",
+    "serve",
     "value",
 ]
 
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from fedvalue import datasets, errors
     from fedvalue.decisions.payout import Payout, payout
     from fedvalue.decisions.selection import Selection, select
+    from fedvalue.deployment.participants import join, run, serve
     from fedvalue.information.cmi import conditional_mutual_information
     from fedvalue.local.value import value
     from fedvalue.tables.coding_settings import CodingSettings

@@ -19,12 +19,15 @@ def test_every_name_has_a_home_and_the_names_that_people_need_are_there() -> Non
         "ValuationSettings",
         "datasets",
         "errors",
+        "join",
         "payout",
+        "run",
         "select",
+        "serve",
         "value",
     }
     assert needed <= set(fedvalue.__all__)
-    for name in ("payout", "select", "value"):
+    for name in ("join", "payout", "run", "select", "serve", "value"):
         assert callable(getattr(fedvalue, name))
 
 

@@ -22,7 +22,7 @@ from fedvalue.valuation.result import Valuation
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.parties.driver import Parcel
-    from fedvalue.deployment.parties.party_store import PartyRow, PartyStore
+    from fedvalue.deployment.parties.party_store import PartyRunRow, PartyStore
     from fedvalue.deployment.parties.server_links import Outgoing
     from fedvalue.identity.audit_log import Receipt
     from fedvalue.identity.cards import Identity
@@ -53,7 +53,7 @@ class PartyJournal:
         self._trail = AuditTrail(identity, self._run_id, store.audit(self._run_id))
         self._n_received = 0
 
-    def begin(self, digest: bytes) -> PartyRow:
+    def begin(self, digest: bytes) -> PartyRunRow:
         """The run, new or from an earlier start. `digest` is that of our table.
 
         Raises:

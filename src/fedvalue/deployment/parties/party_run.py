@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import SignedManifest
     from fedvalue.deployment.network.wire import Standing
     from fedvalue.deployment.parties.party_input import PartyInput
-    from fedvalue.deployment.parties.party_store import PartyRow, PartyStore
+    from fedvalue.deployment.parties.party_store import PartyRunRow, PartyStore
     from fedvalue.identity.cards import Identity
 
 Report = Callable[[str, str], None]
@@ -203,7 +203,7 @@ class PartyRun:
         self._journal.keep_receipts(self._heads.fresh())
 
 
-def stored_failure(row: PartyRow) -> FedValueError:
+def stored_failure(row: PartyRunRow) -> FedValueError:
     """The failure of an earlier start, again."""
     kind = getattr(errors, row.kind, TransportError)
     error = kind(f"{row.reason} (this run is over; a new one needs a new manifest)", code=row.code)

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS receipts (
 
 
 @dataclass(frozen=True, slots=True)
-class PartyRow:
+class PartyRunRow:
     """One run of a party, as it stands on disk."""
 
     seed: bytes = field(repr=False)
@@ -61,7 +61,7 @@ class PartyStore:
     def __init__(self, folder: Path) -> None:
         self._db = Database(folder / "party.sqlite", _SCHEMA)
 
-    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes, expires: float) -> PartyRow:
+    def begin(self, run_id: bytes, *, seed: bytes, digest: bytes, expires: float) -> PartyRunRow:
         """The run, new or known.
 
         Raises:
@@ -76,7 +76,7 @@ class PartyStore:
             "SELECT seed, input, state, code, reason, kind, result FROM runs WHERE run_id = ?", run_id
         )
         assert row is not None
-        run = PartyRow(*row)
+        run = PartyRunRow(*row)
         if run.state == "running" and run.input != digest:
             raise ConfigError(
                 "the table has changed since this run began; a run never continues with other data "
