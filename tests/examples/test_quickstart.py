@@ -1,4 +1,4 @@
-"""The quickstart, followed literally."""
+"""The quickstart and the tutorial, followed literally."""
 
 from __future__ import annotations
 
@@ -7,47 +7,58 @@ import re
 import shlex
 from pathlib import Path
 
+import matplotlib
 import pytest
 
 from tests.cli.runner import fedvalue
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(
-    r"^```(\w*)\n(.*?)^```", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE | re.DOTALL
-)
-COMMANDS = [
-    line
-    for language, text in BLOCKS
-    if not language
-    for line in text.replace("\\\n", " ").splitlines()
-    if line.startswith("fedvalue") and not line.startswith("fedvalue demo")  # has tests of its own
-]
+PAGES = {"index": 4, "tutorial": 5}
+"""Pages, and how many commands each must have."""
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("quickstart")
-    (folder / "examples").symlink_to(ROOT / "examples")
-    return folder
+def blocks(page: str) -> list[tuple[str, str]]:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def test_every_command_runs(folder: Path) -> None:
-    assert len(COMMANDS) == 4
-    for command in COMMANDS:
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    return tmp_path
+
+
+def test_every_command_runs(page: str, folder: Path) -> None:
+    commands = [
+        line
+        for language, text in blocks(page)
+        if not language
+        for line in text.replace("\\\n", " ").splitlines()
+        if line.startswith("fedvalue") and not line.startswith("fedvalue demo")  # has tests of its own
+    ]
+    assert len(commands) == PAGES[page]
+    for command in commands:
         ran = fedvalue(*shlex.split(command)[1:], cwd=folder)
         assert ran.code == 0, f"{command}: {ran.err}"
     result = json.loads((folder / "result.json").read_text())
     utility = next(party for party in result["parties"] if party["name"] == "utility")
-    assert utility["flags"]
+    low, high = utility["learnable_interval"]
+    assert low <= 0 <= high
     assert "<html" in (folder / "report.html").read_text()
 
 
 def test_python_runs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    matplotlib.use("agg")
     monkeypatch.chdir(folder)
-    (program,) = [text for language, text in BLOCKS if language == "python"]
-    exec(compile(program, "quickstart", "exec"), {})
+    (program,) = [text for language, text in blocks(page) if language == "python"]
+    exec(compile(program, page, "exec"), {})
     assert "telco" in capsys.readouterr().out
 
 

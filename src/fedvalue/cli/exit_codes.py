@@ -24,7 +24,7 @@ MEANINGS = {
     ENGINE: "a worker, a cluster or storage failed",
     TRANSPORT: "a peer could not be reached, or not in time",
     VERIFICATION: "a check failed: nothing was released",
-    PROTOCOL: "somebody broke the protocol: nothing was released",
+    PROTOCOL: "a participant broke the protocol: nothing was released",
     INTERRUPTED: "stopped by Ctrl-C",
 }
 
