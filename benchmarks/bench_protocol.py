@@ -17,8 +17,10 @@ from harness import Row, at_least, at_most, peak_memory_mib, seconds
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.deployment.process import reuse_memory
+from fedvalue.federated.cast import CodedTables, make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport
-from fedvalue.federated.run import federated_value, make_cast, make_settings
+from fedvalue.federated.options import Paper
+from fedvalue.federated.run import federated_value
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.paper.experiments.published import random_codes, simulation_seconds
 from fedvalue.valuation.settings import ValuationSettings
@@ -79,7 +81,7 @@ def _paper_seconds(n_real: int = 10_000, n_adversarial: int = 90_000, q: int = 3
     share = n_adversarial / (n_adversarial + n_real)
     # Processor time of all roles together, as the published simulation is timed.
     return seconds(
-        lambda: federated_value(**columns, protocol="paper", q=q, n_r=float(share), settings=PLAIN, **more),
+        lambda: federated_value(**columns, protocol=Paper(q=q, n_r=float(share), **more), settings=PLAIN),
         repeat=2,
         clock=time.process_time,
     )
@@ -121,9 +123,10 @@ def _mirror_seconds(columns: dict[str, Any], ids: PackedIds) -> tuple[float, flo
     """Wall seconds of a whole run, and from the start of the uploads (the last confirmation) on."""
     best = (float("inf"), float("inf"))
     for _ in range(3):
-        settings = make_settings(**columns, protocol="mirror")
+        tables = CodedTables(**columns)
+        terms = make_terms(tables)
         start = time.perf_counter()
-        cast = make_cast(settings, **columns, ids=ids, valuer=make_valuer(PLAIN))
+        cast = make_cast(terms, tables, ids=ids, valuer=make_valuer(PLAIN))
         confirmed = [start]
 
         def watch(data: bytes, confirmed: list[float] = confirmed) -> None:

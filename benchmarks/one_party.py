@@ -92,6 +92,7 @@ def _work(given: PartyInput) -> MirrorWork:
         protocol=ProtocolName.MIRROR,
         task="bank",
         parties=("shop", *PEERS[1:]),
+        max_samples=given.rows,
         n_samples=given.rows,
         n_task_codes=5,
         n_label_codes=2,

@@ -10,9 +10,12 @@ from fedvalue._version import __version__
 # Loaded on first use, so that `fedvalue --help` starts without NumPy or numba.
 _HOMES = {
     "CodingSettings": "fedvalue.tables.coding_settings",
+    "Mirror": "fedvalue.federated.options",
+    "Paper": "fedvalue.federated.options",
     "PartyValue": "fedvalue.valuation.result",
     "Payout": "fedvalue.decisions.payout",
     "Selection": "fedvalue.decisions.selection",
+    "Single": "fedvalue.federated.options",
     "Valuation": "fedvalue.valuation.result",
     "ValuationSettings": "fedvalue.valuation.settings",
     "conditional_mutual_information": "fedvalue.information.cmi",
@@ -27,9 +30,12 @@ _HOMES = {
 }
 __all__ = [
     "CodingSettings",
+    "Mirror",
+    "Paper",
     "PartyValue",
     "Payout",
     "Selection",
+    "Single",
     "Valuation",
     "ValuationSettings",
     "__version__",
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from fedvalue.decisions.payout import Payout, payout
     from fedvalue.decisions.selection import Selection, select
     from fedvalue.deployment.participants import join, run, serve
+    from fedvalue.federated.options import Mirror, Paper, Single
     from fedvalue.information.cmi import conditional_mutual_information
     from fedvalue.local.value import value
     from fedvalue.tables.coding_settings import CodingSettings

@@ -23,6 +23,7 @@ from tests.cli.runner import fedvalue
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
 from tests.support.programs import party_program
+from tests.support.roles import hello_body
 from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
@@ -269,12 +270,7 @@ def test_a_full_disk_is_waited_out(tmp_path, monkeypatch):
         client.submit(town.consortium.signed.to_json().encode())
         disk.full = True
         try:
-            from fedvalue.deployment.shell import messages as shell
-
-            ready = shell.make_ready(
-                town.member("telco").identity, town.run_id, rows=100, sizes=(3,), commitment=bytes(32)
-            )
-            client.post(town.run_id, 0, shell.encode(ready))
+            client.post(town.run_id, 0, hello_body(town.member("telco").identity, town.run_id))
         except FedValueError as error:
             seen.append(error.code)
         disk.full = False

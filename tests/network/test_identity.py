@@ -21,7 +21,6 @@ from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers import run_host
-from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.identity.cards import Card, Identity, create_identity
 from fedvalue.identity.identity_files import write_card
@@ -219,17 +218,21 @@ def _foreign_messages(town: Town) -> dict[str, tuple[str, str, bytes]]:
     chunk = m.IntersectionChunk(
         query=bytes(16), index=0, total=1, digest=digest, salt=bytes(16), tokens=b"", authenticators=b""
     )
-    ready = shell.Ready("telco", 120, 120, (2,), bytes(32), bytes(64))
-    notice = shell.Notice("E_DEADLINE", "over", "TransportError")
+    ready = m.Ready("telco", 120, 120, (2,), bytes(32), bytes(64))
+    roster = m.ReadyRoster((ready,))
     return {
         "a message in another's name": (
             "shop", "compute", codec.encode(m.Envelope(town.run_id, "telco", "compute", key)),
         ),
-        "another's readiness": ("shop", "compute", shell.encode(ready)),
+        "another's readiness": (
+            "shop", "compute", codec.encode(m.Envelope(town.run_id, "telco", "compute", ready)),
+        ),
         "a message that servers send": (
             "telco", "validate", codec.encode(m.Envelope(town.run_id, "telco", "validate", chunk)),
         ),
-        "a notice that servers send": ("telco", "compute", shell.encode(notice)),
+        "a list that servers send": (
+            "telco", "compute", codec.encode(m.Envelope(town.run_id, "telco", "compute", roster)),
+        ),
     }  # fmt: skip
 
 
@@ -237,7 +240,7 @@ def _foreign_messages(town: Town) -> dict[str, tuple[str, str, bytes]]:
     "what",
     [
         "a message in another's name", "another's readiness", "a message that servers send",
-        "a notice that servers send",
+        "a list that servers send",
     ],
 )  # fmt: skip
 def test_what_is_not_ones_own_to_send_is_denied_and_logged(town, what):
@@ -344,8 +347,7 @@ def test_a_swapped_ephemeral_key_is_noticed_before_any_upload(tmp_path, monkeypa
     admit = run_host.admit
 
     def noting(manifest, server, sender, body):
-        if not shell.is_shell(body):
-            came.append(type(codec.decode(body).message).__name__)
+        came.append(type(codec.decode(body).message).__name__)
         return admit(manifest, server, sender, body)
 
     monkeypatch.setattr(run_host, "admit", noting)

@@ -18,13 +18,13 @@ import pytest
 from fedvalue.agreement.manifest import Deadlines
 from fedvalue.deployment.network import rpc_server as network_server
 from fedvalue.deployment.network import wire
-from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, TransportError
 from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
+from tests.support.roles import hello_body
 from tests.support.town import TASK, Town
 
 pytestmark = pytest.mark.network
@@ -241,11 +241,8 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
         until(lambda: '"listening"' in server.text(), what="the server's start")
         client = town.client("telco", patience=5.0)
         client.submit(town.consortium.signed.to_json().encode())
-        for party, sizes in ((TASK, (2, 2)), ("shop", (3,))):
-            ready = shell.make_ready(
-                town.member(party).identity, town.run_id, rows=120, sizes=sizes, commitment=bytes(32)
-            )
-            town.client(party).post(town.run_id, 0, shell.encode(ready))
+        for party in (TASK, "shop"):
+            town.client(party).post(town.run_id, 0, hello_body(town.member(party).identity, town.run_id))
         settled = [-1, 0]
 
         def still() -> bool:  # the kernels are loaded in a thread of their own after the start
@@ -364,18 +361,11 @@ def test_an_expired_run_takes_nothing_more(tmp_path):
 def test_the_same_upload_twice_is_harmless_and_another_one_ends_the_run(fresh):
     """Item 20: idempotent OK, then E_CONFLICT and the run is over for everybody."""
     client = fresh.client("telco")
-    ready = shell.encode(
-        shell.make_ready(
-            fresh.member("telco").identity, fresh.run_id, rows=120, sizes=(3,), commitment=bytes(32)
-        )
+    first, other = (
+        hello_body(fresh.member("telco").identity, fresh.run_id, seed) for seed in (bytes(32), b"x" * 32)
     )
-    other = shell.encode(
-        shell.make_ready(
-            fresh.member("telco").identity, fresh.run_id, rows=120, sizes=(4,), commitment=bytes(32)
-        )
-    )
-    assert client.post(fresh.run_id, 0, ready).next == 1
-    assert client.post(fresh.run_id, 0, ready).next == 1
+    assert client.post(fresh.run_id, 0, first).next == 1
+    assert client.post(fresh.run_id, 0, first).next == 1
     assert refused(lambda: client.post(fresh.run_id, 0, other)).code == "E_CONFLICT"
     standing = fresh.client("shop").status(fresh.run_id)
     assert (standing.state, standing.code) == ("failed", "E_CONFLICT")
@@ -384,7 +374,7 @@ def test_the_same_upload_twice_is_harmless_and_another_one_ends_the_run(fresh):
 
 
 def test_random_bytes_in_every_call_end_in_a_typed_error(town):
-    """Item 36: frames, envelopes and shell messages from outside; the server goes on."""
+    """Item 36: frames and envelopes from outside; the server goes on."""
     rng = random.Random(1)
     client = town.client("telco")
     valid = [

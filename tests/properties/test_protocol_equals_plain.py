@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedvalue.crypto.ids import canonical_ids
+from fedvalue.federated.options import Mirror, Paper, Single
 from fedvalue.federated.run import federated_value
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
@@ -41,8 +42,7 @@ def test_mirror(world: World, policy: str) -> None:
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     found = federated_value(
         **columns(world),
-        protocol="mirror",
-        policy=policy,
+        protocol=Mirror(policy=policy),
         threads=1,
         settings=ValuationSettings(method="exact", statistics=False),
     )
@@ -65,13 +65,10 @@ def test_single_and_paper(
 ) -> None:
     pad = pad and not (harden and protocol == "paper")  # refused: H3 needs the sizes
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
+    options = Single(pad=pad) if protocol == "single" else Paper(q=q, n_r=n_r, harden=harden, pad=pad)
     found = federated_value(
         **columns(world),
-        protocol=protocol,
-        q=q,
-        n_r=n_r,
-        harden=harden,
-        pad=pad,
+        protocol=options,
         threads=1,
         settings=ValuationSettings(method="exact", statistics=False),
     )
@@ -113,8 +110,8 @@ def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
     world = World.drawn(13, n=200, sizes=(2, 3, 4, 2))
     how = ValuationSettings(method="sampled", n_permutations=200, seed=5, statistics=False)
     plain = value_counts(world.counts(), how)
-    for protocol, policy in (("single", "valuation"), ("paper", "valuation"), ("mirror", "counts")):
-        found = federated_value(**columns(world), protocol=protocol, policy=policy, threads=1, settings=how)
+    for protocol in (Single(), Paper(), Mirror(policy="counts")):
+        found = federated_value(**columns(world), protocol=protocol, threads=1, settings=how)
         assert found.values == pytest.approx(plain.values, abs=1e-9)
 
 

@@ -197,7 +197,8 @@ def test_a_relay_that_forges_agreement_is_seen() -> None:
         if isinstance(message, m.AgreeRoster):
             first, *rest = message.agrees
             other = {peer: bytes(32) for peer in first.digests}
-            return [with_message(envelope, m.AgreeRoster((m.Agree(first.party, other, first.mac), *rest)))]
+            forged = msgspec.structs.replace(first, digests=other)
+            return [with_message(envelope, m.AgreeRoster((forged, *rest)))]
         return [envelope]
 
     postman, cast = meddled(forge)

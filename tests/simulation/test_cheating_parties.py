@@ -197,13 +197,13 @@ def test_a_server_that_misstates_a_size_ends_the_run(who: str) -> None:
             changed = tuple(size + 3 * (k == place and not self._answers) for k, size in enumerate(sizes))
             return super().answer(query_id, coalition, count, changed)
 
-    def server(settings, **named):  # type: ignore[no-untyped-def]
-        made = ComputationServer(settings, **named)
-        log = Misstating(settings, settings.compute, named["credentials"].signing_key)
-        made._tokens._log = log  # type: ignore[union-attr]
-        return made
+    class Server(ComputationServer):
+        def _make_tokens(self, settings):  # type: ignore[no-untyped-def]
+            made = super()._make_tokens(settings)
+            made._log = Misstating(settings, settings.compute, self._credentials.signing_key)
+            return made
 
-    postman = run(world().cast("paper", servers={"computation": server}))
+    postman = run(world().cast("paper", servers={"computation": Server}))
     assert "E_SETS" in postman.codes()
 
 

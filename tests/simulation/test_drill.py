@@ -145,7 +145,7 @@ def test_advice_says_what_the_published_check_never_sees() -> None:
 def test_advice_agrees_with_the_estimate_of_a_real_run() -> None:
     """Equal ranges: the token count is that of protocol.md 1.3."""
     world = World.drawn(1, n=50, sizes=(2, 2, 2), n_task=1)
-    settings = world.cast("paper", q=3, n_r=5, harden=False).task.settings
+    settings = world.settings("paper", q=3, n_r=5, harden=False)
     choice = next(c for c in advise(cells=16, samples=50, parties=3) if (c.q, c.n_r) == (3, 5))
     assert choice.n_bytes == 16 * estimate(settings).n_tokens
 
@@ -172,7 +172,7 @@ def test_row_knows_what_is_surprising() -> None:
 def with_switches(scenario: Scenario, n_r: int, *, h1: bool, h2: bool) -> str:
     """One run of a cheat against `paper` with H1 and H2 switched one by one."""
     trial = Trial(scenario, "paper", hardened=False, q=2, n_r=n_r)
-    trial._settings = lambda: msgspec.structs.replace(Trial._settings(trial), h1=h1, h2=h2)  # type: ignore[method-assign]
+    trial._terms = lambda: msgspec.structs.replace(Trial._terms(trial), h1=h1, h2=h2)  # type: ignore[method-assign]
     return trial.run(np.random.default_rng(0))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedvalue.crypto import keys
 from fedvalue.errors import FedValueError, VerificationError
-from fedvalue.federated.run import Cast
+from fedvalue.federated.cast import Cast
 from fedvalue.federated.valuers import make_noisy_valuer, valuation_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
@@ -177,11 +177,14 @@ def test_a_server_that_opens_another_seed_than_it_committed_to_is_detected(seed)
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_knows_the_noise_before_every_party_has_paid_for_it(seed):
     """V's contribution leaves after the last upload: a server cannot look at the noise of a run for free."""
-    fresh = next(role for role in noisy_cast().servers if role.name == "validate")
-    fresh.start()
-    assert fresh.receive(m.Envelope(RUN_ID, "compute", "validate", m.NoiseCommit(bytes(32)))) == []
     postman = run(noisy_cast(), seed=seed)
     sent = [codec.decode(data) for data in postman.log]
+    fresh = next(role for role in noisy_cast().servers if role.name == "validate")
+    fresh.start()
+    for envelope in sent:
+        if envelope.recipient == "validate" and isinstance(envelope.message, m.Ready | m.NoiseCommit):
+            assert all(isinstance(reply.message, m.ReadyRoster) for reply in fresh.receive(envelope))
+    assert fresh.state is State.UPLOADING
     uploads = [k for k, e in enumerate(sent) if e.recipient == "validate" and isinstance(e.message, m.Chunk)]
     (told,) = (k for k, e in enumerate(sent) if isinstance(e.message, m.NoiseSeed))
     assert len(uploads) == 4
@@ -256,17 +259,15 @@ def test_a_run_without_noise_refuses_messages_about_it():
 
 def test_the_method_is_chosen_by_public_sizes_alone():
     """Two tables with very different numbers of distinct rows, the same sizes: the same method and orders."""
-    settings = noisy_cast().task.settings
-    many = msgspec.structs.replace(settings, n_samples=2**40)
+    settings = WORLD.settings("mirror", epsilon="1")
+    many = msgspec.structs.replace(settings, max_samples=2**40, n_samples=2**40)
     wide = msgspec.structs.replace(
         many, parties=tuple(f"p{k}" for k in range(20)), n_codes=(1000,) * 20, n_label_codes=2
     )
     for agreed, method in ((settings, "exact"), (wide, "sampled")):
-        valuer = make_noisy_valuer(
-            agreed, ValuationSettings(method="auto", n_permutations=50, seed=0, precision=0.5)
-        )
+        valuer = make_noisy_valuer(ValuationSettings(method="auto", n_permutations=50, seed=0, precision=0.5))
         for counts in (WORLD.counts(), constant(WORLD.counts())):
-            public = valuer(counts).public
+            public = valuer(counts, agreed).public
             assert public["method"] == method
             assert public["n_permutations"] == (50 if method == "sampled" else None)
 

@@ -20,7 +20,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.simulation.world import Postman, World
 from tests.support.consortium import identity, signed
-from tests.support.drivers import party_input, run_drivers
+from tests.support.roles import party_input, run_roles
 
 WORLD = World.drawn(1, n=12)
 
@@ -134,9 +134,10 @@ def test_no_object_of_the_deployment_prints_a_key(secrets):
             assert_silent(secrets, seen)
         return body
 
-    parties = run_drivers(signed(), inputs, look)
+    parties = run_roles(signed(), inputs, look)
     assert parties["bank"].outcome is not None
-    assert {"Identity", "PartyDriver", "PartyInput", "Credentials"} <= {kind.__name__ for kind in seen}
+    kinds = {kind.__name__ for kind in seen}
+    assert kinds >= {"Identity", "TaskParty", "DataParty", "PartyInput", "Credentials"}
 
 
 DAMAGES = {

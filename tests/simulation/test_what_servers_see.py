@@ -9,7 +9,7 @@ from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.tokens import token_blocks
 from fedvalue.crypto.tokens import tokens as token_values
-from fedvalue.federated.run import Cast
+from fedvalue.federated.cast import Cast
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring

@@ -16,12 +16,14 @@ import numpy as np
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import FedValueError
-from fedvalue.federated.run import Cast, make_cast, make_settings
+from fedvalue.federated.cast import Cast, CodedTables, expected_settings, make_cast, make_terms
+from fedvalue.federated.options import make_options
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.role import Role
+from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -70,6 +72,11 @@ class World:
             n_codes=[party.n_codes for party in self.parties],
         )
 
+    def settings(self, protocol: str = "mirror", **options: Any) -> Settings:
+        """The settings of a run over this world."""
+        tables = CodedTables(self.label, self.parties, self.task)
+        return expected_settings(make_terms(tables, make_options(protocol, **options), run_id=RUN_ID), tables)
+
     def cast(
         self,
         protocol: str = "mirror",
@@ -79,14 +86,14 @@ class World:
         secret: bytes | None = SECRET,
         engine: ValuationSettings | None = None,
         servers: dict[str, Any] | None = None,
+        align: str = "equal",
         **options: Any,
     ) -> Cast:
         """All roles of a run over this world."""
-        columns = {"label": self.label, "parties": self.parties, "task": self.task}
-        settings = make_settings(**columns, protocol=protocol, run_id=run_id, **options)
+        tables = CodedTables(self.label, self.parties, self.task)
         return make_cast(
-            settings,
-            **columns,
+            make_terms(tables, make_options(protocol, **options), align=align, run_id=run_id),
+            tables,
             ids=self.ids if ids is None else ids,
             valuer=make_valuer(engine or ValuationSettings(method="exact", statistics=False)),
             secret=secret,

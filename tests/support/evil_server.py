@@ -24,17 +24,19 @@ from fedvalue.simulation.drill.scenarios import SCENARIOS
 Counts = Callable[[JointCounts], JointCounts]
 
 
-def _role(role: str, settings: Any, credentials: Any, chunks: Any, valuer: Any) -> Any:
+def _role(role: str, terms: Any, credentials: Any, chunks: Any, valuer: Any) -> Any:
     kind = ComputationServer if role == "compute" else ValidationServer
-    return kind(settings, credentials=credentials, valuer=valuer, store=chunks)
+    return kind(terms, credentials=credentials, valuer=valuer, store=chunks)
 
 
 def counting(change: Counts) -> Any:
     """Values of other counts than were uploaded, honestly computed and signed."""
 
-    def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
-        honest = valuer_of(manifest, settings)
-        return _role(role, settings, credentials, chunks, lambda counts: honest(change(counts)))
+    def make(role: str, manifest: Any, terms: Any, credentials: Any, chunks: Any) -> Any:
+        honest = valuer_of(manifest)
+        return _role(
+            role, terms, credentials, chunks, lambda counts, settings: honest(change(counts), settings)
+        )
 
     return make
 
@@ -42,8 +44,8 @@ def counting(change: Counts) -> Any:
 def sending(change: Callable[[m.Envelope, Any], m.Envelope]) -> Any:
     """Other envelopes than the honest role would send; `change` gets the credentials too."""
 
-    def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
-        honest = _role(role, settings, credentials, chunks, valuer_of(manifest, settings))
+    def make(role: str, manifest: Any, terms: Any, credentials: Any, chunks: Any) -> Any:
+        honest = _role(role, terms, credentials, chunks, valuer_of(manifest))
         receive = honest.receive
         honest.receive = lambda one, **how: [change(out, credentials) for out in receive(one, **how)]
         return honest
@@ -134,11 +136,11 @@ def drilled(behaviour: str, target: int = 0) -> Any:
     assert scenario.paper is not None
     make_servers = scenario.paper
 
-    def make(role: str, manifest: Any, settings: Any, credentials: Any, chunks: Any) -> Any:
-        plot = Plot(np.random.default_rng(1), q=settings.q, target=target, n_samples=scenario.dropped)
+    def make(role: str, manifest: Any, terms: Any, credentials: Any, chunks: Any) -> Any:
+        plot = Plot(np.random.default_rng(1), q=terms.q, target=target, n_samples=scenario.dropped)
         servers = make_servers(plot)
         kind = servers.computation if role == "compute" else servers.validation
-        return kind(settings, credentials=credentials, valuer=None, store=chunks)
+        return kind(terms, credentials=credentials, valuer=None, store=chunks)
 
     return make
 

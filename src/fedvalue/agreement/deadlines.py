@@ -12,10 +12,9 @@ def server_limit(manifest: Manifest, role: str, stage: str) -> int:
     """Seconds that a stage may take at the server `compute` or `validate`."""
     limits = manifest.deadlines
     if stage in ("open", "keying"):
-        # Only the computation server hears who has joined an alignment. It ends the run first, so that
-        # exactly those who are missing are named.
-        second = manifest.align == "intersect" and role == "validate"
-        return limits.keying * (2 if second else 1)
+        # Parties come to the computation server first, which has two stages until everybody is ready. It
+        # ends the run before the validation server does, so that exactly those who are missing are named.
+        return limits.keying * (3 if role == "validate" else 1)
     if stage == "uploading":
         # The validation server waits for uploads while the others still agree on keys. With noise each
         # server then waits for the other's contribution, which comes after the computation.

@@ -199,6 +199,7 @@ def value_source(
 
             return value_with_state(state, data, **named, **work)
         return value_files(data, **named, **work)
+    from fedvalue.federated.options import make_options
     from fedvalue.local.value import value_tables
     from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
@@ -217,9 +218,8 @@ def value_source(
         task=table.select(list(owners.task)) if owners.task else None,
         parties={name: table.select(own) for name, own in owners.parties.items()},
         ids=ids,
-        protocol=protocol,
+        protocol=None if protocol is None else make_options(protocol, **(protocol_options or {})),
         **work,
-        **(protocol_options or {}),
     )
 
 

@@ -44,6 +44,13 @@ class PackedIds:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def take(self, rows: NDArray[np.int64]) -> PackedIds:
+        """The ids of some rows, in the order of `rows`."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        place = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return PackedIds(self.data[place], offsets)
+
     @classmethod
     def of_rows(cls, n: int) -> PackedIds:
         """Row numbers as ids: for tables that are known to be aligned."""

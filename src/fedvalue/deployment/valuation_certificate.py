@@ -27,15 +27,15 @@ from msgspec.structs import replace
 from fedvalue import documents
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Manifest, SignedManifest
-from fedvalue.agreement.run_settings import check_roster
+from fedvalue.agreement.run_settings import pins_of, terms_of
 from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
-from fedvalue.deployment.shell.endorsement import Endorsement, check_endorsements, needed
-from fedvalue.deployment.shell.messages import Ready
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.identity.cards import verify
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.endorsement import Endorsement, check_endorsements
+from fedvalue.protocol.messages import Ready
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
@@ -46,11 +46,12 @@ from fedvalue.protocol.mirror.server_result import (
     decode_result,
 )
 from fedvalue.protocol.outcome import Outcome, same_numbers
+from fedvalue.protocol.readiness import check_roster
 from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.evidence import Evidence
     from fedvalue.identity.cards import Identity
+    from fedvalue.protocol.outcome import Evidence, SignedResult
 
 SCHEMA = "fedvalue.certificate/2"
 MAX_BYTES = 64 << 20
@@ -100,21 +101,14 @@ def make_certificate(
     result: Valuation,
     order: tuple[str, ...],
 ) -> Certificate:
-    """The certificate of a finished run, signed by the task party.
-
-    Raises:
-        VerificationError: A data party's endorsement is missing or says otherwise.
-    """
-    if needed(signed.manifest):
-        # No release of results that could not be proved later.
-        check_endorsements(signed.manifest, evidence.endorsements.values(), order, evidence.digests)
+    """The certificate of a finished run, signed by the task party."""
     certificate = Certificate(
         software=__version__,
         manifest=signed,
         readies=evidence.roster,
-        servers={server: _server_record(evidence, server) for server in sorted(evidence.seals)},
+        servers={server: _server_record(evidence.results[server]) for server in sorted(evidence.results)},
         order=order,
-        endorsements=tuple(evidence.endorsements.values()),
+        endorsements=evidence.endorsements,
         result=result,
     )
     return replace(certificate, signature=identity.sign(_PURPOSE, content_digest(certificate)))
@@ -206,7 +200,7 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     proved.append(f"task party {task.name!r} signed the certificate")
     # Step 3.
     readies = {ready.party: ready for ready in certificate.readies}
-    check_roster(manifest, readies)
+    check_roster(terms_of(manifest), readies, pins_of(manifest))
     proved.append(f"all {len(readies)} parties signed their input commitments")
     rates = certificate.match_rates if manifest.align == "intersect" else None
     if not same_numbers(result.details.get("match_rates"), rates):
@@ -222,9 +216,10 @@ def _checked(certificate: Certificate) -> CertificateCheck:
         keys.check_signature(pin, record.signature, "result", manifest.run_id, server, record.digest)
     # Steps 5 and 6.
     unproved = []
-    if needed(manifest):
+    if manifest.protocol == "mirror":
+        terms, pins = terms_of(manifest), pins_of(manifest)
         digests = {server: certificate.servers[server].digest for server in expected}
-        check_endorsements(manifest, certificate.endorsements, certificate.order, digests)
+        check_endorsements(terms, certificate.endorsements, certificate.order, digests, pins)
         proved.append("every data party signed which column of the results is its own")
         for server in expected:
             _check_values(certificate, manifest, server, readies)
@@ -308,12 +303,12 @@ def _opened(result: ValuesResult, record: ServerRecord, order: tuple[str, ...]) 
     return Outcome(public=result.public, task=task, shares=shares, order=order)
 
 
-def _server_record(evidence: Evidence, server: str) -> ServerRecord:
-    seal, share_keys = evidence.seals[server], evidence.share_keys.get(server)
+def _server_record(signed: SignedResult) -> ServerRecord:
+    share_keys = signed.share_keys
     return ServerRecord(
-        result=tuple(bytes(chunk.data) for chunk in evidence.chunks[server]),
-        digest=seal.digest,
-        signature=seal.signature,
+        result=signed.parts,
+        digest=signed.digest,
+        signature=signed.signature,
         task_key=None if share_keys is None else share_keys.task,
         share_keys=() if share_keys is None else tuple(share_keys.shares),
     )

@@ -42,7 +42,7 @@ def make_valuer(
         progress: Called with progress updates.
     """
 
-    def valuer(counts: JointCounts) -> Answer:
+    def valuer(counts: JointCounts, run: Settings) -> Answer:
         from fedvalue.valuation.engine import value_counts
 
         # Two servers of different size must choose the same method.
@@ -53,16 +53,13 @@ def make_valuer(
 
 
 def make_noisy_valuer(
-    run: Settings,
-    settings: ValuationSettings,
-    *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    settings: ValuationSettings, *, executor: Executor | None = None, progress: Progress | None = None
 ) -> Valuer:
     """The same where noise is added: only the values may depend on the data, not even the method may.
 
+    The method is chosen by the sizes of the run, which are public.
+
     Args:
-        run: The run. The method is chosen by its sizes, which are public.
         settings: What to compute. Statistics are left out, since none may leave, and so is a precision,
             because the number of permutations would reveal something about the data.
         executor: Where the work runs.
@@ -70,12 +67,15 @@ def make_noisy_valuer(
     """
     from fedvalue.valuation.shapley_cmi import AFFORDABLE_VISITS
 
-    method = settings.method
-    if method == "auto":
-        visits = min(run.n_samples, run.n_cells) * 2.0 ** len(run.parties)
-        method = "exact" if visits <= AFFORDABLE_VISITS else "sampled"
-    private = replace(settings, method=method, statistics=False, precision=None)
-    return make_valuer(private, executor=executor, progress=progress)
+    def valuer(counts: JointCounts, run: Settings) -> Answer:
+        method = settings.method
+        if method == "auto":
+            visits = min(run.n_samples, run.n_cells) * 2.0 ** len(run.parties)
+            method = "exact" if visits <= AFFORDABLE_VISITS else "sampled"
+        private = replace(settings, method=method, statistics=False, precision=None)
+        return make_valuer(private, executor=executor, progress=progress)(counts, run)
+
+    return valuer
 
 
 def privacy_statement(privacy: Privacy) -> PrivacyStatement:

@@ -16,8 +16,9 @@ def warm_up(*, values: bool) -> None:
     import numpy as np
 
     from fedvalue.crypto.ids import PackedIds
+    from fedvalue.federated.cast import CodedTables, make_cast, make_terms
     from fedvalue.federated.in_process import InProcessTransport
-    from fedvalue.federated.run import make_cast, make_settings
+    from fedvalue.federated.options import Mirror
     from fedvalue.federated.valuers import make_valuer
     from fedvalue.tables.party_table import PartyTable
     from fedvalue.valuation.settings import ValuationSettings
@@ -29,10 +30,8 @@ def warm_up(*, values: bool) -> None:
             ("label", samples % 2), ("task", samples // 2 % 2), ("a", samples // 4), ("b", samples[::-1] % 2),
         )
     )  # fmt: skip
-    policy = "valuation" if values else "counts"
-    settings = make_settings(label=label, task=task, parties=parties, protocol="mirror", policy=policy)
-    ids = PackedIds.of_rows(len(samples))
-    cast = make_cast(
-        settings, label=label, task=task, parties=parties, ids=ids, valuer=make_valuer(ValuationSettings())
-    )
+    tables = CodedTables(label, parties, task)
+    terms = make_terms(tables, Mirror(policy="valuation" if values else "counts"))
+    valuer = make_valuer(ValuationSettings())
+    cast = make_cast(terms, tables, ids=PackedIds.of_rows(len(samples)), valuer=valuer)
     InProcessTransport(threads=1).run(cast.everyone())

@@ -18,6 +18,7 @@ from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
+    from fedvalue.federated.options import ProtocolOptions
     from fedvalue.tables.discretise import Binning
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
@@ -41,12 +42,12 @@ def value(
     coalitions: bool = True,
     columns: Columns = "features",
     time_limit: float | None = None,
-    protocol: str | None = None,
+    protocol: str | ProtocolOptions | None = None,
     ids: Any = None,
+    align: str = "equal",
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
-    **protocol_options: Any,
 ) -> Valuation:
     """What each data party's data is worth for predicting `label`, given what the task party has.
 
@@ -67,14 +68,16 @@ def value(
         columns: "features": `learnable` sees a party's columns one by one and in pairs; "joint": one joint
             code per party, as Shapley-CMI does.
         time_limit: Seconds after which an exact walk gives way to sampled permutations, with their error.
-        protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror".
-        ids: One id per sample, for the protocols; row numbers when None.
+        protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror", or
+            `Single`, `Paper` or `Mirror` with their options.
+        ids: For the protocols: one id per sample, or a dict of them by party, with the task party's under
+            "task"; row numbers when None.
+        align: For the protocols: "equal" when all parties hold the same ids, in any order, or "intersect"
+            to reduce the tables to the common ids first.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
         progress: Called with progress updates.
         stop: Set its `asked` from another thread or a signal handler to end long work early, with the best
             answer so far and its error.
-        **protocol_options: Of the protocol: q, n_r, harden, policy and others
-            (see `fedvalue.federated.run.federated_value`).
 
     Returns:
         The values in nats, with everything else that was computed about each party.
@@ -89,7 +92,7 @@ def value(
     )  # fmt: skip
     return value_tables(
         label=label, parties=parties, task=task, settings=settings, protocol=protocol, ids=ids,
-        executor=executor, progress=progress, stop=stop, **protocol_options,
+        align=align, executor=executor, progress=progress, stop=stop,
     )  # fmt: skip
 
 
@@ -99,18 +102,16 @@ def value_tables(
     parties: Mapping[str, Any],
     task: Any,
     settings: ValuationSettings,
-    protocol: str | None = None,
+    protocol: str | ProtocolOptions | None = None,
     ids: Any = None,
+    align: str = "equal",
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
-    **protocol_options: Any,
 ) -> Valuation:
     """`value` with its settings as one object."""
-    if protocol is None and protocol_options:
-        raise InputError(
-            f"{', '.join(sorted(protocol_options))}: only with a protocol (single, paper, mirror)"
-        )
+    if protocol is None and align != "equal":
+        raise InputError("align needs a protocol (single, paper, mirror): rows of plain tables are aligned")
     _check_parties(parties)
     coding = settings.coding
     y = label_table(label, bins=coding.bins)
@@ -119,7 +120,7 @@ def value_tables(
         name: party_table(name, table, bins=coding.bins, binning=coding.binning, pca=coding.pca)
         for name, table in parties.items()
     }
-    check_lengths(y, [own, *tables.values()])
+    check_lengths(y, [own] if align == "intersect" else [own, *tables.values()])
     if protocol is None:
         counts = joint_counts(y, own, tables)
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
@@ -129,8 +130,8 @@ def value_tables(
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
-            label=y, task=own, parties=list(tables.values()), ids=ids, protocol=protocol, settings=settings,
-            executor=executor, progress=progress, **protocol_options,
+            label=y, task=own, parties=list(tables.values()), ids=ids, align=align, protocol=protocol,
+            settings=settings, executor=executor, progress=progress,
         )  # fmt: skip
     notes = [note for table in (y, own, *tables.values()) for note in table.notes]
     details = {**result.details, **({"notes": notes} if notes else {})}

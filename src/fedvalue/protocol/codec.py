@@ -14,7 +14,7 @@ import msgspec
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol.messages import BulkMessage, Envelope, StoredChunk
 
-VERSION = 1
+VERSION = 2
 MAGIC = b"FV"
 MAX_MESSAGE_BYTES = 9 * 1024 * 1024
 """Two 4 MiB payloads (tokens and authenticators) and their frame."""

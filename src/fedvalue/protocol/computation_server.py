@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
@@ -10,7 +12,7 @@ from fedvalue.protocol.noisy_release import CommittingRelease
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
-from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.settings import ProtocolName, RunTerms, Settings
 from fedvalue.protocol.tokens.intersecting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
 
@@ -19,7 +21,7 @@ class ComputationServer(Server):
     """Relays keys it cannot read, and counts tokens or masked sums: no ids, no codes, no labels.
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         credentials: Keys of this server.
         valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
         store: Where chunks wait for the other parties' (`mirror`); memory by default.
@@ -29,14 +31,14 @@ class ComputationServer(Server):
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         *,
         credentials: Credentials,
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
         super().__init__(
-            settings, settings.compute, first=State.KEYING,
+            terms, terms.compute, first=State.KEYING,
             credentials=credentials, valuer=valuer, store=store,
         )  # fmt: skip
         self._keys: dict[str, m.EphemeralKey] = {}
@@ -44,18 +46,40 @@ class ComputationServer(Server):
         self._agrees: dict[str, m.Agree] = {}
         self._tokens: TokenCounting | None = None
         self._noise: CommittingRelease | None = None
+
+    _after_ready = State.CONFIRMING
+
+    def _prepare(self, settings: Settings) -> None:
+        super()._prepare(settings)
         if settings.privacy is not None:
-            self._noise = CommittingRelease(settings, settings.privacy, self.name, credentials.seed)
+            self._noise = CommittingRelease(settings, settings.privacy, self.name, self._credentials.seed)
         if settings.protocol is not ProtocolName.MIRROR:
-            self._tokens = TokenCounting(settings, credentials)
+            self._tokens = self._make_tokens(settings)
+
+    def _make_tokens(self, settings: Settings) -> TokenCounting:
+        return TokenCounting(settings, self._credentials)
+
+    def awaited(self) -> tuple[str, ...]:
+        """The participants whose messages this server waits for now."""
+        if self._state is State.WRAPPING:
+            return (self.terms.task,)
+        came: dict[State, Collection[str]] = {
+            State.KEYING: self._keys,
+            State.CONFIRMING: self._confirms,
+            State.AGREEING: self._agrees,
+        }
+        if self._state in came:
+            return tuple(name for name in self.terms.everybody if name not in came[self._state])
+        return super().awaited()
 
     def _peers(self) -> tuple[str, ...]:
-        others = tuple(name for name in self.settings.servers if name != self.name)
-        return self.settings.everybody + others
+        others = tuple(name for name in self.terms.servers if name != self.name)
+        return self.terms.everybody + others
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        parties, task = self.settings.everybody, (self.settings.task,)
+        parties, task = self.terms.everybody, (self.terms.task,)
         return {
+            **self._early_handlers(),
             m.EphemeralKey: (self._relay_key, parties),
             m.WrappedKeys: (self._relay_run_key, task),
             m.Confirm: (self._relay_confirm, parties),
@@ -63,7 +87,7 @@ class ComputationServer(Server):
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
             m.TokenChunk: (self._take_tokens, parties),
-            m.NoiseSeed: (self._take_noise, (self.settings.validate,)),
+            m.NoiseSeed: (self._take_noise, (self.terms.validate,)),
             m.Agree: (self._relay_agree, parties),
         }
 
@@ -73,43 +97,39 @@ class ComputationServer(Server):
         assert isinstance(message, m.EphemeralKey)
         _own_name(sender, message.party)
         self._keys[sender] = message
-        if len(self._keys) < len(self.settings.everybody):
+        if len(self._keys) < len(self.terms.everybody):
             return []
         self._become(State.WRAPPING)
-        roster = m.KeyRoster(tuple(self._keys[name] for name in self.settings.everybody))
+        roster = m.KeyRoster(tuple(self._keys[name] for name in self.terms.everybody))
         return self._broadcast(roster)
 
     def _relay_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKeys)
-        if set(message.wrapped) != set(self.settings.parties):
+        if set(message.wrapped) != set(self.terms.parties):
             raise RemoteProtocolError("expected one wrapped key per data party", code="E_DECLARED")
-        self._become(State.CONFIRMING)
-        return [self._to(name, m.WrappedKey(message.wrapped[name])) for name in self.settings.parties]
+        self._become(State.READYING if self._alignment is None else State.ALIGNING)
+        return [self._to(name, m.WrappedKey(message.wrapped[name])) for name in self.terms.parties]
 
     def _relay_confirm(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Confirm)
         _own_name(sender, message.party)
         self._confirms[sender] = message
-        if len(self._confirms) < len(self.settings.everybody):
+        if len(self._confirms) < len(self.terms.everybody):
             return []
         self._become(State.UPLOADING)
-        roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.settings.everybody))
-        # Not earlier: now the validation server has begun too, since it has told every party so.
-        noise = [] if self._noise is None else [self._to(self.settings.validate, self._noise.commit())]
+        roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.terms.everybody))
+        noise = [] if self._noise is None else [self._to(self.terms.validate, self._noise.commit())]
         return self._broadcast(roster) + noise
 
     def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Agree)
         _own_name(sender, message.party)
         self._agrees[sender] = message
-        if len(self._agrees) < len(self.settings.everybody):
+        if len(self._agrees) < len(self.terms.everybody):
             return []
         self._become(State.DONE)
-        roster = m.AgreeRoster(tuple(self._agrees[name] for name in self.settings.everybody))
+        roster = m.AgreeRoster(tuple(self._agrees[name] for name in self.terms.everybody))
         return self._broadcast(roster)
-
-    def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
-        return [self._to(name, message) for name in self.settings.everybody]
 
     # Counting.
 
@@ -118,7 +138,7 @@ class ComputationServer(Server):
             self._noise.counted(mirror.answer())
             return self._release_noisy()
         self._become(State.AGREEING)
-        return self._addressed(mirror.results())
+        return mirror.results()
 
     def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.NoiseSeed)
@@ -135,13 +155,13 @@ class ComputationServer(Server):
             return []
         opening, noisy = self._noise.open()
         self._become(State.AGREEING)
-        return [self._to(self.settings.validate, opening), *self._addressed(self._mirror.release(noisy))]
+        return [self._to(self.terms.validate, opening), *self._mirror.release(noisy)]
 
     def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.TokenChunk)
         if self._tokens is None:
             raise RemoteProtocolError("this run has no tokens", code="E_STATE")
-        out = self._addressed(self._tokens.add(sender, message))
+        out = self._tokens.add(sender, message)
         if self._tokens.complete:
             self._become(State.AGREEING)
         return out

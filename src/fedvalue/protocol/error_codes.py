@@ -1,20 +1,28 @@
-"""The codes with which a protocol run can fail, each with its meaning. Codes are never reused."""
+"""The codes with which a protocol run can fail, and how a failure travels between participants.
+
+Codes are never reused.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from fedvalue import errors
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError, VerificationError
+from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from fedvalue.protocol.messages import Abort
 
 CHECKS: dict[str, str] = {
     "E_AUTH": "a token that not every party had sent (H2), or a row that is not what its owners wrote",
     "E_COUNT": "the two servers report different cardinalities for a query",
     "E_CONFIRM": "a party does not hold the same key, or saw other keys than we did",
     "E_EQUIVOCATION": "a server told two parties different things",
+    "E_GATE": "a table breaks a limit that protects single persons",
     "E_FLOOR": "a cardinality is below the number of adversarial samples, or not a multiple of q",
     "E_GROUP": "the validation server found incomplete groups of encryption ids",
     "E_MARGINAL": "counts do not add up to a party's own marginals, or coalitions contradict each other",
@@ -48,25 +56,37 @@ RECOVERABLE = frozenset({"E_DIGEST"})
 """Refusals that leave the run as it was: the sender may send the same message again, intact."""
 
 
-def peer_failure(
-    sender: str, code: str, missing: Sequence[str] = (), known: Collection[str] = ()
-) -> FedValueError:
-    """The error of a run that a peer has ended, for want of those who are `missing` where it says so."""
-    if code == "E_DEADLINE":
-        missing = known_names(missing, known)
-        who = f"; missing: {', '.join(missing)}" if missing else ""
-        return TransportError(f"{sender!r} has ended the run{who}", code=code, missing=missing)
-    kind = VerificationError if code in CHECKS else RemoteProtocolError
-    return kind(f"{sender!r} has ended the run", code=code)
+def peer_failure(sender: str, abort: Abort, known: Collection[str], *, is_server: bool) -> FedValueError:
+    """The error of a run that a peer has ended.
+
+    Args:
+        sender: The peer.
+        abort: Its message. Of a server's reason only printable characters are kept, of a party's nothing.
+        known: The participants of the run; other names that the peer gives as missing are left out.
+        is_server: Whether the sender is a server.
+    """
+    missing = known_names(abort.missing, known)
+    if is_server and abort.reason:
+        kind = getattr(errors, abort.kind, RemoteProtocolError)
+        if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
+            kind = RemoteProtocolError
+        words = f"server {sender!r}: {printable(abort.reason)}"
+    else:
+        kind = VerificationError if abort.code in CHECKS else RemoteProtocolError
+        names = f"; missing: {', '.join(missing)}" if missing else ""
+        words = f"{sender!r} has ended the run{names}"
+    if abort.code == "E_DEADLINE" or kind is TransportError:
+        return TransportError(words, code=abort.code, missing=missing)
+    return kind(words, code=abort.code)
 
 
 def known_names(names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """The participants among names that a peer gave: its other words belong in no log, terminal or notice."""
+    """The participants among the names that a peer gave: other words belong in no log, terminal or notice."""
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 
 def missing_of(error: FedValueError) -> tuple[str, ...]:
-    """Those for want of whom a run has ended."""
+    """Participants whose absence ended the run."""
     return error.missing if isinstance(error, TransportError) else ()
 
 

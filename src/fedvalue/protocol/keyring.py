@@ -29,8 +29,8 @@ class Credentials:
             from it, so that a role rebuilt from a journal is the same role.
         signing_key: Ed25519 private key, 32 raw bytes, long-term.
         pins: Ed25519 public key, 32 raw bytes, of every participant by name; exchanged out of band.
-        psk: 32 bytes shared by all parties, instead of the key agreement. For tests and air-gapped
-            use: no forward secrecy.
+        psk: 32 bytes shared by all parties and mixed into every pairwise key: whoever breaks X25519 needs
+            it too.
     """
 
     seed: bytes = field(repr=False)
@@ -42,6 +42,30 @@ class Credentials:
         for what, key in (("seed", self.seed), ("signing_key", self.signing_key), ("psk", self.psk)):
             if key is not None and len(key) != 32:
                 raise InputError(f"{what} must have 32 bytes, got {len(key)}")
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentKeys:
+    """Keys of one party under which sample ids are aligned.
+
+    Args:
+        run_id: The run.
+        run_key: K_run.
+        own: A secret of this party alone.
+    """
+
+    run_id: bytes
+    run_key: bytes = field(repr=False)
+    own: bytes = field(repr=False)
+
+    def tokens(self, server: str) -> bytes:
+        """Key under which all parties encrypt their ids for one server."""
+        return keys.subkey(self.run_key, self.run_id, "align-tokens", server, length=16)
+
+    def salt(self, server: str, index: int) -> bytes:
+        """What keeps the digest of a part of our tokens from confirming a guess at our ids."""
+        place = index.to_bytes(4, "big")
+        return keys.subkey(self.own, self.run_id, "align-salt", server, place, length=16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +167,7 @@ class Keyring:
         return self._pair(peer, "share", server, length=32)
 
     def endorsement(self, peer: str) -> bytes:
-        """Key under which a data party tells the task party its place; `peer` is the other of the two."""
+        """Key under which a data party states its place to the task party; `peer` is the other of the two."""
         return self._pair(peer, "endorsement", length=32)
 
     # single and paper

@@ -1,17 +1,16 @@
 """Every message of the three protocols, and the envelope that carries one.
 
-Messages are plain frozen data. A message has a `slot`: within one run a sender may fill each slot
-once. The same message again is harmless (a resend); another content in the same slot ends the run
-with E_CONFLICT, because two different uploads under one mask would show label differences.
-
-Lengths are bounded here, in the types, so that a decoder refuses before anything is allocated.
+Messages are plain frozen data (`message_types` has their bounds and base classes).
 
 | phase | message | from | to |
 | --- | --- | --- | --- |
 | keys | EphemeralKey | party | computation server |
 | keys | KeyRoster | computation server | party |
 | keys | WrappedKeys, WrappedKey | task party | computation server, then data party |
-| keys | Confirm, ConfirmRoster | party | computation server, then party |
+| alignment | AlignTokens | party | both servers |
+| alignment | AlignMask | server | party |
+| readiness | Ready, ReadyRoster | party | both servers, then party |
+| readiness | Confirm, ConfirmRoster | party | computation server, then party |
 | mirror | Declaration, ShareKeys, Chunk | party | both servers |
 | paper | QueryKey | task party | validation server |
 | paper, single | TokenChunk | party | computation server |
@@ -26,106 +25,40 @@ Lengths are bounded here, in the types, so that a decoder refuses before anythin
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from hashlib import sha256
-from typing import Annotated, Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from fedvalue.protocol.settings import CHUNK_BYTES, MAX_NAME, MAX_PARTIES
+from fedvalue.protocol.message_types import (
+    Bulk,
+    BulkMessage,
+    Coalition,
+    Count,
+    Digest,
+    ErrorCode,
+    Index,
+    Key16,
+    Key32,
+    Message,
+    Name,
+    Point,
+    QueryId,
+    Rows,
+    SaltedMessage,
+    SecretMessage,
+    Signature,
+    Size,
+    bulk_digest,
+)
+from fedvalue.protocol.settings import MAX_PARTIES
 
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Key32: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Key16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
-QueryId: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
-Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
-Bulk: TypeAlias = Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
-Rows: TypeAlias = Annotated[memoryview, Meta(max_length=CHUNK_BYTES)]
-"""Not copied out of the message that brought them: they are most of what a server ever gets."""
-Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
-Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
-Point: TypeAlias = Annotated[int, Meta(ge=-(2**48), le=2**48)]
+MAX_REASON = 2000
+"""Characters of a reason."""
 
-
-class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):
-    """Base of all messages."""
-
-    place: ClassVar[tuple[str, ...]] = ()
-    """The fields that tell one slot of this kind from another."""
-
-    @property
-    def slot(self) -> tuple[object, ...]:
-        """What of a run this message fills; a sender fills each slot once."""
-        return (type(self).__name__, *(getattr(self, field) for field in self.place))
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Digest of the content: the same for a resend, another for a changed message."""
-        return sha256(msgspec.msgpack.encode(self)).digest()
-
-
-class SecretMessage(Message, frozen=True):
-    """A message that carries keys: it never prints them."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return []
-
-
-class BulkMessage(Message, frozen=True):
-    """Part `index` of `total` of something large, under a digest of its own."""
-
-    large: ClassVar[tuple[str, ...]] = ()
-    """The last fields, bytes that are not copied when the message is encoded."""
-    index: Index
-    total: Index
-    digest: Digest
-
-    @property
-    def fingerprint(self) -> bytes:
-        """The digest: it covers all fields."""
-        return self.digest
-
-    def parts(self) -> tuple[bytes | memoryview, ...]:
-        """Everything that the digest covers besides `index` and `total`."""
-        raise NotImplementedError
-
-    @property
-    def intact(self) -> bool:
-        """Whether the content fits the digest."""
-        return self.digest == bulk_digest(self.index, self.total, *self.parts())
-
-
-def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
-    """SHA-256 over a chunk's place and its parts, each with its length in front."""
-    state = sha256(struct.pack("<II", index, total))
-    for part in parts:
-        state.update(struct.pack("<Q", len(part)))
-        state.update(part)
-    return state.digest()
-
-
-class SaltedMessage(BulkMessage, frozen=True):
-    """Bulk data that goes to a server.
-
-    Digests of such messages stand in the servers' audit logs, whose signed heads every party gets, and
-    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: with it a
-    digest tells nobody whether a guess at the rows is right.
-    """
-
-    salt: Key16
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("index", self.index), ("total", self.total)]
+__all__ = ["BulkMessage", "Message", "SaltedMessage", "SecretMessage", "bulk_digest"]
 
 
 class EphemeralKey(Message, frozen=True):
@@ -152,6 +85,64 @@ class WrappedKey(SecretMessage, frozen=True):
     """K_run for one data party, as relayed."""
 
     wrapped: Annotated[bytes, Meta(max_length=256)]
+
+
+class AlignTokens(SaltedMessage, frozen=True):
+    """Part of a party's encrypted ids for one server: 16-byte tokens in rising order.
+
+    All parties have the key of the tokens, and the salt is the sender's alone: what servers log of this
+    message confirms no guess at ids that others do not have.
+    """
+
+    place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("data",)
+    data: Rows
+
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """Salt and tokens."""
+        return (self.salt, self.data)
+
+
+class AlignMask(BulkMessage, frozen=True):
+    """Which of the receiver's tokens all parties have: one bit per token, in rising order."""
+
+    place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("bits",)
+    bits: Bulk
+
+    def parts(self) -> tuple[bytes, ...]:
+        """The bits."""
+        return (self.bits,)
+
+
+class Ready(Message, frozen=True):
+    """A party has read its table, reduced it to the common ids if that was agreed, and states its sizes.
+
+    Args:
+        party: The party.
+        rows: Its number of samples in the run.
+        brought: Its number of samples before the tables were reduced to the common ids.
+        sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
+        commitment: Salted digest of its input: the party can show later that it used this data.
+        signature: Over all of this and the run.
+    """
+
+    party: Name
+    rows: Annotated[int, Meta(ge=1, le=2**40)]
+    brought: Annotated[int, Meta(ge=1, le=2**40)]
+    sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
+    commitment: Digest
+    signature: Signature
+
+    def signed(self) -> bytes:
+        """What the signature covers besides the run."""
+        return msgspec.msgpack.encode((self.party, self.rows, self.brought, self.sizes, self.commitment))
+
+
+class ReadyRoster(Message, frozen=True):
+    """Every party's Ready, as a server relays them. Both servers must relay the same."""
+
+    readies: Annotated[tuple[Ready, ...], Meta(max_length=MAX_PARTIES + 1)]
 
 
 class Confirm(Message, frozen=True):
@@ -321,10 +312,14 @@ class ResultSeal(Message, frozen=True):
 
 
 class Agree(Message, frozen=True):
-    """A party saw and accepted these results: per peer, a digest of what both must have seen."""
+    """A party saw and accepted these results: per peer, a digest of what both must have seen.
+
+    Under `mirror` a data party adds its endorsement, sealed for the task party (`endorsement`).
+    """
 
     party: Name
     digests: Annotated[dict[Name, Digest], Meta(max_length=MAX_PARTIES + 1)]
+    endorsement: Annotated[bytes, Meta(max_length=128)]
     mac: Digest
 
 
@@ -335,10 +330,19 @@ class AgreeRoster(Message, frozen=True):
 
 
 class Abort(Message, frozen=True):
-    """The sender's run has failed with this code, for want of who is missing; nothing will be released."""
+    """The sender's run has failed with this code; nothing will be released.
 
-    code: Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
+    Args:
+        code: Why.
+        missing: Participants whose absence ended the run.
+        reason: The same in words, from a server. Parties send none: their words may be about their data.
+        kind: Name of the error's class at the sender.
+    """
+
+    code: ErrorCode
     missing: Annotated[tuple[Name, ...], Meta(max_length=MAX_PARTIES + 3)] = ()
+    reason: Annotated[str, Meta(max_length=MAX_REASON)] = ""
+    kind: Annotated[str, Meta(max_length=40)] = ""
 
 
 AnyMessage: TypeAlias = (
@@ -346,6 +350,10 @@ AnyMessage: TypeAlias = (
     | KeyRoster
     | WrappedKeys
     | WrappedKey
+    | AlignTokens
+    | AlignMask
+    | Ready
+    | ReadyRoster
     | Confirm
     | ConfirmRoster
     | Declaration
@@ -377,3 +385,15 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     sender: Name
     recipient: Name
     message: AnyMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Addresses the messages of one participant in one run."""
+
+    run_id: bytes
+    name: str
+
+    def to(self, recipient: str, message: AnyMessage) -> Envelope:
+        """The message on its way."""
+        return Envelope(self.run_id, self.name, recipient, message)

@@ -18,9 +18,8 @@ import numpy as np
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-
-Addressed: TypeAlias = tuple[str, m.AnyMessage]
-"""A recipient and a message."""
+from fedvalue.protocol.endorsement import Endorsement
+from fedvalue.protocol.settings import Settings
 
 TOLERANCE = 1e-9
 """Largest difference between the two servers' numbers: they add in different orders."""
@@ -43,7 +42,45 @@ class Answer(msgspec.Struct, frozen=True):
     shares: tuple[Fields, ...]
 
 
-Valuer: TypeAlias = Callable[[JointCounts], Answer]
+Valuer: TypeAlias = Callable[[JointCounts, Settings], Answer]
+"""What a server makes of the joint counts of opaque columns, by the settings of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedResult:
+    """One server's result as it was sent, with its signature.
+
+    Args:
+        parts: The bytes of the result, chunk by chunk; empty where this party got none.
+        digest: What the server signed.
+        signature: Over (run, server, digest).
+        share_keys: The keys that open the shares, for the task party under policy `valuation`.
+    """
+
+    parts: tuple[bytes, ...] = field(repr=False)
+    digest: bytes
+    signature: bytes
+    share_keys: m.ShareKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The signed parts of a run, by which the task party can prove its values to a third person.
+
+    Args:
+        roster: Every party's Ready.
+        results: By server.
+        endorsements: Of the data parties, for the task party under `mirror`.
+    """
+
+    roster: tuple[m.Ready, ...]
+    results: Mapping[str, SignedResult]
+    endorsements: tuple[Endorsement, ...] = ()
+
+    @property
+    def digests(self) -> dict[str, bytes]:
+        """What each server signed."""
+        return {server: result.digest for server, result in self.results.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +95,7 @@ class Outcome:
         shares: By party name: its own share for a data party, all of them for the task party.
         order: For the task party, the names of the data parties in the servers' order of columns,
             for fields of `task` that are indexed by column.
+        evidence: What proves it.
     """
 
     counts: JointCounts | None = None
@@ -65,15 +103,20 @@ class Outcome:
     task: Fields = field(default_factory=dict)
     shares: Mapping[str, Fields] = field(default_factory=dict)
     order: tuple[str, ...] = ()
+    evidence: Evidence | None = None
 
 
 class Work(Protocol):
     """What a party does between the confirmation of keys and the agreement on results."""
 
-    def begin(self) -> list[Addressed]:
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The data parties in the servers' secret order of columns (`mirror`)."""
+
+    def begin(self) -> list[m.Envelope]:
         """The first uploads."""
 
-    def take(self, sender: str, message: m.AnyMessage) -> list[Addressed]:
+    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         """A message of a server; returns further uploads."""
 
     @property
@@ -81,7 +124,10 @@ class Work(Protocol):
         """Whether all results are here and every check has passed."""
 
     def outcome(self) -> Outcome:
-        """What this party has learned."""
+        """What this party has learned, without the evidence."""
+
+    def results(self) -> Mapping[str, SignedResult]:
+        """The servers' signed results."""
 
     def digests(self) -> dict[str, bytes]:
         """Per peer, a digest of what both must have seen."""

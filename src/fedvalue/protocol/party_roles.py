@@ -1,4 +1,4 @@
-"""The parties' side of a run: key agreement, the protocol's work, agreement on the results.
+"""The parties' side of a run: keys, alignment, readiness, the protocol's work, agreement on the results.
 
 What differs between `mirror` and the paper's protocols is a `Work` object; what differs between the
 task party and a data party is who draws the run's key. Everything else is here, once.
@@ -6,20 +6,29 @@ task party and a data party is who draws the run's key. Everything else is here,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto import keys
 from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.alignment import PartyAlignment
+from fedvalue.protocol.endorsement import (
+    Endorsement,
+    check_endorsements,
+    open_endorsement,
+    sealed_endorsement,
+)
 from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
-from fedvalue.protocol.outcome import Addressed, Outcome, Work
+from fedvalue.protocol.outcome import Evidence, Outcome, Work
+from fedvalue.protocol.readiness import check_gates, check_roster, make_ready, settings_of
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.samples import CodedColumn, HashedSamples, MemoryHashed, MemorySamples, Samples
-from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.settings import Align, ProtocolName, RunTerms
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.transitions import RoleName, State
@@ -31,35 +40,37 @@ if TYPE_CHECKING:
 class PartyRole(Role):
     """What the task party and the data parties share.
 
-    Refuses a wrong number of rows and other code ranges than agreed in the constructor (InputError),
-    before any byte is sent. Duplicate ids show when the rows are first sorted (InputError).
+    Refuses another number of rows than agreed in the constructor (InputError), before any byte is sent.
+    Duplicate ids show when the rows are first sorted (InputError).
     """
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         name: str,
         *,
         samples: Samples,
-        columns: dict[str, int],
+        columns: tuple[str, ...],
         credentials: Credentials,
     ) -> None:
-        super().__init__(settings, name, first=State.KEYING)
-        if name not in settings.everybody:
-            raise InputError(f"{name!r} is not a party of this run")
-        n, sizes = settings.n_samples, tuple(columns.values())
-        if samples.n_samples != n:
-            raise InputError(f"party {name!r}: expected {n} sample ids, got {samples.n_samples}")
-        if samples.sizes != sizes:
-            raise InputError(f"party {name!r}: expected code ranges {sizes}, got {samples.sizes}")
-        if settings.protocol is not ProtocolName.MIRROR:
-            queries.check_budget(settings)
-            if not isinstance(samples, MemorySamples):
-                raise InputError(f"{settings.protocol.value!r} needs all samples in memory")
+        super().__init__(terms, name, first=State.KEYING)
+        if len(samples.sizes) != len(columns):
+            raise InputError(f"party {name!r}: expected {len(columns)} columns, got {len(samples.sizes)}")
+        if terms.protocol is not ProtocolName.MIRROR and not isinstance(samples, MemorySamples):
+            raise InputError(f"{terms.protocol.value!r} needs all samples in memory")
+        n = samples.n_samples
+        if n > terms.max_samples or (terms.align is Align.EQUAL and n != terms.max_samples):
+            raise InputError(
+                f"party {name!r}: expected {terms.max_samples} samples, got {n}", code="E_POPULATION"
+            )
         self._samples = samples
+        self._brought = n
         self._columns = columns
         self._credentials = credentials
-        self._agreement = KeyAgreement(settings, name, credentials, samples.digest)
+        self._agreement = KeyAgreement(terms, name, credentials, samples.digest)
+        self._alignment: PartyAlignment | None = None
+        self._rosters: dict[str, m.ReadyRoster] = {}
+        self._readies: dict[str, m.Ready] = {}
         self._ring: Keyring | None = None
         self._hashes: HashedSamples | None = None
         self._population = b""
@@ -72,22 +83,26 @@ class PartyRole(Role):
         return self._outcome if self._state is State.DONE else None
 
     def _peers(self) -> tuple[str, ...]:
-        return self.settings.servers
+        return self.terms.servers
 
     def _begin(self) -> list[m.Envelope]:
-        return [self._to(self.settings.compute, self._agreement.hello())]
+        return [self._to(self.terms.compute, self._agreement.hello())]
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        relay = (self.settings.compute,)
+        relay, servers = (self.terms.compute,), self.terms.servers
         return {
             m.KeyRoster: (self._take_keys, relay),
             m.WrappedKey: (self._take_run_key, relay),
+            m.AlignMask: (self._take_mask, servers),
+            m.ReadyRoster: (self._take_readies, servers),
             m.ConfirmRoster: (self._take_confirms, relay),
-            m.QueryCount: (self._take_result, self.settings.servers),
-            m.ResultChunk: (self._take_result, self.settings.servers),
-            m.ResultSeal: (self._take_result, self.settings.servers),
+            m.QueryCount: (self._take_result, servers),
+            m.ResultChunk: (self._take_result, servers),
+            m.ResultSeal: (self._take_result, servers),
             m.AgreeRoster: (self._take_agrees, relay),
         }
+
+    # Keys, alignment, readiness.
 
     def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         raise NotImplementedError
@@ -95,15 +110,56 @@ class PartyRole(Role):
     def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         raise NotImplementedError
 
-    def _confirm(self, run_key: bytes) -> m.Envelope:
-        """Hash our ids under the run's key, and confirm key and population to the others."""
-        ring = self._agreement.keyring(run_key)
+    def _keyed(self) -> list[m.Envelope]:
+        """K_run is here: align with the others where that was agreed, else say that we are ready."""
+        if self.terms.align is Align.EQUAL:
+            return self._ready()
+        ids = self._samples.ids_in_batches()
+        self._alignment = PartyAlignment(self.terms, self.name, ids, self._agreement.alignment())
+        self._become(State.ALIGNING)
+        return self._alignment.begin()
+
+    def _take_mask(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.AlignMask)
+        assert self._alignment is not None
+        self._alignment.take(sender, message)
+        rows = self._alignment.rows
+        if rows is None:
+            return []
+        self._alignment = None
+        self._samples = self._samples.select(rows)
+        return self._ready()
+
+    def _ready(self) -> list[m.Envelope]:
+        check_gates(self.terms.gates, self.name, self._samples.n_samples, self._samples.sizes)
+        ready = make_ready(
+            self.terms, self.name, self._samples, brought=self._brought, credentials=self._credentials
+        )
+        self._become(State.READYING)
+        return [self._to(server, ready) for server in self.terms.servers]
+
+    def _take_readies(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        """When every server has relayed the same Readies: the settings, all keys, and our confirmation."""
+        assert isinstance(message, m.ReadyRoster)
+        self._rosters[sender] = message
+        if len(self._rosters) < len(self.terms.servers):
+            return []
+        roster, *others = self._rosters.values()
+        if any(other != roster for other in others):
+            raise VerificationError("the servers relay different rosters", code="E_EQUIVOCATION")
+        readies = {ready.party: ready for ready in roster.readies}
+        one_per_party(self.terms, readies, len(roster.readies))
+        check_roster(self.terms, readies, self._credentials.pins)
+        settings = self._settings = settings_of(self.terms, readies)
+        if settings.protocol is not ProtocolName.MIRROR:
+            queries.check_budget(settings)
+        self._readies = readies
+        ring = self._ring = self._agreement.keyring(settings, readies)
         self._hashes = self._samples.hashed(ring.ids())
         total = multiset_hash(ring.population_blocks(), self._hashes.blocks())
         self._population = ring.population(self._samples.n_samples, total)
-        self._ring = ring
         self._become(State.CONFIRMING)
-        return self._to(self.settings.compute, self._agreement.confirm(ring, self._population))
+        return [self._to(self.terms.compute, self._agreement.confirm(ring, self._population))]
 
     def _take_confirms(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.ConfirmRoster)
@@ -113,7 +169,9 @@ class PartyRole(Role):
         self._work = self._make_work(self._ring, self._hashes)
         self._hashes = None
         self._become(State.UPLOADING)
-        return self._addressed(self._work.begin())
+        return self._work.begin()
+
+    # Work and agreement.
 
     def _make_work(self, ring: Keyring, hashes: HashedSamples) -> Work:
         if self.settings.protocol is ProtocolName.MIRROR:
@@ -129,7 +187,7 @@ class PartyRole(Role):
         assert hashes.whole is not None
         columns = [
             CodedColumn(name, codes, size)
-            for (name, size), codes in zip(self._columns.items(), hashes.whole.codes, strict=True)
+            for name, size, codes in zip(self._columns, self._samples.sizes, hashes.whole.codes, strict=True)
         ]
         return TokenWork(
             self.settings,
@@ -142,14 +200,20 @@ class PartyRole(Role):
 
     def _take_result(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert self._work is not None
-        assert self._ring is not None
-        out = self._addressed(self._work.take(sender, message))
+        out = self._work.take(sender, message)
         if self._work.complete:
             self._become(State.AGREEING)
-            digests = self._work.digests()
-            mac = _agree_mac(self._ring, self.name, digests)
-            out.append(self._to(self.settings.compute, m.Agree(self.name, digests, mac)))
+            out.append(self._to(self.terms.compute, self._agree(self._work)))
         return out
+
+    def _agree(self, work: Work) -> m.Agree:
+        assert self._ring is not None
+        draft = m.Agree(self.name, work.digests(), self._endorsement(work), bytes(32))
+        return m.Agree(draft.party, draft.digests, draft.endorsement, _agree_mac(self._ring, draft))
+
+    def _endorsement(self, work: Work) -> bytes:
+        """What a data party signs about its column; empty where columns have names."""
+        return b""
 
     def _take_agrees(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         """Release only after every party has seen and accepted the same."""
@@ -157,24 +221,31 @@ class PartyRole(Role):
         assert self._work is not None
         assert self._ring is not None
         agrees = {agree.party: agree for agree in message.agrees}
-        one_per_party(self.settings, agrees, len(message.agrees))
+        one_per_party(self.terms, agrees, len(message.agrees))
         own = self._work.digests()
         for name, agree in agrees.items():
-            keys.check_mac(_agree_mac(self._ring, name, agree.digests), agree.mac, who=name)
+            keys.check_mac(_agree_mac(self._ring, agree), agree.mac, who=name)
             if name != self.name and agree.digests.get(self.name) != own[name]:
                 raise VerificationError(
                     f"a server told {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
                 )
-        self._outcome = self._work.outcome()
+        evidence = Evidence(
+            roster=tuple(self._readies[name] for name in self.terms.everybody),
+            results=self._work.results(),
+            endorsements=self._endorsements(self._work, agrees),
+        )
+        self._outcome = replace(self._work.outcome(), evidence=evidence)
         self._become(State.DONE)
         self._forget()
         return []
 
-    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
-        return [self._to(recipient, message) for recipient, message in messages]
+    def _endorsements(self, work: Work, agrees: dict[str, m.Agree]) -> tuple[Endorsement, ...]:
+        """What the data parties signed about their columns, for the task party."""
+        return ()
 
     def _forget(self) -> None:
         self._agreement.forget()
+        self._alignment = None
         self._ring = None
         self._hashes = None
         self._work = None
@@ -184,7 +255,7 @@ class DataParty(PartyRole):
     """A data party: its codes stay here; what leaves is masked or encrypted.
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         name: The party.
         samples: Its ids and its joint code per sample.
         credentials: Its keys.
@@ -192,11 +263,10 @@ class DataParty(PartyRole):
 
     role = RoleName.DATA_PARTY
 
-    def __init__(self, settings: Settings, name: str, *, samples: Samples, credentials: Credentials) -> None:
-        if name not in settings.parties:
+    def __init__(self, terms: RunTerms, name: str, *, samples: Samples, credentials: Credentials) -> None:
+        if name not in terms.parties:
             raise InputError(f"{name!r} is not a data party of this run")
-        size = settings.n_codes[settings.parties.index(name)]
-        super().__init__(settings, name, samples=samples, columns={name: size}, credentials=credentials)
+        super().__init__(terms, name, samples=samples, columns=(name,), credentials=credentials)
 
     def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.KeyRoster)
@@ -206,31 +276,53 @@ class DataParty(PartyRole):
 
     def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKey)
-        return [self._confirm(self._agreement.open_run_key(message.wrapped))]
+        self._agreement.open_run_key(message.wrapped)
+        return self._keyed()
+
+    def _endorsement(self, work: Work) -> bytes:
+        if self.name not in work.order:
+            return b""
+        assert self._ring is not None
+        digests = {server: result.digest for server, result in work.results().items()}
+        place = work.order.index(self.name)
+        return sealed_endorsement(self.terms, self.name, place, digests, self._credentials, self._ring)
 
 
 class TaskParty(PartyRole):
     """The task party: holds X_t and Y, draws the run's key, sees all values.
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         samples: Its ids, and two columns: the code of X_t (all zero when it has no features) and of Y.
         credentials: Its keys.
     """
 
     role = RoleName.TASK_PARTY
 
-    def __init__(self, settings: Settings, *, samples: Samples, credentials: Credentials) -> None:
-        columns = {settings.task: settings.n_task_codes, label_name(settings): settings.n_label_codes}
-        super().__init__(settings, settings.task, samples=samples, columns=columns, credentials=credentials)
+    def __init__(self, terms: RunTerms, *, samples: Samples, credentials: Credentials) -> None:
+        columns = (terms.task, label_name(terms))
+        super().__init__(terms, terms.task, samples=samples, columns=columns, credentials=credentials)
 
     def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.KeyRoster)
         self._agreement.take_roster(message)
-        run_key, wrapped = self._agreement.draw_run_key()
-        return [self._to(self.settings.compute, wrapped), self._confirm(run_key)]
+        wrapped = self._to(self.terms.compute, self._agreement.draw_run_key())
+        return [wrapped, *self._keyed()]
+
+    def _endorsements(self, work: Work, agrees: dict[str, m.Agree]) -> tuple[Endorsement, ...]:
+        if not work.order:
+            return ()
+        assert self._ring is not None
+        digests = {server: result.digest for server, result in work.results().items()}
+        signed = tuple(
+            open_endorsement(name, agrees[name].endorsement, digests, self._ring)
+            for name in self.terms.parties
+        )
+        # No release of results that could not be proved later.
+        check_endorsements(self.terms, signed, work.order, digests, self._credentials.pins)
+        return signed
 
 
-def _agree_mac(ring: Keyring, party: str, digests: dict[str, bytes]) -> bytes:
-    parts = [part for peer in sorted(digests) for part in (peer.encode(), digests[peer])]
-    return keys.mac(ring.agree(), "agree", party, *parts)
+def _agree_mac(ring: Keyring, agree: m.Agree) -> bytes:
+    parts = [part for peer in sorted(agree.digests) for part in (peer.encode(), agree.digests[peer])]
+    return keys.mac(ring.agree(), "agree", agree.party, *parts, agree.endorsement)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.outcome import SignedResult
 from fedvalue.protocol.settings import Settings
 
 
@@ -21,7 +22,7 @@ class ResultInbox:
         self._chunks: dict[str, list[bytes]] = {server: [] for server in settings.servers}
         self._chunk_digests: dict[str, list[bytes]] = {server: [] for server in settings.servers}
         self._total: dict[str, int] = {}
-        self._sealed: dict[str, bytes] = {}
+        self._sealed: dict[str, m.ResultSeal] = {}
 
     def add(self, server: str, chunk: m.ResultChunk) -> None:
         """The next chunk of a server's result.
@@ -66,7 +67,7 @@ class ResultInbox:
             digest = keys.digest(*self._chunk_digests[server])
         if digest is not None and not hmac.compare_digest(digest, seal.digest):
             raise VerificationError(f"{server!r} signed something else than it sent", code="E_EQUIVOCATION")
-        self._sealed[server] = seal.digest
+        self._sealed[server] = seal
 
     @property
     def complete(self) -> bool:
@@ -79,7 +80,12 @@ class ResultInbox:
 
     def digest_of(self, server: str) -> bytes:
         """The digest that the server signed."""
-        return self._sealed[server]
+        return self._sealed[server].digest
+
+    def signed(self, server: str, share_keys: m.ShareKeys | None = None) -> SignedResult:
+        """The result of a server, to be shown to others."""
+        seal = self._sealed[server]
+        return SignedResult(tuple(self._chunks[server]), seal.digest, seal.signature, share_keys)
 
 
 def make_seal(signing_key: bytes, run_id: bytes, server: str, digest: bytes) -> m.ResultSeal:

@@ -24,7 +24,7 @@ from typing import ClassVar
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.error_codes import RECOVERABLE, missing_of, peer_failure, safe_code
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms, Settings
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State
 
 Handler = Callable[[str, m.AnyMessage], list[m.Envelope]]
@@ -35,16 +35,24 @@ class Role:
 
     role: ClassVar[RoleName]
 
-    def __init__(self, settings: Settings, name: str, *, first: State) -> None:
-        self.settings = settings
+    def __init__(self, terms: RunTerms, name: str, *, first: State) -> None:
+        self.terms = terms
         self.name = name
+        self._to = m.Sender(terms.run_id, name).to
         self._first = first
+        self._settings: Settings | None = None
         self._state = State.CREATED
         self._failure: FedValueError | None = None
         self._seen: dict[tuple[object, ...], bytes] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, state={self._state.value!r})"
+
+    @property
+    def settings(self) -> Settings:
+        """The terms with the sizes of the parties' tables, known once all parties are ready."""
+        assert self._settings is not None
+        return self._settings
 
     @property
     def state(self) -> State:
@@ -101,11 +109,15 @@ class Role:
             return []
         if self._state is not State.FAILED:
             self._failed(error)
-        return [self._to(peer, m.Abort(safe_code(error), missing_of(error))) for peer in self._peers()]
+        abort = self._abort(error)
+        return [self._to(peer, abort) for peer in self._peers()]
+
+    def _abort(self, error: FedValueError) -> m.Abort:
+        return m.Abort(safe_code(error), missing_of(error))
 
     def _accept(self, envelope: m.Envelope, checked: bool) -> list[m.Envelope]:
         sender, message = envelope.sender, envelope.message
-        if envelope.run_id != self.settings.run_id or envelope.recipient != self.name:
+        if envelope.run_id != self.terms.run_id or envelope.recipient != self.name:
             raise RemoteProtocolError(
                 f"{self.name!r} got a message for another run or recipient", code="E_RUN"
             )
@@ -114,8 +126,9 @@ class Role:
         if isinstance(message, m.Abort):
             if self._state is State.DONE:
                 return []
-            names = (*self.settings.everybody, *self.settings.servers)
-            raise peer_failure(sender, message.code, message.missing, names)
+            servers = self.terms.servers
+            names = (*self.terms.everybody, *servers)
+            raise peer_failure(sender, message, names, is_server=sender in servers)
         kind = type(message)
         slot = (sender, *message.slot)
         known = self._seen.get(slot)
@@ -155,9 +168,6 @@ class Role:
     def _become(self, state: State) -> None:
         assert self._state not in FINAL
         self._state = state
-
-    def _to(self, recipient: str, message: m.AnyMessage) -> m.Envelope:
-        return m.Envelope(self.settings.run_id, self.name, recipient, message)
 
     # What a role fills in.
 

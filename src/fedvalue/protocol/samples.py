@@ -9,7 +9,7 @@ sets out of all rows and take samples in memory.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -90,6 +90,9 @@ class Samples(Protocol):
     def ids_in_batches(self) -> Iterator[PackedIds]:
         """All ids, some at a time; before they are hashed."""
 
+    def select(self, rows: NDArray[np.int64]) -> Samples:
+        """The samples reduced to some rows."""
+
     def hashed(self, key: bytes) -> HashedSamples:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
 
@@ -101,13 +104,23 @@ class MemorySamples:
         ids: Sample ids.
         columns: Their codes. They are copied: a run's keys are bound to them, so nobody may change
             them underneath.
+        reduce: Makes the samples of some rows; by default these rows keep their codes. A table whose bins
+            depend on its rows is coded again.
 
     Raises:
         InputError: Codes that are no whole numbers, outside their range, or not one per id.
     """
 
-    def __init__(self, ids: PackedIds, columns: Sequence[CodedColumn]) -> None:
+    def __init__(
+        self,
+        ids: PackedIds,
+        columns: Sequence[CodedColumn],
+        *,
+        reduce: Callable[[NDArray[np.int64]], MemorySamples] | None = None,
+    ) -> None:
         self.ids = ids
+        self._names = [column.name for column in columns]
+        self._reduce = reduce
         self.codes = tuple(_checked_codes(column, len(ids)) for column in columns)
         self.sizes = tuple(column.n_codes for column in columns)
 
@@ -135,6 +148,14 @@ class MemorySamples:
     def ids_in_batches(self) -> Iterator[PackedIds]:
         """All ids at once."""
         yield self.ids
+
+    def select(self, rows: NDArray[np.int64]) -> MemorySamples:
+        """The samples reduced to some rows."""
+        if self._reduce is not None:
+            return self._reduce(rows)
+        columns = zip(self._names, self.codes, self.sizes, strict=True)
+        picked = [CodedColumn(name, codes[rows], size) for name, codes, size in columns]
+        return MemorySamples(self.ids.take(rows), picked)
 
     def hashed(self, key: bytes) -> MemoryHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""

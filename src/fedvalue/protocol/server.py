@@ -1,14 +1,17 @@
-"""What both servers share: under `mirror` they count the same masked rows."""
+"""What both servers share: alignment, readiness, and under `mirror` the count of the same masked rows."""
 
 from __future__ import annotations
 
-from fedvalue.errors import RemoteProtocolError
+from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.alignment import ServerAlignment
+from fedvalue.protocol.error_codes import missing_of, safe_code
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.counting import ChunkStore, MemoryChunkStore, MirrorCounting
-from fedvalue.protocol.outcome import Addressed, Valuer
-from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.readiness import check_equal_rows, check_ready, settings_of
+from fedvalue.protocol.role import Handler, Role
+from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
 from fedvalue.protocol.transitions import State
 
 
@@ -16,7 +19,7 @@ class Server(Role):
     """A server of either kind.
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         name: Of this server.
         first: The state in which it begins.
         credentials: Keys of this server.
@@ -26,7 +29,7 @@ class Server(Role):
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         name: str,
         *,
         first: State,
@@ -34,14 +37,79 @@ class Server(Role):
         valuer: Valuer | None,
         store: ChunkStore | None,
     ) -> None:
-        super().__init__(settings, name, first=first)
+        super().__init__(terms, name, first=first)
+        self._credentials = credentials
+        self._valuer = valuer
+        self._store = store or MemoryChunkStore()
+        self._alignment = ServerAlignment(terms, name) if terms.align is Align.INTERSECT else None
+        self._readies: dict[str, m.Ready] = {}
         self._mirror: MirrorCounting | None = None
-        if settings.protocol is ProtocolName.MIRROR:
-            self._mirror = MirrorCounting(settings, name, credentials, valuer, store or MemoryChunkStore())
 
     def missing(self, party: str) -> list[int]:
         """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
         return self._mirror.missing(party) if self._mirror is not None else []
+
+    def awaited(self) -> tuple[str, ...]:
+        """The participants whose messages this server waits for now."""
+        if self._state is State.ALIGNING:
+            assert self._alignment is not None
+            return self._alignment.missing()
+        if self._state is State.READYING:
+            return tuple(name for name in self.terms.everybody if name not in self._readies)
+        if self._state is not State.UPLOADING:
+            return ()
+        if self._mirror is not None:
+            late = self._mirror.late()
+            # When all is counted, only the other server's part of the release is missing.
+            return late or tuple(name for name in self.terms.servers if name != self.name)
+        # Token uploads have no declared number: a party that has sent least is behind.
+        sent = dict.fromkeys(self.terms.everybody, 0)
+        for sender, *_ in self._seen:
+            if sender in sent:
+                sent[str(sender)] += 1
+        return tuple(name for name in sent if sent[name] < max(sent.values()) or not sent[name])
+
+    def _abort(self, error: FedValueError) -> m.Abort:
+        """Servers give their reason: they know sizes and names, and nothing about a row."""
+        return m.Abort(safe_code(error), missing_of(error), str(error)[: m.MAX_REASON], type(error).__name__)
+
+    def _early_handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        return {
+            m.AlignTokens: (self._align, self.terms.everybody),
+            m.Ready: (self._take_ready, self.terms.everybody),
+        }
+
+    def _align(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.AlignTokens)
+        assert self._alignment is not None
+        masks = self._alignment.take(sender, message)
+        if self._alignment.done:
+            self._alignment = None
+            self._become(State.READYING)
+        return masks
+
+    def _take_ready(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.Ready)
+        check_ready(self.terms, message, sender, self._credentials.pins[sender])
+        self._readies[sender] = message
+        if len(self._readies) < len(self.terms.everybody):
+            return []
+        check_equal_rows(self.terms, self._readies)
+        self._settings = settings_of(self.terms, self._readies)
+        self._prepare(self._settings)
+        roster = m.ReadyRoster(tuple(self._readies[name] for name in self.terms.everybody))
+        self._become(self._after_ready)
+        return self._broadcast(roster)
+
+    _after_ready = State.UPLOADING
+
+    def _prepare(self, settings: Settings) -> None:
+        """Build what counts, now that the sizes are known."""
+        if settings.protocol is ProtocolName.MIRROR:
+            self._mirror = self._make_mirror(settings)
+
+    def _make_mirror(self, settings: Settings) -> MirrorCounting:
+        return MirrorCounting(settings, self.name, self._credentials, self._valuer, self._store)
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._mirror is None:
@@ -60,8 +128,9 @@ class Server(Role):
         """All rows are counted: what to send."""
         raise NotImplementedError
 
-    def _addressed(self, messages: list[Addressed]) -> list[m.Envelope]:
-        return [self._to(recipient, message) for recipient, message in messages]
+    def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
+        return [self._to(name, message) for name in self.terms.everybody]
 
     def _forget(self) -> None:
         self._mirror = None
+        self._alignment = None

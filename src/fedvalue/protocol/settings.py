@@ -23,7 +23,7 @@ VALIDATE = "validate"
 
 RUN_ID_BYTES = 32
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Largest bulk payload of one message (protocol.md 4.6: unary calls of 4 MiB)."""
+"""Largest bulk payload of one message: calls of 4 MiB were the fastest that can be resumed."""
 MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_Q = 64
@@ -34,6 +34,8 @@ MAX_COALITION_PARTIES = 16
 MAX_CODES = 2**24
 """Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
+_WHOLE = 1_000_000
+"""Shares are counted in millionths."""
 
 
 class ProtocolName(StrEnum):
@@ -51,11 +53,19 @@ class Policy(StrEnum):
     COUNTS = "counts"
 
 
+class Align(StrEnum):
+    """How the parties come to hold the same sample ids."""
+
+    EQUAL = "equal"
+    INTERSECT = "intersect"
+
+
 class NoiseKind(StrEnum):
     """How the number of adversarial samples per cell is chosen."""
 
     CONSTANT = "constant"
     TOTAL = "total"
+    SHARE = "share"
     RANDOM = "random"
 
 
@@ -64,8 +74,9 @@ class Adversarial(msgspec.Struct, frozen=True):
 
     Args:
         kind: `constant`: `amount` in every cell. `total`: `amount` in all cells together, spread
-            evenly (the paper's "90% of the samples"). `random`: 1 to `amount` per cell, drawn from
-            the parties' common secret.
+            evenly. `share`: `amount` millionths of all samples are adversarial (the paper's "90%"),
+            which becomes a total when the number of samples is known. `random`: 1 to `amount` per
+            cell, drawn from the parties' common secret.
         amount: See `kind`.
     """
 
@@ -77,15 +88,19 @@ class Adversarial(msgspec.Struct, frozen=True):
             raise InputError(f"n_r must be between 0 and 2^32, got {self.amount}")
         if self.kind is NoiseKind.RANDOM and self.amount < 1:
             raise InputError("a random n_r needs an upper end of at least 1, got 0")
+        if self.kind is NoiseKind.SHARE and self.amount >= _WHOLE:
+            raise InputError(
+                "the adversarial share must be at least 0% and below 100%, "
+                f"got {100 * self.amount / _WHOLE:g}%"
+            )
 
     @classmethod
-    def parse(cls, n_r: int | float | str | Adversarial | None, n_samples: int) -> Adversarial:
+    def parse(cls, n_r: int | float | str | Adversarial | None) -> Adversarial:
         """Read n_r as a user writes it.
 
         Args:
             n_r: `5` is five per cell; `"90%"` or `0.9` makes 90% of all samples adversarial;
                 `"random:8"` draws 1 to 8 per cell; None is one per cell.
-            n_samples: Number of real samples, to turn a share into a number.
 
         Raises:
             InputError: None of these.
@@ -94,39 +109,54 @@ class Adversarial(msgspec.Struct, frozen=True):
             return n_r
         if n_r is None:
             return cls(NoiseKind.CONSTANT, 1)
-        if isinstance(n_r, float):
-            return cls(NoiseKind.TOTAL, _share(n_r, n_samples))
         text = str(n_r).strip()
         try:
-            if text.endswith("%"):
-                return cls(NoiseKind.TOTAL, _share(float(text[:-1]) / 100.0, n_samples))
-            if text.startswith("random:"):
-                return cls(NoiseKind.RANDOM, int(text.removeprefix("random:")))
-            return cls(NoiseKind.CONSTANT, int(text))
-        except ValueError:
+            if isinstance(n_r, float):
+                kind, amount = NoiseKind.SHARE, round(n_r * _WHOLE)
+            elif text.endswith("%"):
+                kind, amount = NoiseKind.SHARE, round(float(text[:-1]) / 100.0 * _WHOLE)
+            elif text.startswith("random:"):
+                kind, amount = NoiseKind.RANDOM, int(text.removeprefix("random:"))
+            else:
+                kind, amount = NoiseKind.CONSTANT, int(text)
+        except (ValueError, OverflowError):
             raise InputError(
                 f"n_r must be a number per cell, a share like '90%' or 'random:8', got {text!r}"
             ) from None
+        return cls(kind, amount)
+
+    def counted(self, n_samples: int) -> Adversarial:
+        """The rule with a share turned into a number."""
+        if self.kind is not NoiseKind.SHARE:
+            return self
+        return Adversarial(NoiseKind.TOTAL, round(n_samples * self.amount / (_WHOLE - self.amount)))
 
 
-def _share(share: float, n_samples: int) -> int:
-    if not 0.0 <= share < 1.0:
-        raise InputError(f"the adversarial share must be at least 0% and below 100%, got {share:.0%}")
-    return round(n_samples * share / (1.0 - share))
+class Gates(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits that every party's table must keep, so that no value is about a few persons.
+
+    Args:
+        min_samples: Fewest samples of a run.
+        min_rows_per_code: A code range has at most n_samples / this many codes.
+        min_cell: Fewest samples of a label, and of a code of X_t; not with an epsilon.
+    """
+
+    min_samples: int
+    min_rows_per_code: int
+    min_cell: int
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The agreed parameters of one run.
+class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What all participants agree on before anybody has looked at a table.
 
     Args:
         run_id: 32 bytes, never used twice; in a deployment the hash of the signed manifest.
         protocol: `single`, `paper` or `mirror`.
         task: Name of the task party.
         parties: Names of the data parties, in the order of the result.
-        n_samples: Number of samples; every party must bring exactly these.
-        n_task_codes: Size of the code range of X_t (1 when the task party has no features).
-        n_label_codes: Size of the code range of Y.
-        n_codes: Size of each data party's code range, in the order of `parties`.
+        max_samples: Rows that every party brings (align `equal`), or may bring at most (`intersect`).
+        align: Whether the parties bring the same ids, or reduce their tables to the common ones first.
+        gates: Limits of the parties' tables; None for research.
         compute: Name of the computation server.
         validate: Name of the validation server.
         policy: What `mirror` releases.
@@ -148,10 +178,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     protocol: ProtocolName
     task: str
     parties: tuple[str, ...]
-    n_samples: int
-    n_task_codes: int
-    n_label_codes: int
-    n_codes: tuple[int, ...]
+    max_samples: int
+    align: Align = Align.EQUAL
+    gates: Gates | None = None
     compute: str = COMPUTE
     validate: str = VALIDATE
     policy: Policy = Policy.VALUATION
@@ -176,14 +205,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
                 raise InputError(f"a name must be 1 to {MAX_NAME} printable characters, got {name!r}")
         if not 1 <= len(self.parties) <= MAX_PARTIES:
-            raise InputError(f"1 to {MAX_PARTIES} data parties are possible, got {len(self.parties)}")
-        if len(self.n_codes) != len(self.parties):
-            raise InputError(f"expected {len(self.parties)} sizes in n_codes, got {len(self.n_codes)}")
-        for who, size in self.sizes():
-            if not 1 <= size <= MAX_CODES:
-                raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
-        if not 1 <= self.n_samples <= MAX_SAMPLES:
-            raise InputError(f"n_samples must be 1 to 2^40, got {self.n_samples}")
+            raise InputError(f"a run has 1 to {MAX_PARTIES} data parties, got {len(self.parties)}")
+        if not 1 <= self.max_samples <= MAX_SAMPLES:
+            raise InputError(f"the number of samples must be 1 to 2^40, got {self.max_samples}")
         self._check_options()
 
     def _check_options(self) -> None:
@@ -205,19 +229,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if self.protocol is not ProtocolName.MIRROR or self.policy is not Policy.VALUATION:
                 raise InputError("epsilon needs protocol mirror with policy valuation")
 
-    @property
-    def privacy(self) -> Privacy | None:
-        """The promise that goes with `epsilon`."""
-        if self.epsilon is None:
-            return None
-        return Privacy(parse_epsilon(self.epsilon), self.n_samples, len(self.parties))
-
     def digest(self) -> bytes:
-        """SHA-256 of all settings: parties that agree on a transcript agree on these."""
-        agreed = msgspec.structs.asdict(self)
-        if self.epsilon is None:
-            del agreed["epsilon"]  # a run without noise has the digest that it always had
-        return sha256(msgspec.msgpack.encode(agreed)).digest()
+        """SHA-256 of everything here: parties with the same transcript agree on it."""
+        return sha256(msgspec.msgpack.encode(msgspec.structs.asdict(self))).digest()
+
+    def with_sizes(
+        self, *, n_samples: int, n_task_codes: int, n_label_codes: int, n_codes: tuple[int, ...]
+    ) -> Settings:
+        """The settings of the run, once every party has read its table.
+
+        Raises:
+            InputError: A size out of range.
+        """
+        agreed = {field: getattr(self, field) for field in RunTerms.__struct_fields__}
+        agreed["n_r"] = self.n_r.counted(n_samples)
+        return Settings(
+            **agreed,
+            n_samples=n_samples,
+            n_task_codes=n_task_codes,
+            n_label_codes=n_label_codes,
+            n_codes=n_codes,
+        )
 
     @property
     def everybody(self) -> tuple[str, ...]:
@@ -228,6 +260,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def servers(self) -> tuple[str, ...]:
         """The servers that take part: `single` has no validation server."""
         return (self.compute,) if self.protocol is ProtocolName.SINGLE else (self.compute, self.validate)
+
+
+class Settings(RunTerms, frozen=True, kw_only=True):
+    """The terms of a run, and the sizes of the tables that the parties have brought.
+
+    Args:
+        n_samples: Number of samples; every party has exactly these.
+        n_task_codes: Size of the code range of X_t (1 when the task party has no features).
+        n_label_codes: Size of the code range of Y.
+        n_codes: Size of each data party's code range, in the order of `parties`.
+    """
+
+    n_samples: int
+    n_task_codes: int
+    n_label_codes: int
+    n_codes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.n_codes) != len(self.parties):
+            raise InputError(f"n_codes needs {len(self.parties)} sizes, got {len(self.n_codes)}")
+        for who, size in self.sizes():
+            if not 1 <= size <= MAX_CODES:
+                raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
+        if not 1 <= self.n_samples <= self.max_samples:
+            raise InputError(f"n_samples must be 1 to {self.max_samples}, got {self.n_samples}")
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """The promise that goes with `epsilon`."""
+        if self.epsilon is None:
+            return None
+        return Privacy(parse_epsilon(self.epsilon), self.n_samples, len(self.parties))
 
     def sizes(self) -> list[tuple[str, int]]:
         """(who, size of its code range) of X_t, Y and every data party."""

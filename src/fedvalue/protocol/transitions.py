@@ -20,6 +20,8 @@ class State(StrEnum):
     CREATED = "created"
     KEYING = "keying"
     WRAPPING = "wrapping"
+    ALIGNING = "aligning"
+    READYING = "readying"
     CONFIRMING = "confirming"
     UPLOADING = "uploading"
     AGREEING = "agreeing"
@@ -51,8 +53,14 @@ _RESULTS: Mapping[type[m.Message], frozenset[State]] = {
     m.ResultSeal: _to(State.UPLOADING, State.AGREEING),
 }
 
+_PREPARING: Steps = {
+    State.ALIGNING: {m.AlignMask: _to(State.ALIGNING, State.READYING)},
+    State.READYING: {m.ReadyRoster: _to(State.READYING, State.CONFIRMING)},
+}
+
 TASK_PARTY: Steps = {
-    State.KEYING: {m.KeyRoster: _to(State.CONFIRMING)},
+    State.KEYING: {m.KeyRoster: _to(State.ALIGNING, State.READYING)},
+    **_PREPARING,
     State.CONFIRMING: {m.ConfirmRoster: _to(State.UPLOADING)},
     State.UPLOADING: _RESULTS,
     State.AGREEING: {m.AgreeRoster: _to(State.DONE)},
@@ -60,7 +68,8 @@ TASK_PARTY: Steps = {
 
 DATA_PARTY: Steps = {
     State.KEYING: {m.KeyRoster: _to(State.WRAPPING)},
-    State.WRAPPING: {m.WrappedKey: _to(State.CONFIRMING)},
+    State.WRAPPING: {m.WrappedKey: _to(State.ALIGNING, State.READYING)},
+    **_PREPARING,
     State.CONFIRMING: {m.ConfirmRoster: _to(State.UPLOADING)},
     State.UPLOADING: _RESULTS,
     State.AGREEING: {m.AgreeRoster: _to(State.DONE)},
@@ -74,7 +83,9 @@ _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
 
 COMPUTATION_SERVER: Steps = {
     State.KEYING: {m.EphemeralKey: _to(State.KEYING, State.WRAPPING)},
-    State.WRAPPING: {m.WrappedKeys: _to(State.CONFIRMING)},
+    State.WRAPPING: {m.WrappedKeys: _to(State.ALIGNING, State.READYING)},
+    State.ALIGNING: {m.AlignTokens: _to(State.ALIGNING, State.READYING)},
+    State.READYING: {m.Ready: _to(State.READYING, State.CONFIRMING)},
     State.CONFIRMING: {m.Confirm: _to(State.CONFIRMING, State.UPLOADING)},
     State.UPLOADING: {
         **_COUNTING,
@@ -85,6 +96,8 @@ COMPUTATION_SERVER: Steps = {
 }
 
 VALIDATION_SERVER: Steps = {
+    State.ALIGNING: {m.AlignTokens: _to(State.ALIGNING, State.READYING)},
+    State.READYING: {m.Ready: _to(State.READYING, State.UPLOADING)},
     State.UPLOADING: {
         m.Declaration: _to(State.UPLOADING),
         m.ShareKeys: _to(State.UPLOADING),

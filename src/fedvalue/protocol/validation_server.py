@@ -10,7 +10,7 @@ from fedvalue.protocol.noisy_release import AnsweringRelease
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
-from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
 from fedvalue.protocol.tokens.validating import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
 
@@ -19,7 +19,7 @@ class ValidationServer(Server):
     """Checks the computation server: groups of tokens (`paper`), or the same count again (`mirror`).
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         credentials: Keys of this server.
         valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
         store: Where chunks wait for the other parties' (`mirror`); memory by default.
@@ -29,30 +29,37 @@ class ValidationServer(Server):
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         *,
         credentials: Credentials,
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
         super().__init__(
-            settings, settings.validate, first=State.UPLOADING,
+            terms, terms.validate, first=State.ALIGNING if terms.align is Align.INTERSECT else State.READYING,
             credentials=credentials, valuer=valuer, store=store,
         )  # fmt: skip
         self._tokens: TokenChecking | None = None
         self._noise: AnsweringRelease | None = None
+
+    def _prepare(self, settings: Settings) -> None:
+        super()._prepare(settings)
         if settings.privacy is not None:
-            self._noise = AnsweringRelease(settings, settings.privacy, self.name, credentials.seed)
+            self._noise = AnsweringRelease(settings, settings.privacy, self.name, self._credentials.seed)
         if settings.protocol is ProtocolName.PAPER:
-            self._tokens = TokenChecking(settings, credentials.signing_key)
+            self._tokens = self._make_tokens(settings)
+
+    def _make_tokens(self, settings: Settings) -> TokenChecking:
+        return TokenChecking(settings, self._credentials.signing_key)
 
     def _peers(self) -> tuple[str, ...]:
-        return (*self.settings.everybody, self.settings.compute)
+        return (*self.terms.everybody, self.terms.compute)
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        parties, task = self.settings.everybody, (self.settings.task,)
-        compute = (self.settings.compute,)
+        parties, task = self.terms.everybody, (self.terms.task,)
+        compute = (self.terms.compute,)
         return {
+            **self._early_handlers(),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
             m.Chunk: (self._take_mirror, parties),
@@ -66,7 +73,7 @@ class ValidationServer(Server):
         if self._noise is not None:
             self._noise.counted(mirror.answer())
             return self._reveal() + self._release_noisy()
-        out = self._addressed(mirror.results())
+        out = mirror.results()
         self._become(State.DONE)
         return out
 
@@ -83,7 +90,7 @@ class ValidationServer(Server):
     def _reveal(self) -> list[m.Envelope]:
         """Our contribution to the noise, once C has committed to its own and all is counted."""
         assert self._noise is not None
-        return [self._to(self.settings.compute, message) for message in self._noise.answer()]
+        return [self._to(self.terms.compute, message) for message in self._noise.answer()]
 
     def _release_noisy(self) -> list[m.Envelope]:
         """The values with noise, once they and the other server's opening are here."""
@@ -91,14 +98,14 @@ class ValidationServer(Server):
         assert self._mirror is not None
         if not self._noise.ready:
             return []
-        out = self._addressed(self._mirror.release(self._noise.noisy()))
+        out = self._mirror.release(self._noise.noisy())
         self._become(State.DONE)
         return out
 
     def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._tokens is None:
             raise RemoteProtocolError("this run has no tokens", code="E_STATE")
-        out = self._addressed(self._tokens.take(message))
+        out = self._tokens.take(message)
         if self._tokens.complete:
             self._become(State.DONE)
         return out

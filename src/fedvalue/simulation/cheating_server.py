@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.outcome import Answer
-    from fedvalue.protocol.role import Role
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.server import Server
+    from fedvalue.protocol.settings import RunTerms, Settings
 
 
 def cheating_role(
-    role: str, manifest: Manifest, settings: Settings, credentials: Credentials, chunks: ChunkStore
-) -> Role:
+    role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
+) -> Server:
     """The computation server's role with a valuer that moves 0.01 nats from one party to another."""
     from fedvalue.protocol.computation_server import ComputationServer
 
-    honest = valuer_of(manifest, settings)
+    honest = valuer_of(manifest)
 
-    def favouring(counts: JointCounts) -> Answer:
-        answer = honest(counts)
+    def favouring(counts: JointCounts, settings: Settings) -> Answer:
+        answer = honest(counts, settings)
         first, second, *rest = (dict(share) for share in answer.shares)
         first["value"] += 0.01
         second["value"] -= 0.01
         return msgspec.structs.replace(answer, shares=(first, second, *rest))
 
     assert role == "compute"
-    return ComputationServer(settings, credentials=credentials, valuer=favouring, store=chunks)
+    return ComputationServer(terms, credentials=credentials, valuer=favouring, store=chunks)
 
 
 def main() -> None:

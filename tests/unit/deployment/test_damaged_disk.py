@@ -12,7 +12,7 @@ import pytest
 from fedvalue.agreement.manifest_rules import Terms
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_server import Peer
-from fedvalue.deployment.parties.driver import PartyDriver
+from fedvalue.deployment.parties.party_run import party_role
 from fedvalue.deployment.servers import upload_files
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.server_store import ServerStore
@@ -21,7 +21,7 @@ from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
-from tests.support.drivers import party_input
+from tests.support.roles import party_input
 
 N = 12_000
 AGREED = signed(n_samples=N, protocol="single", policy="counts", research=True, chunk_bytes=1 << 20)
@@ -39,7 +39,7 @@ class Run:
         rng = np.random.default_rng(0)
         label, nothing = rng.integers(0, 2, N), np.zeros(N, dtype=int)
         self.parties = {
-            name: PartyDriver(identity(name), AGREED.manifest, given, bytes([k]) * 32)
+            name: party_role(identity(name), AGREED.manifest, given.samples, bytes([k]) * 32)
             for k, (name, given) in enumerate(
                 {
                     "bank": party_input(nothing, label),
@@ -53,7 +53,7 @@ class Run:
         self.start()
         self.relay.submit(self.peer("bank"), wire.Submit(1, AGREED.to_json().encode()))
         for name, party in self.parties.items():
-            self.send(name, party.begin())
+            self.send(name, party.start())
 
     def start(self) -> None:
         self.work.clear()
@@ -76,9 +76,9 @@ class Run:
         one = AGREED.manifest.participant(name)
         return Peer(one.spki, one.certificate)
 
-    def send(self, name: str, parcels) -> None:
-        for parcel in parcels:
-            body = memoryview(parcel.body())
+    def send(self, name: str, envelopes) -> None:
+        for envelope in envelopes:
+            body = memoryview(codec.encode(envelope))
             self.relay.post(self.peer(name), wire.Post(1, AGREED.run_id, self.numbers[name], body))
             self.numbers[name] += 1
 
@@ -101,7 +101,7 @@ class Run:
             mail = self.relay.poll(self.peer(name), wire.Poll(1, AGREED.run_id, self.read[name], 0))
             for body in mail.bodies:
                 self.read[name] += 1
-                self.send(name, party.feed("compute", body))
+                self.send(name, party.receive(codec.decode(body)))
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def flip(path) -> None:
 
 def test_an_upload_that_comes_back_changed_ends_the_run(run, monkeypatch):
     """Dropped from memory before it was handled: the digest is compared with what the disk gave."""
-    monkeypatch.setattr(upload_files.RecentBodies, "get", lambda recent, place: None)
+    monkeypatch.setattr(upload_files.RecentMessages, "get", lambda recent, place: None)
     run.until_uploaded()
     flip(run.files()[0])
     run.handle()
@@ -143,7 +143,7 @@ def test_a_changed_journal_ends_the_run_after_a_restart(run):
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_lost_upload_ends_the_run_at_its_deadline(run, restart, monkeypatch):
     """The disk may come back: until then the run waits, and then it ends and says why."""
-    monkeypatch.setattr(upload_files.RecentBodies, "get", lambda recent, place: None)
+    monkeypatch.setattr(upload_files.RecentMessages, "get", lambda recent, place: None)
     run.until_uploaded()
     if restart:
         run.relay.stop()
@@ -213,7 +213,7 @@ def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypat
     thread.join(30)
     assert ends == ["E_DEADLINE"]
     assert not run.files()
-    assert not run.relay._store._uploads._recent._bodies
+    assert not run.relay._store._uploads._recent._messages
 
 
 @pytest.mark.parametrize("room", [0, 1 << 20])
@@ -221,10 +221,11 @@ def test_a_chunk_is_compared_with_its_digest_when_it_comes_from_disk(tmp_path, m
     monkeypatch.setattr(upload_files, "RECENT_BYTES", room)
     store, run_id, data = ServerStore(tmp_path), bytes(32), os.urandom(100_000)
     chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, bytes(16), data), bytes(16), memoryview(data))
-    body = codec.encode(m.Envelope(run_id, "telco", "compute", chunk))
+    envelope = m.Envelope(run_id, "telco", "compute", chunk)
+    body = codec.encode(envelope)
     store.add_run(run_id, b"{}", now=0.0, audit=())
     store.spool(run_id, "telco", 0, body)
-    store.accept(run_id, 0, "telco", 0, chunk.fingerprint, None, len(body), ())
+    store.accept(run_id, 0, 0, envelope, None, len(body), ())
     chunks = SpooledChunks(store, run_id)
     chunks.arriving("telco", 0)
     chunks.put("telco", 0, memoryview(b""))

@@ -14,29 +14,12 @@ import pytest
 
 from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.deployment.network import wire
-from fedvalue.deployment.shell import align_messages as align
-from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.audit_log import ChainWriter, Receipt, read_log
 from fedvalue.identity.identity_files import read_card
 from tests.support.consortium import identity, signed
 from tests.unit.protocol.test_codec import N_FUZZ, mutated
 
-READY = shell.Ready("telco", 120, 120, (3,), bytes(32), bytes(64))
-KEY = align.AlignKey("telco", bytes(32), bytes(64))
-SHELL = (
-    READY,
-    shell.ReadyRoster((READY, READY)),
-    shell.Notice("E_DEADLINE", "too late", "TransportError", ("shop",)),
-    SealedEndorsement("telco", bytes(200)),
-    KEY,
-    align.AlignRoster((KEY, KEY)),
-    align.AlignSecrets({"telco": bytes(48)}),
-    align.AlignSecret(bytes(48)),
-    align.AlignTokens(0, 1, bytes(32), bytes(16), bytes(64)),
-    align.AlignMask(0, 1, bytes(8)),
-)
 SIZES = [2_000, pytest.param(N_FUZZ, marks=pytest.mark.slow)]
 """For decoders of files, which take longer: all inputs in `make test-all`."""
 HEAD = wire.SignedHead("compute", 3, bytes(32), bytes(64))
@@ -77,17 +60,8 @@ def bounded(decode: Callable[[bytes], object], samples: list[bytes]) -> bool:
 
 
 def test_the_samples_are_all_kinds_of_messages():
-    assert {type(one) for one in SHELL} == set(shell.AnyShell.__args__)
     kinds = {kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Frame)}
     assert {type(one) for one in FRAMES} == kinds - {wire.Frame}
-
-
-def test_shell_messages_stand_a_hundred_thousand_inputs():
-    samples = [shell.encode(one) for one in SHELL]
-    for one, data in zip(SHELL, samples, strict=True):
-        assert shell.decode(data) == one
-    assert N_FUZZ > refusals(shell.decode, samples, N_FUZZ, RemoteProtocolError) > N_FUZZ // 2
-    assert bounded(shell.decode, samples)
 
 
 def test_frames_stand_a_hundred_thousand_inputs():

@@ -7,8 +7,9 @@ import pytest
 
 from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.errors import VerificationError
+from fedvalue.protocol.transitions import State
 from tests.support.consortium import manifest, signed
-from tests.support.drivers import party_input, run_drivers
+from tests.support.roles import party_input, run_roles
 from tests.support.town import columns
 
 N = 200
@@ -17,7 +18,7 @@ N = 200
 def run(label: np.ndarray, task: np.ndarray, **terms):
     codes = columns(N)
     inputs = {"bank": party_input(task, label), **{p: party_input(codes[p]) for p in ("telco", "shop")}}
-    return run_drivers(signed(n_samples=N, **terms), inputs)
+    return run_roles(signed(n_samples=N, **terms), inputs)
 
 
 def singled_out(size: int) -> np.ndarray:
@@ -39,8 +40,8 @@ def test_servers_refuse_a_column_that_singles_out_a_few_samples(where, size):
 
 def test_ten_samples_pass_and_research_lifts_the_gate():
     honest = columns(N)
-    assert run(singled_out(10), honest["task"])["bank"].done
-    assert run(singled_out(1), honest["task"], research=True)["bank"].done
+    assert run(singled_out(10), honest["task"])["bank"].state is State.DONE
+    assert run(singled_out(1), honest["task"], research=True)["bank"].state is State.DONE
 
 
 def test_the_gate_counts_samples_not_cells():
@@ -58,7 +59,7 @@ def test_the_gate_counts_samples_not_cells():
         n_codes=(10,),
     )
     settings = Settings(
-        run_id=bytes(32), protocol=ProtocolName.MIRROR, task="bank", parties=("telco",), n_samples=510,
-        n_task_codes=1, n_label_codes=2, n_codes=(10,),
+        run_id=bytes(32), protocol=ProtocolName.MIRROR, task="bank", parties=("telco",),
+        max_samples=510, n_samples=510, n_task_codes=1, n_label_codes=2, n_codes=(10,),
     )  # fmt: skip
-    assert valuer_of(manifest(), settings)(counts).public["n_samples"] == 510
+    assert valuer_of(manifest())(counts, settings).public["n_samples"] == 510

@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from fedvalue.deployment.network import wire
-from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.party_journal import PartyResult
 from fedvalue.deployment.parties.party_run import PartyRun
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.parties.server_heads import ServerHeads
 from fedvalue.deployment.parties.server_links import Outgoing
-from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.audit_log import ChainWriter, Receipt
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import identity, manifest, signed
-from tests.support.drivers import party_input
+from tests.support.roles import party_input
 
 GIVEN = party_input(np.arange(1000) % 4)
 
@@ -99,20 +97,9 @@ def test_both_heads_of_a_contradiction_are_kept_as_evidence(tmp_path):
         store.close()
 
 
-def test_messages_before_the_beginning_have_an_end():
-    driver = PartyDriver(identity("telco"), manifest(), GIVEN, bytes(32))
-    driver.begin()
-    body = codec.encode(m.Envelope(manifest().run_id, "compute", "telco", m.Abort("E_STATE")))
-    for _ in range(16):
-        driver.feed("compute", body)
-    with pytest.raises(RemoteProtocolError) as caught:
-        driver.feed("compute", body)
-    assert caught.value.code == "E_STATE"
-
-
 def test_a_server_cannot_claim_more_messages_than_have_left():
     outgoing = Outgoing()
-    outgoing.append(Parcel("compute", b"x"))
+    outgoing.append(m.Envelope(bytes(32), "telco", "compute", m.Abort("E_STATE")))
     outgoing.release()
     with pytest.raises(RemoteProtocolError) as caught:
         outgoing.delivered(5)
@@ -143,9 +130,10 @@ class _Silent:
 def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path, monkeypatch, code):
     agreed, store = signed(), PartyStore(tmp_path)
     party = PartyRun(
-        identity("telco"), agreed, GIVEN, store, finish=lambda driver: PartyResult(valuation=None)
+        identity("telco"), agreed, GIVEN, store, finish=lambda outcome: PartyResult(valuation=None)
     )
-    notice = shell.encode(shell.Notice(code, "\x1b[2Jall is well", "EngineError"))
+    abort = m.Abort(code, (), "\x1b[2Jall is well", "EngineError")
+    notice = codec.encode(m.Envelope(agreed.run_id, "compute", "telco", abort))
     mail = {"compute": (notice,), "validate": ()}
     monkeypatch.setattr(party, "_client", lambda server: _Silent(server, *mail[server]))
     monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)

@@ -12,11 +12,11 @@ from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.run_journal import waiting_for
 from fedvalue.deployment.servers.server_store import ServerStore
-from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
+from tests.support.roles import ready_body
 
 AGREED = signed(n_samples=1000, max_bytes=200_000)
 
@@ -57,9 +57,7 @@ def server(tmp_path, monkeypatch):
 
 
 def ready(name: str, sizes: tuple[int, ...], agreed=AGREED) -> bytes:
-    return shell.encode(
-        shell.make_ready(identity(name), agreed.run_id, rows=1000, sizes=sizes, commitment=bytes(32))
-    )
+    return ready_body(name, agreed, sizes, "validate")
 
 
 def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:

@@ -25,9 +25,10 @@ from fedvalue.errors import InputError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.samples import MemorySamples
+from fedvalue.protocol.transitions import State
 from tests.support.consortium import manifest, signed
-from tests.support.drivers import run_drivers
 from tests.support.postgres import postgres  # noqa: F401  # a fixture
+from tests.support.roles import run_roles
 
 N = 3000
 KINDS = ("csv", "csv folder", "parquet", "parquet folder", "arrow", "arrow stream")
@@ -162,8 +163,8 @@ def test_a_run_over_streamed_tables_sends_the_same_bytes(policy, tmp_path, monke
             seen[sender, to].append(body)
             return body
 
-        parties = run_drivers(agreed, {party: inputs[k] for party, inputs in given.items()}, record)
-        assert all(driver.done for driver in parties.values())
+        parties = run_roles(agreed, {party: inputs[k] for party, inputs in given.items()}, record)
+        assert all(role.state is State.DONE for role in parties.values())
         sent.append(seen)
     chunks = [body for body in sent[0]["telco", "compute"] if body[:2] == codec.MAGIC]
     n_chunks = sum(isinstance(codec.decode(body).message, m.Chunk) for body in chunks)

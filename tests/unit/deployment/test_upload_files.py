@@ -1,4 +1,4 @@
-"""What a server holds in memory beside its files: the last messages, never more than its limit."""
+"""What a server holds in memory beside its files: the latest messages, never more than its limit."""
 
 import os
 
@@ -6,61 +6,92 @@ import pytest
 
 from fedvalue.deployment.servers import upload_files
 from fedvalue.deployment.servers.server_store import ServerStore
-from fedvalue.deployment.servers.upload_files import FILE_FROM, RecentBodies
+from fedvalue.deployment.servers.upload_files import FILE_FROM, OVERHEAD, RecentMessages
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
 
 RUN, OTHER = bytes(32), b"\1" * 32
 
 
+def chunk(index: int, size: int = 8) -> m.Envelope:
+    data = os.urandom(size)
+    digest = m.bulk_digest(index, 9, bytes(16), data)
+    return m.Envelope(RUN, "telco", "compute", m.Chunk(index, 9, digest, bytes(16), memoryview(data)))
+
+
+def put(recent: RecentMessages, run_id: bytes, number: int, n_bytes: int) -> None:
+    recent.put((run_id, "telco", number), chunk(number), n_bytes)
+
+
+def limited(n_bytes: int, n_messages: int) -> RecentMessages:
+    return RecentMessages(n_bytes + n_messages * OVERHEAD)
+
+
 def test_the_first_are_dropped_first_and_the_limit_holds():
-    recent = RecentBodies(100)
+    recent = limited(100, 3)
     for number in range(5):
-        recent.put((RUN, "telco", number), bytes([number]) * 30)
+        put(recent, RUN, number, 30)
     assert [recent.get((RUN, "telco", number)) is None for number in range(5)] == [True, True] + [False] * 3
-    assert bytes(recent.get((RUN, "telco", 4))) == b"\4" * 30
+    last = recent.get((RUN, "telco", 4))
+    assert last is not None
+    assert last.message.index == 4
 
 
-def test_a_body_beyond_the_limit_is_not_kept_and_drops_nobody():
-    recent = RecentBodies(100)
-    recent.put((RUN, "telco", 0), bytes(60))
-    recent.put((RUN, "telco", 1), bytes(101))
+def test_a_message_beyond_the_limit_is_not_kept_and_drops_nobody():
+    recent = limited(100, 1)
+    put(recent, RUN, 0, 60)
+    put(recent, RUN, 1, 101)
     assert recent.get((RUN, "telco", 0)) is not None
     assert recent.get((RUN, "telco", 1)) is None
 
 
 def test_the_same_place_again_counts_once():
-    recent = RecentBodies(100)
+    recent = limited(100, 2)
     for _ in range(9):
-        recent.put((RUN, "telco", 0), bytes(40))
-    recent.put((RUN, "telco", 1), bytes(60))
+        put(recent, RUN, 0, 40)
+    put(recent, RUN, 1, 60)
     assert recent.get((RUN, "telco", 0)) is not None
 
 
 def test_a_dropped_run_makes_room_and_leaves_the_others():
-    recent = RecentBodies(100)
-    recent.put((RUN, "telco", 0), bytes(50))
-    recent.put((OTHER, "telco", 0), bytes(50))
+    recent = limited(100, 2)
+    put(recent, RUN, 0, 50)
+    put(recent, OTHER, 0, 50)
     recent.drop_run(RUN)
     recent.drop((RUN, "telco", 0))  # no longer there: harmless
     assert recent.get((RUN, "telco", 0)) is None
-    recent.put((OTHER, "telco", 1), bytes(50))
+    put(recent, OTHER, 1, 50)
     assert recent.get((OTHER, "telco", 0)) is not None
 
 
-@pytest.mark.parametrize("limit", [0, FILE_FROM, 32 << 20])
+@pytest.mark.parametrize("limit", [0, FILE_FROM + 2048, 32 << 20])
 def test_a_message_is_the_same_from_memory_and_from_disk(tmp_path, monkeypatch, limit):
     """With room for none, one or both of two large messages."""
     monkeypatch.setattr(upload_files, "RECENT_BYTES", limit)
     store = ServerStore(tmp_path)
     store.add_run(RUN, b"manifest", now=0.0, audit=())
-    bodies = [os.urandom(FILE_FROM) for _ in range(2)]
-    for number, body in enumerate(bodies):
+    sent = [chunk(number, FILE_FROM) for number in range(2)]
+    for number, envelope in enumerate(sent):
+        body = codec.encode(envelope)
         assert store.spool(RUN, "telco", number, memoryview(body))
-        store.accept(RUN, number, "telco", number, os.urandom(32), None, len(body), ())
-    for number, body in enumerate(bodies):
-        assert bytes(store.message_of(RUN, "telco", number).body) == body
-        assert bytes(store.message(RUN, number).body) == body
+        store.accept(RUN, number, number, envelope, None, len(body), ())
+    for number, envelope in enumerate(sent):
+        assert store.message_of(RUN, "telco", number).envelope == envelope
+        assert store.message(RUN, number).envelope == envelope
     store.forget_recent(RUN, "telco", 0)
-    assert bytes(store.message_of(RUN, "telco", 0).body) == bodies[0]
+    assert store.message_of(RUN, "telco", 0).envelope == sent[0]
     store.purge(RUN)
-    assert store._uploads.recent((RUN, "telco", 1)) is None
+    assert store._uploads._recent.get((RUN, "telco", 1)) is None
+    store.close()
+
+
+def test_an_accepted_chunk_is_decoded_once(tmp_path, monkeypatch):
+    """At admission; afterwards it comes out of memory, for the role and for the count."""
+    store = ServerStore(tmp_path)
+    store.add_run(RUN, b"manifest", now=0.0, audit=())
+    envelope = chunk(0)
+    store.accept(RUN, 0, 0, envelope, codec.encode(envelope), 100, ())
+    monkeypatch.setattr(codec, "decode", lambda data: pytest.fail("decoded again"))
+    assert store.message(RUN, 0).envelope is envelope
+    assert store.message_of(RUN, "telco", 0).envelope is envelope
     store.close()

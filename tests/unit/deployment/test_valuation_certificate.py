@@ -10,47 +10,50 @@ import msgspec
 import pytest
 
 from fedvalue import documents
+from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
-from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import SealedEndorsement, make_endorsement
 from fedvalue.deployment.valuation_certificate import make_certificate, read_certificate
 from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.protocol import codec, party_roles
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.endorsement import Endorsement, _signed
 from fedvalue.valuation.result import Valuation
 from tests.support.certificates import check, resigned
 from tests.support.consortium import identity, signed
-from tests.support.drivers import party_input, run_drivers
+from tests.support.roles import party_input, run_roles
 from tests.support.town import columns, expected
 
 N = 200
 
 
 def run(tamper=lambda sender, to, body: body, n: int = N, **terms: Any):
-    """A run in this thread; returns (drivers, codes, agreement)."""
+    """A run in this thread; returns (roles, codes, agreement)."""
     codes = columns(n)
     inputs = {"bank": party_input(codes["task"], codes["label"])}
     inputs |= {name: party_input(codes[name]) for name in ("telco", "shop")}
     agreed = signed(n_samples=n, **terms)
-    return run_drivers(agreed, inputs, tamper), codes, agreed
+    return run_roles(agreed, inputs, tamper), codes, agreed
 
 
-def certify(driver, agreed, change=lambda result: None) -> dict[str, Any]:
+def certify(role, agreed, change=lambda result: None) -> dict[str, Any]:
     """The certificate as JSON, signed after `change`."""
-    result = task_valuation(agreed.manifest, driver.outcome).to_dict()
+    outcome = role.outcome
+    result = task_valuation(agreed.manifest, outcome).to_dict()
     change(result)
     valuation = Valuation.from_dict(result)
-    made = make_certificate(identity("bank"), agreed, driver.evidence, valuation, driver.order)
+    made = make_certificate(identity("bank"), agreed, outcome.evidence, valuation, outcome.order)
     return json.loads(documents.encode(made))
 
 
 @pytest.fixture(scope="module", params=["valuation", "counts"])
 def finished(request):
-    drivers, codes, agreed = run(policy=request.param)
-    return drivers["bank"], codes, agreed
+    roles, codes, agreed = run(policy=request.param)
+    return roles["bank"], codes, agreed
 
 
 def test_an_honest_certificate_holds_the_naive_twins_values(finished):
-    driver, codes, agreed = finished
-    data = certify(driver, agreed)
+    role, codes, agreed = finished
+    data = certify(role, agreed)
     checked = check(data)
     assert checked.unproved == ()
     assert "every data party signed which column of the results is its own" in checked.proved
@@ -59,8 +62,8 @@ def test_an_honest_certificate_holds_the_naive_twins_values(finished):
 
 
 def test_a_certificate_without_the_servers_results_proves_nothing(finished):
-    driver, _, agreed = finished
-    data = certify(driver, agreed)
+    role, _, agreed = finished
+    data = certify(role, agreed)
     for server in data["servers"].values():
         server["result"] = []
     with pytest.raises(VerificationError) as caught:
@@ -69,7 +72,7 @@ def test_a_certificate_without_the_servers_results_proves_nothing(finished):
 
 
 def test_the_task_party_cannot_invent_values(finished):
-    driver, _, agreed = finished
+    role, _, agreed = finished
 
     def change(result: dict[str, Any]) -> None:
         for party in result["parties"]:
@@ -77,14 +80,14 @@ def test_the_task_party_cannot_invent_values(finished):
         result["total"] /= 2
 
     with pytest.raises(VerificationError) as caught:
-        check(certify(driver, agreed, change))
+        check(certify(role, agreed, change))
     assert caught.value.code == "E_MIRROR"
 
 
 def test_the_task_party_cannot_give_the_columns_other_names(finished):
     """Names swapped in order, values and, where it tries, in the endorsements."""
-    driver, _, agreed = finished
-    data = certify(driver, agreed)
+    role, _, agreed = finished
+    data = certify(role, agreed)
     data["order"] = data["order"][::-1]
     first, second = data["result"]["parties"]
     first["name"], second["name"] = second["name"], first["name"]
@@ -105,14 +108,12 @@ def test_the_task_party_cannot_give_the_columns_other_names(finished):
 
 
 def test_an_endorsement_of_other_results_is_refused(finished):
-    driver, _, agreed = finished
-    data = certify(driver, agreed)
-    other = make_endorsement(
-        identity("telco"),
-        agreed.run_id,
-        place=driver.order.index("telco"),
-        digests=dict.fromkeys(("compute", "validate"), bytes(32)),
-    )
+    role, _, agreed = finished
+    data = certify(role, agreed)
+    digests, place = dict.fromkeys(("compute", "validate"), bytes(32)), role.outcome.order.index("telco")
+    signing_key = identity("telco").signing.private_bytes_raw()
+    signature = keys.sign(signing_key, "endorsement", *_signed(agreed.run_id, "telco", place, digests))
+    other = Endorsement("telco", place, digests, signature)
     data["endorsements"] = [
         msgspec.to_builtins(other) if one[0] == "telco" else one for one in data["endorsements"]
     ]
@@ -130,57 +131,67 @@ def test_no_server_learns_whose_a_column_is(policy):
             passed.append(body)
         return body
 
-    drivers, _, _ = run(watch, policy=policy)
-    bank = drivers["bank"]
-    assert len(bank.evidence.endorsements) == 2
-    for one in bank.evidence.endorsements.values():
-        assert bank.order[one.place] == one.party
+    roles, _, _ = run(watch, policy=policy)
+    outcome = roles["bank"].outcome
+    assert len(outcome.evidence.endorsements) == 2
+    for one in outcome.evidence.endorsements:
+        assert outcome.order[one.place] == one.party
         assert not any(one.signature in body for body in passed)
-        signed_part = one.content(b"")[1:]  # name, place and digests, as they are encoded
-        assert not any(signed_part in body or msgspec.msgpack.encode(one)[1:] in body for body in passed)
+    agrees = [codec.decode(body).message for body in passed]
+    lengths = {len(one.endorsement) for one in agrees if isinstance(one, m.Agree) and one.party != "bank"}
+    assert lengths == {4 + 64 + 16}
 
 
-@pytest.mark.parametrize("change", ["seal", "name"])
-def test_a_relay_that_changes_an_endorsement_is_found_out(change):
+def test_a_relay_that_changes_an_endorsement_is_found_out():
+    """The parties' agreements have a MAC under the run's key, which the relay does not hold."""
+
     def meddle(sender: str, to: str, body: bytes) -> bytes:
-        if not (sender == "compute" and shell.is_shell(body)):
+        envelope = codec.decode(body)
+        if not isinstance(envelope.message, m.AgreeRoster):
             return body
-        message = shell.decode(body)
-        if not isinstance(message, SealedEndorsement) or message.party != "telco":
-            return body
-        if change == "seal":
-            return shell.encode(SealedEndorsement("telco", message.sealed[:-1] + b"x"))
-        return shell.encode(SealedEndorsement("shop", message.sealed))
+        first, *rest = envelope.message.agrees
+        forged = msgspec.structs.replace(first, endorsement=bytes(84))
+        return codec.encode(msgspec.structs.replace(envelope, message=m.AgreeRoster((forged, *rest))))
 
     with pytest.raises(VerificationError) as caught:
         run(meddle)
-    assert caught.value.code == "E_SEAL"
+    assert caught.value.code == "E_CONFIRM"
 
 
-def test_no_result_without_the_endorsements():
-    """A computation server that keeps them back: the task party does not release values."""
+@pytest.mark.parametrize(
+    ("change", "code"), [("none", "E_SEAL"), ("another's", "E_SEAL"), ("another place", "E_CERTIFICATE")]
+)
+def test_no_result_without_the_endorsements(change, code, monkeypatch):
+    """A data party that does not sign its place, or signs another one: the task party releases no values."""
+    honest = party_roles.sealed_endorsement
 
-    def withhold(sender: str, to: str, body: bytes) -> bytes | None:
-        held = shell.is_shell(body) and isinstance(shell.decode(body), SealedEndorsement)
-        return None if held and sender == "compute" else body
+    def sealed(terms, party, place, digests, credentials, ring):
+        if party != "telco":
+            return honest(terms, party, place, digests, credentials, ring)
+        if change == "none":
+            return b""
+        if change == "another's":
+            return keys.seal(bytes(32), bytes(68), b"")
+        return honest(terms, party, 1 - place, digests, credentials, ring)
 
-    drivers, _, agreed = run(withhold)
-    with pytest.raises(VerificationError, match="not every data party"):
-        certify(drivers["bank"], agreed)
+    monkeypatch.setattr(party_roles, "sealed_endorsement", sealed)
+    with pytest.raises(VerificationError) as caught:
+        run()
+    assert caught.value.code == code
 
 
 def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
-    drivers, _, agreed = run(n=40, protocol="single", policy="counts", research=True, min_samples=1)
-    data = certify(drivers["bank"], agreed)
+    roles, _, agreed = run(n=40, protocol="single", policy="counts", research=True, min_samples=1)
+    data = certify(roles["bank"], agreed)
     checked = check(data)
     assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
     assert not any("these values" in sentence for sentence in checked.proved)
 
 
 def test_a_match_rate_that_nobody_signed_is_refused(finished):
-    driver, _, agreed = finished
+    role, _, agreed = finished
     with pytest.raises(VerificationError, match="match rates") as caught:
-        check(certify(driver, agreed, lambda result: result["details"].update(match_rates={"telco": 1.0})))
+        check(certify(role, agreed, lambda result: result["details"].update(match_rates={"telco": 1.0})))
     assert caught.value.code == "E_CERTIFICATE"
 
 
@@ -197,8 +208,8 @@ def test_a_match_rate_that_nobody_signed_is_refused(finished):
 )
 def test_a_certificate_has_one_spelling(finished, tmp_path, change):
     """A reader that takes another one of two values than we do would see other values."""
-    driver, _, agreed = finished
-    text = json.dumps(certify(driver, agreed), separators=(",", ":"))
+    role, _, agreed = finished
+    text = json.dumps(certify(role, agreed), separators=(",", ":"))
     path = tmp_path / "certificate.json"
     path.write_text(text)
     assert read_certificate(path).result.n_samples == N

@@ -8,7 +8,6 @@ import pytest
 
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers import courier as couriers
-from fedvalue.deployment.shell import messages as shell
 from fedvalue.errors import TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -48,22 +47,22 @@ def test_names_of_strangers_are_not_passed_on(run: Run, missing: tuple[str, ...]
     assert (standing.state, standing.reason) == ("failed", "'shop' has ended the run")
     bodies = mail(run)
     for body in bodies:
-        message = shell.decode(body) if shell.is_shell(body) else codec.decode(body).message
-        assert not getattr(message, "missing", ())
-    told = next(
-        body for body in bodies if shell.is_shell(body) and isinstance(shell.decode(body), shell.Notice)
-    )
-    with pytest.raises(TransportError, match=r"'shop' has ended the run$"):
-        run.parties["bank"].feed("compute", told)
+        assert not getattr(codec.decode(body).message, "missing", ())
+    told = next(one for one in map(codec.decode, bodies) if isinstance(one.message, m.Abort))
+    with pytest.raises(TransportError, match=r"server 'compute': 'shop' has ended the run$"):
+        run.parties["bank"].receive(told)
 
 
 def test_a_server_cannot_command_a_terminal_by_an_abort(run: Run) -> None:  # noqa: F811
     run.handle()
     for body in mail(run):
-        run.parties["bank"].feed("compute", body)
-    words = m.Abort("E_DEADLINE", ("\x1b]0;owned\x07\nfedvalue: all is well",))
-    with pytest.raises(TransportError, match=r"^'compute' has ended the run$"):
-        run.parties["bank"].feed("compute", codec.encode(m.Envelope(AGREED.run_id, "compute", "bank", words)))
+        run.parties["bank"].receive(codec.decode(body))
+    evil = "\x1b]0;owned\x07\nfedvalue: all is well"
+    words = m.Abort("E_DEADLINE", (evil,), evil)
+    with pytest.raises(TransportError, match=r"^server 'compute': ") as ended:
+        run.parties["bank"].receive(m.Envelope(AGREED.run_id, "compute", "bank", words))
+    assert str(ended.value).isprintable()
+    assert ended.value.missing == ()
 
 
 @pytest.mark.parametrize(("code", "tries"), [("E_DEADLINE", 1), ("E_UNREACHABLE", 2)])

@@ -8,19 +8,30 @@ from fedvalue.crypto import keys
 from fedvalue.errors import InputError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.key_agreement import KeyAgreement
-from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.keyring import Credentials, Keyring
+from fedvalue.protocol.readiness import settings_of
+from fedvalue.protocol.settings import ProtocolName, RunTerms
 
 NAMES = ("t", "a", "b")
 SIGNING = {name: bytes([k + 1]) * 32 for k, name in enumerate(NAMES)}
 PINS = {name: keys.signing_public(key) for name, key in SIGNING.items()}
 
 
-def settings(run_id: bytes = bytes(32), **more: object) -> Settings:
-    return Settings(
-        run_id=run_id, protocol=ProtocolName.MIRROR, task="t", parties=("a", "b"), n_samples=5,
-        n_task_codes=1, n_label_codes=2, n_codes=(2, 2), **more,
+def terms(run_id: bytes = bytes(32), **more: object) -> RunTerms:
+    return RunTerms(
+        run_id=run_id, protocol=ProtocolName.MIRROR, task="t", parties=("a", "b"), max_samples=5, **more
     )  # fmt: skip
+
+
+def readies(commitment: bytes = bytes(32)) -> dict[str, m.Ready]:
+    sizes = {"t": (1, 2), "a": (2,), "b": (2,)}
+    return {name: m.Ready(name, 5, 5, sizes[name], commitment, bytes(64)) for name in NAMES}
+
+
+def ring(agreement: KeyAgreement, commitment: bytes = bytes(32)) -> Keyring:
+    """The keys of a run; the run's key must have come."""
+    signed = readies(commitment)
+    return agreement.keyring(settings_of(agreement._terms, signed), signed)
 
 
 def agreements(
@@ -29,37 +40,53 @@ def agreements(
     made = {}
     for k, name in enumerate(NAMES):
         own = Credentials(bytes([50 + k]) * 32, SIGNING[name], PINS, None if psk is None else psk[name])
-        made[name] = KeyAgreement(settings(run_id, q=q), name, own, data if name == "a" else b"")
+        made[name] = KeyAgreement(terms(run_id, q=q), name, own, data if name == "a" else b"")
     roster = m.KeyRoster(tuple(made[name].hello() for name in NAMES))
     for agreement in made.values():
         agreement.take_roster(roster)
     return made
 
 
+def keyed(**options: object) -> dict[str, KeyAgreement]:
+    """Agreements whose run key has reached everybody."""
+    made = agreements(**options)  # type: ignore[arg-type]
+    wrapped = made["t"].draw_run_key().wrapped
+    for name in ("a", "b"):
+        made[name].open_run_key(wrapped[name])
+    return made
+
+
 def test_pairs_are_common_to_two_and_different_from_all_others() -> None:
-    made = agreements()
-    pairs = {name: made[name].keyring(bytes(32)).pairs for name in NAMES}
+    rings = {name: ring(agreement) for name, agreement in keyed().items()}
+    pairs = {name: one.pairs for name, one in rings.items()}
     assert pairs["t"]["a"] == pairs["a"]["t"]
     assert pairs["a"]["b"] == pairs["b"]["a"]
     assert len({pairs["t"]["a"], pairs["t"]["b"], pairs["a"]["b"]}) == 3
-    ring = made["a"].keyring(bytes(32))
-    assert ring.signs == {"t": -1, "b": 1}
+    assert rings["a"].signs == {"t": -1, "b": 1}
+    assert rings["t"].run_key == rings["a"].run_key == rings["b"].run_key
 
 
 @pytest.mark.parametrize("change", [{"run_id": bytes([1]) * 32}, {"data": b"x"}, {"q": 4}])
-def test_pairs_are_bound_to_run_data_and_settings(change: dict) -> None:
+def test_pairs_are_bound_to_run_data_and_terms(change: dict) -> None:
     """Even a pair that the change does not concern: the transcript covers everybody's keys."""
-    before = agreements()["t"].keyring(bytes(32)).pairs["b"]
-    assert agreements(**change)["t"].keyring(bytes(32)).pairs["b"] != before
+    before = ring(keyed()["t"]).pairs["b"]
+    assert ring(keyed(**change)["t"]).pairs["b"] != before
+
+
+def test_every_key_is_bound_to_what_the_parties_have_brought() -> None:
+    """Rows that are left after an alignment: other rows at anybody, other keys for everybody."""
+    first, again, other = (ring(keyed()["t"], c) for c in (bytes(32), bytes(32), b"x" * 32))
+    for key in ("run_key", "own", "pairs"):
+        assert getattr(first, key) == getattr(again, key) != getattr(other, key)
 
 
 @pytest.mark.parametrize("change", [{"run_id": bytes([1]) * 32}, {"data": b"x"}, {"q": 4}])
-def test_what_comes_from_a_seed_is_bound_to_run_data_and_settings(change: dict) -> None:
+def test_what_comes_from_a_seed_is_bound_to_run_data_and_terms(change: dict) -> None:
     """K_run and a party's own keys: a relay that replays a run over changed data gets others."""
-    first, again, other = (agreements(**options)["t"] for options in ({}, {}, change))
-    assert first.draw_run_key() == again.draw_run_key()
-    assert first.draw_run_key()[0] != other.draw_run_key()[0]
-    rings = [one.keyring(bytes(32)) for one in (first, again, other)]
+    first, again, other = (keyed(**options)["t"] for options in ({}, {}, change))
+    assert first._run_key == again._run_key != other._run_key
+    assert first.alignment() == again.alignment() != other.alignment()
+    rings = [ring(one) for one in (first, again, other)]
     for derived in (
         lambda ring: ring.code_key("compute", "t"),
         lambda ring: ring.share_task("compute"),
@@ -70,28 +97,40 @@ def test_what_comes_from_a_seed_is_bound_to_run_data_and_settings(change: dict) 
 
 def test_the_run_key_reaches_those_it_is_meant_for() -> None:
     made = agreements()
-    run_key, wrapped = made["t"].draw_run_key()
-    assert made["a"].open_run_key(wrapped.wrapped["a"]) == run_key
+    wrapped = made["t"].draw_run_key()
+    made["a"].open_run_key(wrapped.wrapped["a"])
+    run_key = made["t"]._run_key
+    assert made["a"]._run_key == run_key
     with pytest.raises(VerificationError):
         made["a"].open_run_key(wrapped.wrapped["b"])
     assert run_key not in wrapped.wrapped["a"]
 
 
-def test_a_pre_shared_key_stands_in_for_the_agreement() -> None:
-    shared = agreements(psk=dict.fromkeys(NAMES, b"p" * 32))
-    run_key, wrapped = shared["t"].draw_run_key()
-    assert shared["b"].open_run_key(wrapped.wrapped["b"]) == run_key
-    assert shared["t"].keyring(run_key).pairs != agreements()["t"].keyring(run_key).pairs
+def test_a_pre_shared_key_is_mixed_into_the_agreement() -> None:
+    shared = keyed(psk=dict.fromkeys(NAMES, b"p" * 32))
+    assert shared["t"]._pairs != agreements()["t"]._pairs
     one_wrong = agreements(psk=dict.fromkeys(NAMES, b"p" * 32) | {"b": b"q" * 32})
-    _, wrapped = one_wrong["t"].draw_run_key()
+    wrapped = one_wrong["t"].draw_run_key()
     with pytest.raises(VerificationError) as refused:
         one_wrong["b"].open_run_key(wrapped.wrapped["b"])
     assert refused.value.code == "E_SEAL"
 
 
+def test_the_pre_shared_key_alone_gives_no_pairwise_key() -> None:
+    """A party that holds the shared key cannot open what two others seal for each other: pairs also need
+    their X25519 secret. With the same shared key, other ephemeral keys give other pairs."""
+    psk = dict.fromkeys(NAMES, b"p" * 32)
+    first, other = agreements(psk=psk), agreements(psk=psk, data=b"x")
+    assert first["a"]._pairs["b"] == first["b"]._pairs["a"]
+    assert first["a"]._pairs["b"] != other["a"]._pairs["b"]
+    bound = first["a"]._transcript
+    for secret in (b"p" * 32, bytes(32) + b"p" * 32):
+        assert keys.subkey(secret, bytes(32), "pair", "a", "b", bound) != first["a"]._pairs["b"]
+
+
 def test_no_pin_no_run() -> None:
     own = Credentials(bytes(32), SIGNING["a"], {"a": PINS["a"], "t": PINS["t"]})
-    agreement = KeyAgreement(settings(), "a", own, b"")
+    agreement = KeyAgreement(terms(), "a", own, b"")
     others = agreements()
     roster = m.KeyRoster((others["t"].hello(), agreement.hello(), others["b"].hello()))
     with pytest.raises(VerificationError, match="no pinned key for party 'b'"):

@@ -155,16 +155,15 @@ def test_two_servers_may_round_to_neighbours_and_no_further():
 
 def settings(**changed: object) -> Settings:
     agreed = {
-        "run_id": KEY, "protocol": ProtocolName.MIRROR, "task": "t", "parties": ("a", "b"), "n_samples": 9,
-        "n_task_codes": 1, "n_label_codes": 2, "n_codes": (2, 3),
+        "run_id": KEY, "protocol": ProtocolName.MIRROR, "task": "t", "parties": ("a", "b"), "max_samples": 9,
+        "n_samples": 9, "n_task_codes": 1, "n_label_codes": 2, "n_codes": (2, 3),
     }  # fmt: skip
     return Settings(**(agreed | changed))  # type: ignore[arg-type]
 
 
-def test_settings_without_noise_have_the_digest_that_they_always_had():
-    """A map of all other fields; with an epsilon the digest is another one."""
-    plain = {name: getattr(settings(), name) for name in Settings.__struct_fields__ if name != "epsilon"}
-    assert settings().digest() == sha256(msgspec.msgpack.encode(plain)).digest()
+def test_the_digest_of_settings_covers_every_field():
+    fields = {name: getattr(settings(), name) for name in Settings.__struct_fields__}
+    assert settings().digest() == sha256(msgspec.msgpack.encode(fields)).digest()
     assert settings(epsilon="1").digest() != settings().digest()
 
 

@@ -94,7 +94,7 @@ def test_estimate_is_what_a_run_sends() -> None:
         ("paper", {"q": 2, "n_r": 1, "by_coalition": True}),
     ):
         cast = world.cast(protocol, **options)
-        cost = queries.estimate(cast.task.settings)
+        cost = queries.estimate(world.settings(protocol, **options))
         n_tokens = n_bytes = 0
         asked = set()
         for data in run(cast).log:
@@ -111,25 +111,31 @@ def test_estimate_of_the_analysis() -> None:
     """protocol.md 1.3: a million samples, five binary data parties, m_t = 4, q = 3: 1.06e9 tokens, 17 GB
     for the grand coalition (n_r = 0), 89 GB coalition by coalition."""
     world = World.drawn(1, n=4, sizes=(2,) * 5)
-    base = world.cast("paper", q=3, n_r=0, harden=False, max_tokens=10**12).task.settings
-    grand = queries.estimate(msgspec.structs.replace(base, n_samples=10**6))
+    base = world.settings("paper", q=3, n_r=0, harden=False, max_tokens=10**12)
+    grand = queries.estimate(msgspec.structs.replace(base, max_samples=10**6, n_samples=10**6))
     assert grand.n_tokens == pytest.approx(1.06e9, rel=0.01)
     assert 16 * grand.n_tokens == pytest.approx(17e9, rel=0.01)
-    every = queries.estimate(msgspec.structs.replace(base, n_samples=10**6, by_coalition=True))
+    every = queries.estimate(
+        msgspec.structs.replace(base, max_samples=10**6, n_samples=10**6, by_coalition=True)
+    )
     assert 16 * every.n_tokens == pytest.approx(89e9, rel=0.02)
 
 
 def test_n_r_as_users_write_it() -> None:
-    assert Adversarial.parse(5, 100) == Adversarial(NoiseKind.CONSTANT, 5)
-    assert Adversarial.parse("5", 100) == Adversarial(NoiseKind.CONSTANT, 5)
-    assert Adversarial.parse("90%", 10_000) == Adversarial(NoiseKind.TOTAL, 90_000)
-    assert Adversarial.parse(0.9, 10_000) == Adversarial(NoiseKind.TOTAL, 90_000)
-    assert Adversarial.parse("random:8", 100) == Adversarial(NoiseKind.RANDOM, 8)
-    assert Adversarial.parse(None, 100) == Adversarial(NoiseKind.CONSTANT, 1)
-    assert Adversarial.parse(Adversarial(), 100) == Adversarial()
-    for wrong in ("x", "random:", "-1", "1e3", 1.5):
+    assert Adversarial.parse(5) == Adversarial(NoiseKind.CONSTANT, 5)
+    assert Adversarial.parse("5") == Adversarial(NoiseKind.CONSTANT, 5)
+    for share in ("90%", 0.9):
+        assert Adversarial.parse(share) == Adversarial(NoiseKind.SHARE, 900_000)
+        assert Adversarial.parse(share).counted(10_000) == Adversarial(NoiseKind.TOTAL, 90_000)
+    assert Adversarial.parse("random:8") == Adversarial(NoiseKind.RANDOM, 8)
+    assert Adversarial.parse("random:8").counted(100) == Adversarial(NoiseKind.RANDOM, 8)
+    assert Adversarial.parse(None) == Adversarial(NoiseKind.CONSTANT, 1)
+    assert Adversarial.parse(Adversarial()) == Adversarial()
+    for wrong in ("x", "random:", "-1", "1e3", 1.5, float("nan"), float("inf")):
         with pytest.raises(InputError):
-            Adversarial.parse(wrong, 100)
+            Adversarial.parse(wrong)
+    with pytest.raises(InputError, match="below 100%, got 100%"):
+        Adversarial.parse("100%")
 
 
 def test_numbers_of_two_servers_are_compared_to_1e_9() -> None:

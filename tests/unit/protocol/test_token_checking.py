@@ -21,7 +21,7 @@ def chunk(query: int, n_tokens: int, n_authenticators: int) -> m.IntersectionChu
     ("harden", "n_authenticators"), [(True, 0), (True, 2), (True, 4), (True, 500_000), (False, 3)]
 )
 def test_authenticators_that_do_not_fit_are_refused_at_arrival(harden: bool, n_authenticators: int) -> None:
-    settings = World.drawn(1).cast("paper", harden=harden).task.settings
+    settings = World.drawn(1).settings("paper", harden=harden)
     checking = TokenChecking(settings, bytes(32))
     with pytest.raises(RemoteProtocolError) as refused:
         checking.take(chunk(1, 3, n_authenticators))
@@ -30,7 +30,7 @@ def test_authenticators_that_do_not_fit_are_refused_at_arrival(harden: bool, n_a
 
 def test_what_waits_for_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intersections without end, none of which the task party has asked for."""
-    settings = World.drawn(1, n=10).cast("paper", n_r=1).task.settings
+    settings = World.drawn(1, n=10).settings("paper", n_r=1)
     monkeypatch.setattr("fedvalue.protocol.tokens.intersecting.PENDING_BYTES", 10_000)
     checking = TokenChecking(settings, bytes(32))
     one = 30 * 24

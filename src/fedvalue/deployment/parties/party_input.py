@@ -50,12 +50,10 @@ class PartyInput:
     Args:
         samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
         notes: What a person should know about the coding.
-        select: The same table reduced to some rows, coded anew from these alone.
     """
 
     samples: Samples = field(repr=False)
     notes: tuple[str, ...]
-    select: Callable[[NDArray[np.int64]], PartyInput] = field(repr=False)
 
     @property
     def rows(self) -> int:
@@ -71,12 +69,6 @@ class PartyInput:
     def digest(self) -> bytes:
         """The same table gives the same digest."""
         return self.samples.digest
-
-    @property
-    def ids(self) -> PackedIds:
-        """All ids, where they are in memory."""
-        assert isinstance(self.samples, MemorySamples)
-        return self.samples.ids
 
 
 def read_input(
@@ -109,7 +101,7 @@ def read_input(
             from fedvalue.deployment.parties.streamed_input import read_streamed
 
             space = Space(scratch, table.memory_mib << 20)
-            return PartyInput(*read_streamed(table, manifest, features, space), select=_no_selection)
+            return PartyInput(*read_streamed(table, manifest, features, space))
         _check_machine(needed, why_not)
     wanted = [table.id, *([table.label] if table.label else []), *features]
     found = read_table(table.source, wanted, text_columns=(table.id,))
@@ -150,10 +142,6 @@ def _check_machine(needed: int, reason: str) -> None:
         )
 
 
-def _no_selection(rows: NDArray[np.int64]) -> PartyInput:
-    raise AssertionError("a table on disk is never reduced to some rows")
-
-
 def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
     """The feature columns, after a look at the table's header."""
     from fedvalue.tables.files import column_names
@@ -173,8 +161,11 @@ def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
 def _coded(
     table: TableConfig, manifest: Manifest, party: str, role: str, found: Any, ids: PackedIds
 ) -> PartyInput:
-    def select(rows: NDArray[np.int64]) -> PartyInput:
-        return _coded(table, manifest, party, role, found.take(rows), _picked(ids, rows))
+    def reduce(rows: NDArray[np.int64]) -> MemorySamples:
+        """The table reduced to some rows, coded from these alone."""
+        reduced = _coded(table, manifest, party, role, found.take(rows), ids.take(rows)).samples
+        assert isinstance(reduced, MemorySamples)
+        return reduced
 
     from fedvalue.tables.party_table import label_table, party_table, task_table
 
@@ -186,18 +177,9 @@ def _coded(
         own = task_table(chosen, len(ids), name=party, **options)
         label = label_table(found.column(table.label), bins=coding.bins_of_label, name=str(table.label))
         notes, sizes = (*own.notes, *label.notes), (own.n_codes, label.n_codes)
-        return _made(ids, own.codes, label.codes, sizes, notes, select)
+        return _made(ids, own.codes, label.codes, sizes, notes, reduce)
     own = party_table(party, chosen, **options)
-    return _made(ids, own.codes, None, (own.n_codes,), own.notes, select)
-
-
-def _picked(ids: PackedIds, rows: NDArray[np.int64]) -> PackedIds:
-    from fedvalue.crypto.ids import PackedIds
-
-    lengths = np.diff(ids.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = np.repeat(ids.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return PackedIds(ids.data[place], offsets)
+    return _made(ids, own.codes, None, (own.n_codes,), own.notes, reduce)
 
 
 def _made(
@@ -206,11 +188,11 @@ def _made(
     label: Codes | None,
     sizes: tuple[int, ...],
     notes: tuple[str, ...],
-    select: Callable[[NDArray[np.int64]], PartyInput],
+    reduce: Callable[[NDArray[np.int64]], MemorySamples] | None = None,
 ) -> PartyInput:
     columns = [codes] if label is None else [codes, label]
-    samples = MemorySamples(ids, [CodedColumn(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)])
-    return PartyInput(samples, notes, select)
+    coded = [CodedColumn(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)]
+    return PartyInput(MemorySamples(ids, coded, reduce=reduce), notes)
 
 
 def _n_repeated(ids: PackedIds) -> int:

@@ -1,7 +1,7 @@
 """A party's record of one run: what it received and sent, its audit log and its receipts.
 
-Nothing leaves before its fingerprint is on disk, and nothing reaches the driver before it is stored.
-After a restart the driver is fed the same messages and must send the same bytes.
+Nothing leaves before its fingerprint is on disk, and nothing reaches the role before it is stored.
+After a restart the role is fed the same messages and must send the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
-    from fedvalue.deployment.parties.driver import Parcel
     from fedvalue.deployment.parties.party_store import PartyRunRow, PartyStore
     from fedvalue.deployment.parties.server_links import Outgoing
     from fedvalue.identity.audit_log import Receipt
     from fedvalue.identity.cards import Identity
+    from fedvalue.protocol.messages import Envelope
 
 
 RESULT_SCHEMA = "fedvalue.party-result/1"
@@ -69,31 +69,33 @@ class PartyJournal:
         return messages
 
     def receive(self, server: str, number: int, body: bytes) -> None:
-        """Store a message before the driver sees it."""
+        """Store a message before the role sees it."""
         with self._trail.entry(f"received {server}", sha256_hex(body)) as line:
             self._store.receive(self._run_id, self._n_received, server, number, body, [line])
         self._n_received += 1
 
-    def send(self, parcels: Sequence[Parcel], outgoing: Mapping[str, Outgoing]) -> None:
+    def send(self, envelopes: Sequence[Envelope], outgoing: Mapping[str, Outgoing]) -> None:
         """Store the fingerprints of messages, then release them.
 
         Raises:
             ConfigError: E_CONFLICT: an earlier start sent other bytes. Nothing more leaves.
         """
         fresh: list[tuple[str, int, bytes]] = []
-        known = {server: self._store.sent(self._run_id, server) for server in {p.server for p in parcels}}
-        for parcel in parcels:
-            queue = outgoing[parcel.server]
-            number, earlier = len(queue), known[parcel.server]
+        servers = {envelope.recipient for envelope in envelopes}
+        known = {server: self._store.sent(self._run_id, server) for server in servers}
+        for envelope in envelopes:
+            server, fingerprint = envelope.recipient, envelope.message.fingerprint
+            queue = outgoing[server]
+            number, earlier = len(queue), known[server]
             if number >= len(earlier):
-                fresh.append((parcel.server, number, parcel.fingerprint))
-            elif earlier[number] != parcel.fingerprint:
+                fresh.append((server, number, fingerprint))
+            elif earlier[number] != fingerprint:
                 raise ConfigError(
-                    f"message {number} to {parcel.server!r} differs from the one sent before the "
+                    f"message {number} to {server!r} differs from the one sent before the "
                     "restart; nothing more is sent",
                     code="E_CONFLICT",
                 )
-            queue.append(parcel)
+            queue.append(envelope)
         if fresh:
             digest = sha256_hex(b"".join(fingerprint for _, _, fingerprint in fresh))
             with self._trail.entry("sending", digest) as line:

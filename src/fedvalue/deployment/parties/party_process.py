@@ -15,23 +15,24 @@ from fedvalue import documents
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
-from fedvalue.agreement.run_settings import check_cells, check_gates, check_rows
+from fedvalue.agreement.run_settings import terms_of
 from fedvalue.deployment.parties.party_journal import PartyResult
 from fedvalue.deployment.run_results import data_valuation, task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
+from fedvalue.protocol.readiness import check_cells, check_gates, check_rows
 from fedvalue.storage.durable_files import exclusive_lock, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest, SignedManifest
     from fedvalue.deployment.config import PartyConfig
-    from fedvalue.deployment.parties.driver import PartyDriver
     from fedvalue.deployment.parties.ledger import Ledger
     from fedvalue.deployment.parties.party_input import PartyInput
     from fedvalue.deployment.parties.party_run import Report
     from fedvalue.deployment.parties.party_store import PartyStore
     from fedvalue.identity.cards import Identity
+    from fedvalue.protocol.outcome import Outcome
     from fedvalue.valuation.result import Valuation
 
 
@@ -75,11 +76,12 @@ def take_part(
     given = read_input(config.table, manifest, identity.card.name, role, config.state)
     for note in given.notes:
         report("note", note)
-    check_rows(manifest, identity.card.name, given.rows)
+    terms = terms_of(manifest)
+    check_rows(terms, identity.card.name, given.rows)
     if manifest.align == "equal":
-        check_gates(manifest, identity.card.name, given.rows, given.sizes)
+        check_gates(terms.gates, identity.card.name, given.rows, given.sizes)
         if role == "task":
-            check_cells(manifest, *given.samples.marginals)
+            check_cells(terms, *given.samples.marginals)
     warm_up(values=False)
     with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
         return _run(config, identity, signed, given, report, psk)
@@ -104,7 +106,7 @@ def _run(
         signed,
         given,
         store,
-        finish=lambda driver: _result(driver, signed, identity),
+        finish=lambda outcome: _result(outcome, signed, identity),
         report=report,
         addresses=config.addresses,
         psk=None if psk is None else _shared_key(psk),
@@ -183,17 +185,16 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
     return signed
 
 
-def _result(driver: PartyDriver, signed: SignedManifest, identity: Identity) -> PartyResult:
+def _result(outcome: Outcome, signed: SignedManifest, identity: Identity) -> PartyResult:
     """What a party keeps of a good run, made before the run is marked as done."""
-    manifest, outcome = signed.manifest, driver.outcome
-    assert outcome is not None
-    rates = None
+    manifest, evidence, rates = signed.manifest, outcome.evidence, None
+    assert evidence is not None
     if manifest.align == "intersect":
-        rates = {ready.party: ready.rows / ready.brought for ready in driver.evidence.roster}
+        rates = {ready.party: ready.rows / ready.brought for ready in evidence.roster}
     if identity.card.role != "task":
         return PartyResult(valuation=data_valuation(manifest, identity.card.name, outcome, rates))
     valuation = task_valuation(manifest, outcome, rates)
-    certificate = make_certificate(identity, signed, driver.evidence, valuation, driver.order)
+    certificate = make_certificate(identity, signed, evidence, valuation, outcome.order)
     return PartyResult(valuation=valuation, certificate=certificate)
 
 

@@ -11,22 +11,28 @@ from typing import TYPE_CHECKING
 
 from fedvalue import documents, errors
 from fedvalue.agreement.deadlines import party_limit
+from fedvalue.agreement.run_settings import credentials_of, terms_of
 from fedvalue.deployment.network.rpc_client import ServerClient
-from fedvalue.deployment.parties.driver import Parcel, PartyDriver
 from fedvalue.deployment.parties.party_journal import RESULT_SCHEMA, PartyJournal, PartyResult
 from fedvalue.deployment.parties.scratch import ScratchError
 from fedvalue.deployment.parties.server_heads import ServerHeads
 from fedvalue.deployment.parties.server_links import ServerLinks
-from fedvalue.errors import FedValueError, TransportError
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.identity.audit_log import Receipt
+from fedvalue.protocol import codec
+from fedvalue.protocol.party_roles import DataParty, PartyRole, TaskParty
+from fedvalue.protocol.transitions import State
 from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
-    from fedvalue.agreement.manifest import SignedManifest
+    from fedvalue.agreement.manifest import Manifest, SignedManifest
     from fedvalue.deployment.network.wire import Standing
     from fedvalue.deployment.parties.party_input import PartyInput
     from fedvalue.deployment.parties.party_store import PartyRunRow, PartyStore
     from fedvalue.identity.cards import Identity
+    from fedvalue.protocol.messages import Envelope
+    from fedvalue.protocol.outcome import Outcome
+    from fedvalue.protocol.samples import Samples
 
 Report = Callable[[str, str], None]
 """Called with (stage, words) as a run proceeds."""
@@ -35,7 +41,7 @@ NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABL
 """Failures here, or refused calls, that do not end the run: a full disk, a card that an operator has not
 pinned yet. A server's notice that the run is over ends it whatever its code, so that no server can make
 us keep the seed."""
-_FROM_UPLOAD = ("uploading", "agreeing", "done")
+_FROM_UPLOAD = (State.UPLOADING, State.AGREEING, State.DONE)
 _NOTICE_SECONDS = 5.0
 """How long a failing party tries to tell the servers."""
 
@@ -48,10 +54,10 @@ class PartyRun:
         signed: The agreement; verified by the caller.
         given: Our table.
         store: Our database.
-        finish: Makes the result from the driver at the end of a good run.
+        finish: Makes the result from the outcome of a good run.
         report: Called as the run proceeds.
         addresses: host:port of a server, where it differs from the manifest's.
-        psk: 32 bytes that all parties share, instead of the key agreement.
+        psk: 32 bytes that all parties share, mixed into every pairwise key.
         before_upload: Called right before anything of our table leaves, and again after a restart. An
             exception ends the run.
         clock: Monotonic seconds.
@@ -64,7 +70,7 @@ class PartyRun:
         given: PartyInput,
         store: PartyStore,
         *,
-        finish: Callable[[PartyDriver], PartyResult],
+        finish: Callable[[Outcome], PartyResult],
         report: Report = lambda stage, words: None,
         addresses: dict[str, str] | None = None,
         psk: bytes | None = None,
@@ -99,82 +105,88 @@ class PartyRun:
             return documents.decode(PartyResult, row.result, schema=RESULT_SCHEMA)
         if row.state == "failed":
             raise stored_failure(row)
-        driver = PartyDriver(self._identity, self._manifest, self._given, row.seed, self._psk)
+        role = party_role(self._identity, self._manifest, self._given.samples, row.seed, self._psk)
         try:
-            return self._drive(driver)
+            return self._drive(role)
         except FedValueError as error:
             self._keep_receipts()
             if self._final or error.code not in NOT_FINAL:
                 self._journal.failed(error)
             raise  # where it is not final, the journal stands, and the same command continues
 
-    def _drive(self, driver: PartyDriver) -> PartyResult:
+    def _drive(self, role: PartyRole) -> PartyResult:
         end = self._clock() + party_limit(self._manifest)
-        links = self._links(driver, end)
-        counts = dict.fromkeys(driver.servers, 0)
+        links = self._links(role, end)
+        counts = dict.fromkeys(role.terms.servers, 0)
         try:
-            self._journal.send(driver.begin(), links.outgoing)
+            self._journal.send(role.start(), links.outgoing)
             for server, number, body in self._journal.received():
                 counts[server] = number + 1
-                self._journal.send(self._feed(driver, server, body), links.outgoing)
-            self._report(driver.stage, "resumed" if any(counts.values()) else "started")
+                self._journal.send(self._feed(role, server, body), links.outgoing)
+            self._report(_stage(role), "resumed" if any(counts.values()) else "started")
             links.start(counts)
-            while not driver.done:
+            while role.state is not State.DONE:
                 received = links.next(0.5)
                 if received is not None:
                     self._journal.receive(*received)
-                    self._step(driver, links, received)
+                    self._step(role, links, received)
                 elif self._clock() > end:
                     late = TransportError("the servers did not finish in time", code="E_DEADLINE")
-                    self._give_notice(driver, links, late)
+                    self._give_notice(role, links, late)
                     raise late
-            result = self._finish(driver)
+            assert role.outcome is not None
+            result = self._finish(role.outcome)
             self._journal.done(result)
             self._keep_receipts()
             return result
         finally:
             links.close()
 
-    def _step(self, driver: PartyDriver, links: ServerLinks, received: tuple[str, int, bytes]) -> None:
+    def _step(self, role: PartyRole, links: ServerLinks, received: tuple[str, int, bytes]) -> None:
         server, _, body = received
-        before = driver.stage
+        before = role.state
         try:
-            parcels = self._feed(driver, server, body)
+            replies = self._feed(role, server, body)
         except FedValueError as error:
             if self._final or error.code not in NOT_FINAL:
-                self._give_notice(driver, links, error)
+                self._give_notice(role, links, error)
             raise
-        self._journal.send(parcels, links.outgoing)
+        self._journal.send(replies, links.outgoing)
         self._keep_receipts()
-        if driver.stage != before:
-            self._report(driver.stage, "")
+        if role.state is not before:
+            self._report(_stage(role), "")
 
-    def _feed(self, driver: PartyDriver, server: str, body: bytes) -> list[Parcel]:
-        """The driver's answer to a message. An error of the driver ends the run."""
+    def _feed(self, role: PartyRole, server: str, body: bytes) -> list[Envelope]:
+        """The role's answer to a message. An error of the role ends the run."""
         try:
-            parcels = driver.feed(server, body)
+            envelope = codec.decode(body)
+            if envelope.sender != server:
+                raise RemoteProtocolError(
+                    f"{server!r} sent a message as {envelope.sender!r}", code="E_SENDER"
+                )
+            replies = role.receive(envelope)
         except ScratchError:
             raise  # our own disk, and nothing has left: the same command continues
         except FedValueError:
             self._final = True
             raise
-        if not self._uploading and driver.stage in _FROM_UPLOAD:
+        if not self._uploading and role.state in _FROM_UPLOAD:
             self._before_upload()
             self._uploading = True
-        return parcels
+        return replies
 
-    def _give_notice(self, driver: PartyDriver, links: ServerLinks, error: FedValueError) -> None:
+    def _give_notice(self, role: PartyRole, links: ServerLinks, error: FedValueError) -> None:
         """Tell the servers that we failed, if they can be reached soon."""
-        parcels = driver.fail(error)
-        if parcels:
-            self._journal.send(parcels, links.outgoing)
+        notices = role.fail(error)
+        if notices:
+            self._journal.send(notices, links.outgoing)
             links.flush(_NOTICE_SECONDS)
 
-    def _links(self, driver: PartyDriver, end: float) -> ServerLinks:
+    def _links(self, role: PartyRole, end: float) -> ServerLinks:
         return ServerLinks(
             self._signed.run_id,
             self._signed.to_json().encode(),
-            {server: self._client(server) for server in driver.servers},
+            {server: self._client(server) for server in role.terms.servers},
             until=end,
             on_wait=lambda words: self._report("waiting", words),
             clock=self._clock,
@@ -201,6 +213,21 @@ class PartyRun:
 
     def _keep_receipts(self) -> None:
         self._journal.keep_receipts(self._heads.fresh())
+
+
+def party_role(
+    identity: Identity, manifest: Manifest, samples: Samples, seed: bytes, psk: bytes | None = None
+) -> PartyRole:
+    """The role of a party in the manifest's run."""
+    terms, credentials = terms_of(manifest), credentials_of(manifest, identity, seed, psk)
+    if identity.card.role == "task":
+        return TaskParty(terms, samples=samples, credentials=credentials)
+    return DataParty(terms, identity.card.name, samples=samples, credentials=credentials)
+
+
+def _stage(role: PartyRole) -> str:
+    """The role's state; until all parties have come it waits for them."""
+    return "waiting" if role.state is State.KEYING else role.state.value
 
 
 def stored_failure(row: PartyRunRow) -> FedValueError:

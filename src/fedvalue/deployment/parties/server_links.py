@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
+from fedvalue.protocol import codec
 
 if TYPE_CHECKING:
     from fedvalue.deployment.network.rpc_client import ServerClient
-    from fedvalue.deployment.parties.driver import Parcel
+    from fedvalue.protocol.messages import Envelope
 
 T = TypeVar("T")
 Received = tuple[str, int, bytes]
@@ -32,23 +33,23 @@ class Outgoing:
     """Messages to one server, in order. Those that the server has acknowledged are freed."""
 
     def __init__(self) -> None:
-        self._parcels: list[Parcel | None] = []
+        self._envelopes: list[Envelope | None] = []
         self._released = 0
         self._delivered = 0
         self._abandoned = False
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
-        return len(self._parcels)
+        return len(self._envelopes)
 
-    def append(self, parcel: Parcel) -> None:
+    def append(self, envelope: Envelope) -> None:
         """Add a message; it does not leave before `release`."""
-        self._parcels.append(parcel)
+        self._envelopes.append(envelope)
 
     def release(self) -> None:
         """Let everything so far leave: the fingerprints are on disk."""
         with self._changed:
-            self._released = len(self._parcels)
+            self._released = len(self._envelopes)
             self._changed.notify_all()
 
     def skip(self, number: int) -> None:
@@ -57,11 +58,11 @@ class Outgoing:
             self._changed.wait_for(lambda: self._released >= number, timeout=60.0)
         self.delivered(number)
 
-    def get(self, number: int, seconds: float) -> Parcel | None:
+    def get(self, number: int, seconds: float) -> Envelope | None:
         """Message `number`, or None if it is not released within `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: self._released > number, timeout=seconds)
-            return self._parcels[number] if self._released > number else None
+            return self._envelopes[number] if self._released > number else None
 
     def delivered(self, number: int) -> None:
         """The server has the first `number` messages.
@@ -75,7 +76,7 @@ class Outgoing:
                     f"a server claims {number} messages of ours, {self._released} have left", code="E_STATE"
                 )
             for k in range(self._delivered, number):
-                self._parcels[k] = None
+                self._envelopes[k] = None
             self._delivered = number
             self._changed.notify_all()
 
@@ -181,10 +182,11 @@ class ServerLinks:
             number = self._try(client, lambda: client.submit(self._manifest)).next
             outgoing.skip(number)
             while not self._stop.is_set():
-                parcel = outgoing.get(number, 0.5)
-                if parcel is None:
+                envelope = outgoing.get(number, 0.5)
+                if envelope is None:
                     continue
-                self._try(client, lambda: client.post(self._run_id, number, *parcel.parts()))  # noqa: B023
+                parts = codec.encode_parts(envelope)
+                self._try(client, lambda: client.post(self._run_id, number, *parts))  # noqa: B023
                 number += 1
                 outgoing.delivered(number)
         finally:

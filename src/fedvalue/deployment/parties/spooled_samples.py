@@ -26,6 +26,7 @@ from fedvalue.crypto.ids import PackedIds
 from fedvalue.crypto.sorting import n_repeated
 from fedvalue.deployment.parties.row_files import Deal, Extent, RowFile
 from fedvalue.deployment.parties.scratch import Scratch
+from fedvalue.errors import LocalProtocolError
 from fedvalue.protocol.messages import Chunk, StoredChunk
 from fedvalue.protocol.samples import DataDigest, RowBlock
 
@@ -109,6 +110,10 @@ class SpooledSamples:
         """All ids, batch by batch; before they are hashed."""
         for batch in self._batches:
             yield batch.ids(self._scratch)
+
+    def select(self, rows: NDArray[np.int64]) -> SpooledSamples:
+        """Not possible: a table that is reduced to some rows is read into memory."""
+        raise LocalProtocolError("a table on disk cannot be reduced to some rows")
 
     def hashed(self, key: bytes) -> SpooledHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids, which are given up."""

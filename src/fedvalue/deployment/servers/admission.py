@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from fedvalue.deployment.shell import align_messages as align
-from fedvalue.deployment.shell import messages as shell
-from fedvalue.deployment.shell.endorsement import SealedEndorsement
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.identity.tls_certificates import SERVER_ROLES
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.alignment import TOKEN_BYTES
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
 
 FROM_PARTIES = (
-    m.EphemeralKey, m.WrappedKeys, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk, m.QueryKey,
-    m.TokenChunk, m.Agree, m.Abort,
+    m.EphemeralKey, m.WrappedKeys, m.AlignTokens, m.Ready, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk,
+    m.QueryKey, m.TokenChunk, m.Agree, m.Abort,
 )  # fmt: skip
 """What a party may send to a server; everything else is for servers only."""
 
@@ -34,8 +31,8 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
 
     Args:
         manifest: What was agreed.
-        sender: Whose messages.
-        messages: How many, with the one that has just come.
+        sender: The sender.
+        messages: Number of its messages, with the new one.
         n_bytes: Their size.
 
     Raises:
@@ -44,7 +41,7 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
     # An envelope adds less than a sixteenth to a chunk of the smallest size.
     upload = manifest.max_bytes + manifest.max_bytes // 16
     if manifest.align == "intersect":
-        upload += (align.TOKEN_BYTES + 1) * manifest.n_samples
+        upload += (TOKEN_BYTES + 1) * manifest.n_samples
     if manifest.participant(sender).role in SERVER_ROLES:
         upload *= 1 + len(manifest.data)  # what the computation server forwards is of all parties
     if manifest.protocol == "mirror":
@@ -59,43 +56,26 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
         )
 
 
-def admit(manifest: Manifest, server: str, sender: str, body: bytes | memoryview) -> bytes:
-    """The fingerprint of a well-formed, intact message that `sender` may send to `server`.
+def admit(manifest: Manifest, server: str, sender: str, body: bytes | memoryview) -> m.Envelope:
+    """A well-formed, intact message that `sender` may send to `server`. Nobody decodes it again.
 
     Raises:
         RemoteProtocolError: E_MALFORMED, E_VERSION, E_RUN, E_SENDER, E_SIZE or E_DIGEST. Nothing has
             happened; the sender may send the right message instead.
     """
-    if shell.is_shell(body):
-        return _admit_shell(manifest, sender, body)
     envelope = codec.decode(body)
     if envelope.run_id != manifest.run_id or envelope.recipient != server:
         raise RemoteProtocolError("a message for another run or another server", code="E_RUN")
     if envelope.sender != sender:
         raise RemoteProtocolError(f"{sender!r} may not send as {envelope.sender!r}", code="E_SENDER")
     allowed = FROM_SERVERS if manifest.participant(sender).role in SERVER_ROLES else FROM_PARTIES
-    kind = type(envelope.message).__name__
-    if not isinstance(envelope.message, allowed):
+    message, kind = envelope.message, type(envelope.message).__name__
+    if not isinstance(message, allowed):
         raise RemoteProtocolError(f"{sender!r} may not send {kind}", code="E_SENDER")
-    _check_declared(manifest, sender, envelope.message)
-    if isinstance(envelope.message, m.BulkMessage):
-        if not envelope.message.intact:
-            raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
-        # Its digest covers content and place; hashing all of it once more would add nothing.
-        return envelope.message.fingerprint
-    return blake2b(body, digest_size=32).digest()
-
-
-def _admit_shell(manifest: Manifest, sender: str, body: bytes | memoryview) -> bytes:
-    message = shell.decode(body)
-    party = manifest.participant(sender).role not in SERVER_ROLES
-    if not party or not isinstance(message, shell.FROM_PARTIES):
-        raise RemoteProtocolError(f"{sender!r} may not send this message", code="E_SENDER")
-    if isinstance(message, shell.Ready | SealedEndorsement | align.AlignKey) and message.party != sender:
-        raise RemoteProtocolError(f"{sender!r} may not send as {message.party!r}", code="E_SENDER")
-    if isinstance(message, align.AlignTokens) and not message.intact:
-        raise RemoteProtocolError(f"damaged tokens from {sender!r}", code="E_DIGEST")
-    return blake2b(body, digest_size=32).digest()
+    _check_declared(manifest, sender, message)
+    if isinstance(message, m.BulkMessage) and not message.intact:
+        raise RemoteProtocolError(f"damaged {kind} from {sender!r}", code="E_DIGEST")
+    return envelope
 
 
 def _check_declared(manifest: Manifest, sender: str, message: m.AnyMessage) -> None:

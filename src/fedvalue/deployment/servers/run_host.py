@@ -44,13 +44,13 @@ class RunHost:
                 than the manifest allows its sender.
             EngineError: E_STORAGE: nothing was stored.
         """
-        fingerprint = admit(self.manifest, self._context.identity.card.name, sender, body)
+        envelope = admit(self.manifest, self._context.identity.card.name, sender, body)
         with self._sender_locks[sender]:
             known = self.journal.fingerprint(sender, number)
             if known is not None:
-                self._check_same(sender, number, known, fingerprint)
+                self._check_same(sender, number, known, envelope.message.fingerprint)
                 return
-            self.journal.accept(sender, number, fingerprint, body)
+            self.journal.accept(number, envelope, body)
         self._context.metrics.messages.inc()
         self._context.metrics.bytes.inc(len(body))
         self.wake()

@@ -87,15 +87,20 @@ class RunJournal:
         """The fingerprint of a message that was accepted before; None for a new one."""
         return self._store.fingerprint(self.run_id, sender, number)
 
-    def accept(self, sender: str, number: int, fingerprint: bytes, body: bytes | memoryview) -> None:
+    def accept(self, number: int, envelope: m.Envelope, body: bytes | memoryview) -> None:
         """Store a new message. Durable once this returns. One thread per sender at a time.
+
+        Args:
+            number: Its place among the sender's messages.
+            envelope: The message; it stays in memory for a while, so that nobody decodes it again.
+            body: The bytes it was decoded from.
 
         Raises:
             RemoteProtocolError: The run is over, or the message is out of order, sent before under another
                 number, or more than the manifest allows its sender.
             EngineError: E_STORAGE: nothing was stored.
         """
-        store = self._store
+        store, sender, fingerprint = self._store, envelope.sender, envelope.message.fingerprint
         self._raise_refusal()
         expected = store.accepted(self.run_id, sender)
         if number != expected:
@@ -114,15 +119,24 @@ class RunJournal:
                 store.unspool(self.run_id, sender, number)
                 self._raise_refusal()
             with self._trail.entry(f"received {sender}", fingerprint.hex()) as line:
-                store.accept(self.run_id, self.accepted, sender, number, fingerprint, kept, len(body), [line])
+                store.accept(self.run_id, self.accepted, number, envelope, kept, len(body), [line])
             self.accepted += 1
         self._volumes[sender] = volume + len(body)
 
     def message(self, number: int) -> Stored:
-        """Accepted message `number` of the run."""
+        """Accepted message `number` of the run.
+
+        Raises:
+            EngineError: E_STORAGE: it cannot be read.
+            RemoteProtocolError: It has changed on disk and is no message any more.
+        """
         stored = self._store.message(self.run_id, number)
         assert stored is not None
         return stored
+
+    def forget_recent(self, stored: Stored) -> None:
+        """Free the memory of a message that is not needed again soon."""
+        self._store.forget_recent(self.run_id, stored.sender, stored.number)
 
     def mail_size(self, recipient: str) -> int:
         """Number of messages for `recipient` so far."""
@@ -131,7 +145,7 @@ class RunJournal:
     def commit(
         self,
         processed: int,
-        outputs: Sequence[tuple[str, bytes]],
+        outputs: Sequence[m.Envelope],
         stage: str,
         error: FedValueError | None = None,
     ) -> bool:
@@ -146,13 +160,14 @@ class RunJournal:
                 self.processed = processed
             return False
         state = {"open": "open", "done": "done", "failed": "failed"}.get(stage, "running")
-        code, reason = ("", "") if error is None else (safe_code(error), str(error)[:2000])
+        code, reason = ("", "") if error is None else (safe_code(error), str(error)[: m.MAX_REASON])
+        bodies = [(envelope.recipient, codec.encode(envelope)) for envelope in outputs]
         with self._changed:
             changed = stage != self.stage
             since = self._clock() if changed else self.stage_since
             with self._trail.entry(f"{stage} {code}".strip()) if changed else nullcontext("") as line:
                 self._store.step(
-                    self.run_id, processed=processed, outputs=outputs, state=state, stage=stage,
+                    self.run_id, processed=processed, outputs=bodies, state=state, stage=stage,
                     stage_since=since, code=code, reason=reason, audit=[line] if line else (),
                 )  # fmt: skip
             self.state, self.stage, self.stage_since = state, stage, since

@@ -12,22 +12,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedvalue.agreement.run_settings import credentials_of
-from fedvalue.deployment.servers.role_driver import RoleDriver
+from fedvalue.agreement.run_settings import credentials_of, terms_of
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError
+from fedvalue.protocol import messages as m
 from fedvalue.protocol.error_codes import missing_of
+from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.servers.observability import Log, Metrics
     from fedvalue.deployment.servers.run_journal import RunJournal
-    from fedvalue.deployment.servers.server_store import ServerStore
+    from fedvalue.deployment.servers.server_store import ServerStore, Stored
     from fedvalue.identity.cards import Identity
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.mirror.counting import ChunkStore
-    from fedvalue.protocol.role import Role
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.server import Server
+    from fedvalue.protocol.settings import RunTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ServerContext:
 
     identity: Identity
     store: ServerStore
-    make_role: Callable[[Manifest, Settings, Credentials, ChunkStore], Role]
+    make_role: Callable[[Manifest, RunTerms, Credentials, ChunkStore], Server]
     clock: Callable[[], float]
     log: Log
     metrics: Metrics
@@ -63,8 +64,9 @@ class RunWorker:
         self._work = threading.Lock()
         self._pumping = False
         self._pump_lock = threading.Lock()
-        self._driver = self._new_driver()
-        # After a crash the driver is behind the journal; the first worker thread brings it up to date.
+        self._chunks = SpooledChunks(context.store, journal.run_id)
+        self._role_or_none: Server | None = None
+        # After a crash the role is behind the journal; the first worker thread brings it up to date.
         self._stale = journal.processed > 0
         self.unreadable = False
 
@@ -83,9 +85,9 @@ class RunWorker:
 
     def awaited(self) -> tuple[str, ...]:
         """Whom the run waits for before it begins; empty when it has begun, or not known right now."""
-        if self._stale or self._driver.stage != "open":
+        if self._stale or self._journal.ended or self._stage() != "open":
             return ()
-        return self._driver.missing()
+        return self._role.awaited()
 
     def missing(self) -> tuple[str, ...] | None:
         """Whose message the run waits for; None when it ended because it cannot be rebuilt."""
@@ -93,14 +95,14 @@ class RunWorker:
             if self._stale and not self._rebuild():
                 self._purge()
                 return None
-            return self._driver.missing()
+            return self._role.awaited()
 
     def fail(self, error: FedValueError) -> None:
         """End the run from outside the role."""
         with self._work:
             if self._journal.ended:
                 return
-            # A driver that cannot be rebuilt knows enough to tell everybody that the run is over.
+            # A role that cannot be rebuilt knows enough to tell everybody that the run is over.
             if not self._stale or self.unreadable or self._rebuild():
                 try:
                     self._end(self._journal.processed, error)
@@ -132,34 +134,40 @@ class RunWorker:
                 return False
             if self._stale and not self._rebuild():
                 return False
-            stored = self._journal.message(self._journal.processed)
-            self.unreadable = False
-            n_declared = self._driver.n_declared
+            number = self._journal.processed
             try:
-                # A message that comes from disk is compared with its digest again.
-                outputs = self._driver.feed(stored.sender, stored.number, stored.body, checked=stored.fresh)
+                stored, outputs = self._handle(number)
             except FedValueError as error:
                 if _own_disk(error):
                     raise
-                self._end(stored.k + 1, error)
+                self._end(number + 1, error)
             except Exception as error:  # noqa: BLE001  # a bug of ours ends one run, not the server
                 self._log("internal", level="error", reason=type(error).__name__)
-                self._end(stored.k + 1, EngineError("an error inside the server", code="E_ENGINE"))
+                self._end(number + 1, EngineError("an error inside the server", code="E_ENGINE"))
             else:
-                self._commit(stored.k + 1, outputs)
-                if self._driver.n_declared > n_declared:
+                self._commit(number + 1, outputs)
+                if isinstance(stored.envelope.message, m.Declaration):
                     self._log("declared", peer=stored.sender)
         return True
 
+    def _handle(self, number: int) -> tuple[Stored, list[m.Envelope]]:
+        """Feed accepted message `number` to the role."""
+        stored = self._journal.message(number)
+        self.unreadable = False
+        self._chunks.arriving(stored.sender, stored.number)
+        # A message that comes from disk is compared with its digest again.
+        outputs = self._role.receive(stored.envelope, checked=stored.fresh)
+        if not isinstance(stored.envelope.message, m.Chunk):
+            self._journal.forget_recent(stored)
+        return stored, outputs
+
     def _rebuild(self) -> bool:
-        """Bring a new driver to where the journal ends; False if that ended the run."""
-        self._driver = self._new_driver()
+        """Bring a new role to where the journal ends; False if that ended the run."""
+        self._drop_role()
         replayed: Counter[str] = Counter()
         try:
             for number in range(self._journal.processed):
-                stored = self._journal.message(number)
-                outputs = self._driver.feed(stored.sender, stored.number, stored.body)
-                replayed.update(recipient for recipient, _ in outputs)
+                replayed.update(envelope.recipient for envelope in self._handle(number)[1])
         except FedValueError as error:
             if _own_disk(error):
                 self.unreadable = True
@@ -180,14 +188,12 @@ class RunWorker:
         return True
 
     def _end(self, processed: int, error: FedValueError) -> None:
-        self._commit(processed, self._driver.fail(error), error)
+        self._commit(processed, self._role.fail(error), error)
         missing = ",".join(missing_of(error))
         self._log("failed", level="warning", code=error.code, reason=str(error), missing=missing)
 
-    def _commit(
-        self, processed: int, outputs: list[tuple[str, bytes]], error: FedValueError | None = None
-    ) -> None:
-        stage = "failed" if error is not None else self._driver.stage
+    def _commit(self, processed: int, outputs: list[m.Envelope], error: FedValueError | None = None) -> None:
+        stage = "failed" if error is not None else self._stage()
         if not self._journal.commit(processed, outputs, stage, error):
             return
         self._log("stage", state=self._journal.state, stage=stage)
@@ -196,21 +202,34 @@ class RunWorker:
 
     def _purge(self) -> None:
         """Delete the uploads, and the role with its secrets."""
-        self._driver = self._new_driver()
+        self._drop_role()
         try:
             self._journal.purge()
         except FedValueError as error:
             self._log("purge", level="error", code=error.code)
 
-    def _new_driver(self) -> RoleDriver:
-        context, manifest, run_id = self._context, self._journal.manifest, self._journal.run_id
-        chunks = SpooledChunks(context.store, run_id)
-
-        def make(settings: Settings) -> Role:
+    @property
+    def _role(self) -> Server:
+        """The protocol's role, made when it is first needed."""
+        if self._role_or_none is None:
+            context, manifest, run_id = self._context, self._journal.manifest, self._journal.run_id
             credentials = credentials_of(manifest, context.identity, context.store.seed(run_id))
-            return context.make_role(manifest, settings, credentials, chunks)
+            role = context.make_role(manifest, terms_of(manifest), credentials, self._chunks)
+            role.start()  # a server sends nothing before it has received something
+            self._role_or_none = role
+        return self._role_or_none
 
-        return RoleDriver(manifest, context.identity.card.role, chunks, make)
+    def _drop_role(self) -> None:
+        self._chunks = SpooledChunks(self._context.store, self._journal.run_id)
+        self._role_or_none = None
+
+    def _stage(self) -> str:
+        """Open (until every party has come), keying, uploading, agreeing or done."""
+        state = self._role.state
+        if state in (State.UPLOADING, State.AGREEING, State.DONE):
+            return state.value
+        early = state is State.KEYING or self._context.identity.card.role == "validate"
+        return "open" if early else "keying"
 
     def _log(self, event: str, *, level: str = "info", **fields: str | int) -> None:
         self._context.log.event(event, level=level, run=self._journal.run_id.hex()[:12], **fields)

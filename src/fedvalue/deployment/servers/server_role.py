@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedvalue.agreement.run_settings import check_cells
+from fedvalue.protocol.readiness import check_cells
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.outcome import Answer, Valuer
-    from fedvalue.protocol.role import Role
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.server import Server
+    from fedvalue.protocol.settings import RunTerms, Settings
     from fedvalue.typing import Codes
 
-MakeRole = Callable[[str, "Manifest", "Settings", "Credentials", "ChunkStore"], "Role"]
-"""(compute or validate, manifest, settings, credentials, chunks) -> role"""
+MakeRole = Callable[[str, "Manifest", "RunTerms", "Credentials", "ChunkStore"], "Server"]
+"""(compute or validate, manifest, terms, credentials, chunks) -> role"""
 
 
 def server_role(
-    role: str, manifest: Manifest, settings: Settings, credentials: Credentials, chunks: ChunkStore
-) -> Role:
+    role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
+) -> Server:
     """The role `compute` or `validate` of a run."""
     from fedvalue.protocol.computation_server import ComputationServer
     from fedvalue.protocol.validation_server import ValidationServer
 
     kind = ComputationServer if role == "compute" else ValidationServer
-    return kind(settings, credentials=credentials, valuer=valuer_of(manifest, settings), store=chunks)
+    return kind(terms, credentials=credentials, valuer=valuer_of(manifest), store=chunks)
 
 
-def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
+def valuer_of(manifest: Manifest) -> Valuer:
     """What both servers compute from the counts, by the manifest's terms.
 
     They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
@@ -41,12 +41,12 @@ def valuer_of(manifest: Manifest, settings: Settings) -> Valuer:
     from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
 
     if manifest.epsilon is not None:
-        return make_noisy_valuer(settings, manifest.settings)
+        return make_noisy_valuer(manifest.settings)
     honest = make_valuer(manifest.settings)
 
-    def gated(counts: JointCounts) -> Answer:
-        check_cells(manifest, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
-        return honest(counts)
+    def gated(counts: JointCounts, run: Settings) -> Answer:
+        check_cells(run, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
+        return honest(counts, run)
 
     return gated
 

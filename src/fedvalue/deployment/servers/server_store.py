@@ -16,6 +16,8 @@ from fedvalue.deployment.audit_trail import AUDIT_TABLE, append_audit, audit_lin
 from fedvalue.deployment.network.wire import MAX_MAIL
 from fedvalue.deployment.servers.upload_files import FILE_FROM, UploadFiles
 from fedvalue.errors import InputError
+from fedvalue.protocol import codec
+from fedvalue.protocol.messages import Envelope
 from fedvalue.storage.database import Database
 
 _SCHEMA = (
@@ -59,13 +61,13 @@ class RunRow:
 class Stored:
     """One accepted message: number `k` of the run, number `number` of its sender.
 
-    `fresh` says that the body never left memory since it was admitted.
+    `fresh` says that the message never left memory since it was admitted.
     """
 
     k: int
     sender: str
     number: int
-    body: bytes | memoryview = field(repr=False)
+    envelope: Envelope = field(repr=False)
     fresh: bool
 
 
@@ -147,23 +149,39 @@ class ServerStore:
         self,
         run_id: bytes,
         k: int,
-        sender: str,
         number: int,
-        fingerprint: bytes,
+        envelope: Envelope,
         body: bytes | None,
         size: int,
         audit: Sequence[str],
     ) -> None:
-        """A message is ours from here on; `body` is None when it lies in the spool."""
+        """A message is ours from here on.
+
+        Args:
+            run_id: Its run.
+            k: Its place among all messages of the run.
+            number: Its place among the sender's messages.
+            envelope: The message, which stays in memory for a while.
+            body: Its bytes; None when they are in a file.
+            size: Their number.
+            audit: Lines of the audit log about it.
+        """
+        sender, fingerprint = envelope.sender, envelope.message.fingerprint
         with self._db.transaction() as db:
             db.execute(
                 "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (run_id, k, sender, number, fingerprint, body, size),
             )
             append_audit(db, run_id, audit)
+        self._uploads.keep_recent((run_id, sender, number), envelope, size)
 
     def message(self, run_id: bytes, k: int) -> Stored | None:
-        """Accepted message number k of a run."""
+        """Accepted message number k of a run.
+
+        Raises:
+            EngineError: E_STORAGE: it cannot be read.
+            RemoteProtocolError: It has changed on disk and is no message any more.
+        """
         row = self._db.one("SELECT sender, number, body FROM inbox WHERE run_id = ? AND k = ?", run_id, k)
         if row is None:
             return None
@@ -171,7 +189,7 @@ class ServerStore:
         return self._stored(run_id, k, sender, number, body)
 
     def message_of(self, run_id: bytes, sender: str, number: int) -> Stored:
-        """Accepted message `number` of `sender`."""
+        """Accepted message `number` of `sender`; raises as `message` does."""
         row = self._db.one(
             "SELECT k, body FROM inbox WHERE run_id = ? AND sender = ? AND number = ?", run_id, sender, number
         )
@@ -179,12 +197,11 @@ class ServerStore:
         return self._stored(run_id, row[0], sender, number, row[1])
 
     def _stored(self, run_id: bytes, k: int, sender: str, number: int, body: bytes | None) -> Stored:
-        if body is not None:
-            return Stored(k, sender, number, bytes(body), fresh=False)
         recent = self._uploads.recent((run_id, sender, number))
         if recent is not None:
             return Stored(k, sender, number, recent, fresh=True)
-        return Stored(k, sender, number, self._uploads.read((run_id, sender, number)), fresh=False)
+        data = self._uploads.read((run_id, sender, number)) if body is None else body
+        return Stored(k, sender, number, codec.decode(data), fresh=False)
 
     def unspool(self, run_id: bytes, sender: str, number: int) -> None:
         """Delete the file of a message that is not accepted after all."""

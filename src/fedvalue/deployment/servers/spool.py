@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedvalue.errors import EngineError, RemoteProtocolError
-from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ def _damaged() -> EngineError:
 class SpooledChunks:
     """A `ChunkStore` over accepted messages.
 
-    The host says which message is being handled before the role puts its chunk; `get` reads that
-    message again. Chunks stay until the run is purged, because a restart needs them once more.
+    The host says which message is being handled before the role puts its chunk; `get` finds that
+    message, in memory while it is recent. Chunks stay until the run is purged: a restart needs them.
     """
 
     def __init__(self, store: ServerStore, run_id: bytes) -> None:
@@ -45,11 +44,11 @@ class SpooledChunks:
         Raises:
             EngineError: E_STORAGE: it cannot be read; E_DIGEST: it is not what was stored.
         """
-        stored = self._store.message_of(self._run_id, party, self._number[party, index])
         try:
-            message = codec.decode(stored.body).message
+            stored = self._store.message_of(self._run_id, party, self._number[party, index])
         except RemoteProtocolError:
             raise _damaged() from None
+        message = stored.envelope.message
         if not isinstance(message, m.Chunk) or not (stored.fresh or message.intact):
             raise _damaged()
         return message.data

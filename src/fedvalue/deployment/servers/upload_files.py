@@ -1,4 +1,4 @@
-"""Large messages of all runs: one file each, and the most recent ones in memory as well.
+"""Messages of all runs: a file for each large one, and the most recent ones decoded in memory.
 
 Parties upload in step, so a chunk is usually counted while it is still in memory (`docs/decisions/0407`).
 """
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TypeAlias
 
+from fedvalue.protocol.messages import Envelope
 from fedvalue.storage.durable_files import storage_errors, write_durably
 
 FILE_FROM = 64 << 10
@@ -18,6 +19,9 @@ FILE_FROM = 64 << 10
 
 RECENT_BYTES = 13 << 20
 """Size of the messages kept in memory until the other parties' arrive: a chunk of each of seven parties."""
+
+OVERHEAD = 1024
+"""Bytes that a decoded message takes beside its content, at most."""
 
 Place: TypeAlias = tuple[bytes, str, int]
 """Run, sender, number."""
@@ -28,7 +32,7 @@ class UploadFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recent = RecentBodies(RECENT_BYTES)
+        self._recent = RecentMessages(RECENT_BYTES)
 
     def write(self, place: Place, body: bytes | memoryview) -> None:
         """Store a body durably.
@@ -37,10 +41,13 @@ class UploadFiles:
             EngineError: E_STORAGE; nothing was stored.
         """
         write_durably(self._path(place), body)
-        self._recent.put(place, body)
 
-    def recent(self, place: Place) -> memoryview | None:
-        """The body if it never left memory."""
+    def keep_recent(self, place: Place, envelope: Envelope, n_bytes: int) -> None:
+        """Keep a message of `n_bytes` bytes in memory for a while, decoded."""
+        self._recent.put(place, envelope, n_bytes)
+
+    def recent(self, place: Place) -> Envelope | None:
+        """The message if it never left memory."""
         return self._recent.get(place)
 
     def read(self, place: Place) -> bytes:
@@ -54,7 +61,7 @@ class UploadFiles:
             return path.read_bytes()
 
     def forget_recent(self, place: Place) -> None:
-        """Free the memory of a body; its file stays."""
+        """Free the memory of a message; its bytes stay on disk."""
         self._recent.drop(place)
 
     def delete(self, place: Place) -> None:
@@ -82,41 +89,44 @@ class UploadFiles:
         return self._folder / run_id.hex() / sender / f"{number}.msg"
 
 
-class RecentBodies:
-    """Bodies by place, up to a total size. The oldest are dropped first."""
+class RecentMessages:
+    """Decoded messages by place, up to a total size. The oldest are dropped first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
+        self._messages: OrderedDict[Place, tuple[Envelope, int]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def put(self, place: Place, body: bytes | memoryview) -> None:
-        """Keep a body, if it fits at all."""
+    def put(self, place: Place, envelope: Envelope, n_bytes: int) -> None:
+        """Keep a message that was decoded from `n_bytes` bytes, if it fits at all."""
+        size = n_bytes + OVERHEAD
         with self._lock:
             self._drop(place)
-            if len(body) > self._max_bytes:
+            if size > self._max_bytes:
                 return
-            self._bodies[place] = memoryview(body)
-            self._size += len(body)
+            self._messages[place] = (envelope, size)
+            self._size += size
             while self._size > self._max_bytes:
-                self._drop(next(iter(self._bodies)))
+                self._drop(next(iter(self._messages)))
 
-    def get(self, place: Place) -> memoryview | None:
-        """The body, or None if it has been dropped."""
+    def get(self, place: Place) -> Envelope | None:
+        """The message, or None if it has been dropped."""
         with self._lock:
-            return self._bodies.get(place)
+            kept = self._messages.get(place)
+        return None if kept is None else kept[0]
 
     def drop(self, place: Place) -> None:
-        """Drop one body; a missing one is ignored."""
+        """Drop one message; a missing one is ignored."""
         with self._lock:
             self._drop(place)
 
     def drop_run(self, run_id: bytes) -> None:
-        """Drop all bodies of a run."""
+        """Drop all messages of a run."""
         with self._lock:
-            for place in [place for place in self._bodies if place[0] == run_id]:
+            for place in [place for place in self._messages if place[0] == run_id]:
                 self._drop(place)
 
     def _drop(self, place: Place) -> None:
-        self._size -= len(self._bodies.pop(place, b""))
+        _, size = self._messages.pop(place, (None, 0))
+        self._size -= size

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedvalue.datasets import synthetic
+from fedvalue.federated.options import Paper
 from fedvalue.paper.experiments.base import Numbers, Unit, unit_seed
 from fedvalue.paper.experiments.published import random_codes, simulation_seconds
 
@@ -48,9 +49,7 @@ def measure(
         "statistics": False,
     }
     start = time.process_time()
-    federated = fedvalue.value(
-        **arguments, protocol="paper", q=q, n_r=n_adversarial / (n_adversarial + n_real)
-    )
+    federated = fedvalue.value(**arguments, protocol=Paper(q=q, n_r=n_adversarial / (n_adversarial + n_real)))
     seconds = time.process_time() - start
     central = fedvalue.value(**arguments, coalitions=False)
     found: Numbers = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.datasets import NAMES, load
+from fedvalue.federated.options import make_options
 from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Unit, Verdict, unit_seed
 from fedvalue.paper.experiments.drawing import COLOURS, panels
 from fedvalue.paper.experiments.numbers import pearson
@@ -51,7 +52,7 @@ def compare(name: str, protocol: str, n_parties: int, bins: int, rows: int | Non
         "statistics": False,
     }
     central = fedvalue.value(**common, coalitions=False)
-    federated = fedvalue.value(**common, protocol=protocol, **_OPTIONS[protocol])
+    federated = fedvalue.value(**common, protocol=make_options(protocol, **_OPTIONS[protocol]))
     return {
         "centralised": list(central.values.values()),
         "federated": [federated.values[party] for party in central.values],

@@ -19,7 +19,7 @@ from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed
 from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
 from fedvalue.protocol.mirror.row_layout import RowLayout, chunk_rows
 from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
-from fedvalue.protocol.outcome import Addressed, Answer, Valuer
+from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import Policy, Settings
 
@@ -71,6 +71,7 @@ class MirrorCounting:
             raise LocalProtocolError("policy 'valuation' needs a valuer")
         self._settings = settings
         self._server = server
+        self._to = m.Sender(settings.run_id, server).to
         self._signing_key = credentials.signing_key
         self._salt = keys.subkey(
             credentials.seed, settings.run_id, "result-salt", settings.digest(), server, length=16
@@ -163,6 +164,14 @@ class MirrorCounting:
             return []
         return [k for k in range(declared.n_chunks) if k not in self._digests[party]]
 
+    def late(self) -> tuple[str, ...]:
+        """The parties whose uploads are not complete."""
+        return tuple(
+            party
+            for party in self._settings.everybody
+            if party not in self._declared or len(self._digests[party]) < self._declared[party].n_chunks
+        )
+
     def _chunk_bytes(self, index: int) -> int:
         assert self._layout is not None
         per_chunk = chunk_rows(self._settings, self._layout)
@@ -204,12 +213,12 @@ class MirrorCounting:
         """What the valuer makes of the counts."""
         return self._valued(*self._cells())
 
-    def release(self, noisy: Answer) -> list[Addressed]:
+    def release(self, noisy: Answer) -> list[m.Envelope]:
         """The signed results, with this answer in place of the exact one."""
         self._noisy = noisy
         return self.results()
 
-    def results(self) -> list[Addressed]:
+    def results(self) -> list[m.Envelope]:
         """The signed result for every party: values for all, or counts for the task party.
 
         Raises:
@@ -224,11 +233,11 @@ class MirrorCounting:
         ]
         whole = keys.digest(*(chunk.digest for chunk in chunks))
         seal = make_seal(self._signing_key, self._settings.run_id, self._server, whole)
-        out: list[Addressed] = []
+        out = []
         for party in self._settings.everybody:
             if self._settings.policy is Policy.VALUATION or party == self._settings.task:
-                out += [(party, chunk) for chunk in chunks]
-            out.append((party, seal))
+                out += [self._to(party, chunk) for chunk in chunks]
+            out.append(self._to(party, seal))
         return out
 
     def _result(self) -> ValuesResult | CountsResult:
@@ -245,7 +254,7 @@ class MirrorCounting:
     def _valued(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> Answer:
         assert self._layout is not None
         assert self._valuer is not None
-        return self._valuer(self._layout.joint_counts(words, counts))
+        return self._valuer(self._layout.joint_counts(words, counts), self._settings)
 
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         assert self._counter is not None

@@ -13,12 +13,12 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.mirror.opaque_cells import collapse
 from fedvalue.protocol.mirror.row_layout import RowLayout
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms, Settings
 
 
-def label_name(settings: Settings) -> str:
+def label_name(terms: RunTerms) -> str:
     """Name of the label's column in key derivation; no party can have it."""
-    return settings.task + "\0label"
+    return terms.task + "\0label"
 
 
 class Naming:

@@ -32,7 +32,7 @@ from fedvalue.protocol.mirror.server_result import (
     decode_fields,
     decode_result,
 )
-from fedvalue.protocol.outcome import Addressed, Fields, Outcome, Work, same_outcome
+from fedvalue.protocol.outcome import Fields, Outcome, SignedResult, Work, same_outcome
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import HashedSamples
 from fedvalue.protocol.settings import Policy, Settings
@@ -59,6 +59,7 @@ class MirrorWork(Work):
     ) -> None:
         self._settings = settings
         self._name = name
+        self._to = m.Sender(settings.run_id, name).to
         self._ring = ring
         self._samples = samples
         self._marginals = marginals
@@ -70,13 +71,13 @@ class MirrorWork(Work):
     def _is_task(self) -> bool:
         return self._name == self._settings.task
 
-    def begin(self) -> list[Addressed]:
+    def begin(self) -> list[m.Envelope]:
         """The uploads to both servers; the rows are not needed any more afterwards."""
         out = [item for server in self._settings.servers for item in self._upload(server)]
         self._samples.forget()
         return out
 
-    def _upload(self, server: str) -> list[Addressed]:
+    def _upload(self, server: str) -> list[m.Envelope]:
         rows_per_chunk = chunk_rows(self._settings, self._naming.layout)
         n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
@@ -92,11 +93,18 @@ class MirrorWork(Work):
             radices=self._naming.layout.radices,
             code_keys=self._code_keys(server),
         )
-        out: list[Addressed] = [(server, declared)]
-        if self._is_task and self._settings.policy is Policy.VALUATION:
-            shares = tuple(self._ring.share(party, server) for party in self._naming.order)
-            out.append((server, m.ShareKeys(self._ring.share_task(server), shares)))
-        return out + [(server, chunk) for chunk in chunks]
+        out = [self._to(server, declared)]
+        share_keys = self._share_keys(server)
+        if share_keys is not None:
+            out.append(self._to(server, share_keys))
+        return out + [self._to(server, chunk) for chunk in chunks]
+
+    def _share_keys(self, server: str) -> m.ShareKeys | None:
+        """The keys under which a server seals the shares, from the task party."""
+        if not self._is_task or self._settings.policy is not Policy.VALUATION:
+            return None
+        shares = tuple(self._ring.share(party, server) for party in self._naming.order)
+        return m.ShareKeys(self._ring.share_task(server), shares)
 
     def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
         """w_p: the party's rows for one server in its order, block by block of shape (n_rows, n_words)."""
@@ -128,7 +136,7 @@ class MirrorWork(Work):
 
     # Results.
 
-    def take(self, sender: str, message: m.AnyMessage) -> list[Addressed]:
+    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         """A server's result, part by part; when both are there, compare them."""
         if isinstance(message, m.ResultChunk):
             if not self._gets_bytes:
@@ -167,8 +175,10 @@ class MirrorWork(Work):
     def _open(self, server: str, result: ValuesResult | CountsResult) -> Outcome:
         if isinstance(result, ValuesResult) != (self._settings.policy is Policy.VALUATION):
             raise RemoteProtocolError(f"{server!r} sent a result of another policy", code="E_DECLARED")
+        order = self._naming.order if self._is_task else ()
         if isinstance(result, CountsResult):
-            return Outcome(counts=self._naming.counts(server, *result.cells(self._naming.layout)))
+            counts = self._naming.counts(server, *result.cells(self._naming.layout))
+            return Outcome(counts=counts, order=order)
         if len(result.shares) != len(self._naming.order):
             raise RemoteProtocolError(f"{server!r} sent a wrong number of shares", code="E_DECLARED")
         mine = self._naming.order if self._is_task else (self._name,)
@@ -177,7 +187,6 @@ class MirrorWork(Work):
             key = self._ring.share(party if self._is_task else self._settings.task, server)
             shares[party] = self._unseal(key, result.shares[self._naming.order.index(party)], SHARE_CONTEXT)
         task = self._unseal(self._ring.share_task(server), result.task, TASK_CONTEXT) if self._is_task else {}
-        order = self._naming.order if self._is_task else ()
         return Outcome(public=result.public, task=task, shares=shares, order=order)
 
     def _unseal(self, key: bytes, sealed: bytes, context: bytes) -> Fields:
@@ -206,6 +215,17 @@ class MirrorWork(Work):
         """What this party has learned."""
         assert self._outcome is not None
         return self._outcome
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The data parties in the secret order of their columns."""
+        return self._naming.order
+
+    def results(self) -> dict[str, SignedResult]:
+        """Both servers' signed results."""
+        return {
+            server: self._inbox.signed(server, self._share_keys(server)) for server in self._settings.servers
+        }
 
     def digests(self) -> dict[str, bytes]:
         """All parties must have seen the same two signed results."""

@@ -20,7 +20,7 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
-from fedvalue.protocol.outcome import Addressed, Outcome, Work
+from fedvalue.protocol.outcome import Outcome, SignedResult, Work
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.settings import ProtocolName, Settings
@@ -46,6 +46,7 @@ class TokenWork(Work):
     ) -> None:
         self._settings = settings
         self._name = name
+        self._to = m.Sender(settings.run_id, name).to
         self._ring = ring
         self._q = queries.copies(settings)
         self._sets = ValueSets(hashes, own_values(columns), math.prod(c.n_codes for c in columns))
@@ -77,31 +78,31 @@ class TokenWork(Work):
 
     # Step 1.
 
-    def begin(self) -> list[Addressed]:
+    def begin(self) -> list[m.Envelope]:
         """The first queries."""
         largest = self._q * 24 * (self._sets.largest + len(self._fakes))
         window = max(1, WINDOW_BYTES // max(1, largest))
         return self._ask(window)
 
-    def _ask(self, n_queries: int) -> list[Addressed]:
+    def _ask(self, n_queries: int) -> list[m.Envelope]:
         chosen = self._todo[self._next : self._next + n_queries]
         self._next += len(chosen)
         self._asked.update(chosen)
         return [item for number in chosen for item in self._query(number)]
 
-    def _query(self, number: int) -> list[Addressed]:
+    def _query(self, number: int) -> list[m.Envelope]:
         settings, query = self._settings, self._query_ids[number]
         coalition = self._tables[self._members[number]].coalition
-        out: list[Addressed] = []
+        out: list[m.Envelope] = []
         if self._name == settings.task and settings.protocol is ProtocolName.PAPER:
             outer, authenticator = self._ring.tokens(query).outer, self._ring.validation(query)
-            out.append((settings.validate, m.QueryKey(query, coalition, outer, authenticator)))
+            out.append(self._to(settings.validate, m.QueryKey(query, coalition, outer, authenticator)))
         sorted_tokens, sums = self._encrypted(number, query, coalition)
         for index, total, data, payload in queries.cut(settings, sorted_tokens, sums):
             salt, names = self._ring.token_salt(query, index), (p.encode() for p in coalition)
             digest = m.bulk_digest(index, total, salt, query, data, payload, *names)
             chunk = m.TokenChunk(index, total, digest, salt, query, coalition, data, payload)
-            out.append((settings.compute, chunk))
+            out.append(self._to(settings.compute, chunk))
         return out
 
     def _encrypted(
@@ -136,9 +137,9 @@ class TokenWork(Work):
 
     # Step 4.
 
-    def take(self, sender: str, message: m.AnyMessage) -> list[Addressed]:
+    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         """An answer to a query, or a server's signature on all its answers."""
-        out: list[Addressed] = []
+        out: list[m.Envelope] = []
         if isinstance(message, m.QueryCount):
             number = self._number.get(message.query)
             if number is None or number not in self._asked:
@@ -250,6 +251,15 @@ class TokenWork(Work):
         """The joint table."""
         assert self._outcome is not None
         return self._outcome
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns have names here, and no secret order."""
+        return ()
+
+    def results(self) -> dict[str, SignedResult]:
+        """The servers' signatures on their answers."""
+        return {server: self._inbox.signed(server) for server in self._settings.servers}
 
     def _digest(self, server: str, numbers: list[int]) -> bytes:
         answers = self._answers[server]

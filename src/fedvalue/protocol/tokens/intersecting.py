@@ -13,7 +13,6 @@ from fedvalue.crypto.sorting import intersect, rising
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.outcome import Addressed
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens import queries
@@ -76,7 +75,7 @@ class TokenCounting:
         """Whether every query has been answered."""
         return self._n_left == 0
 
-    def add(self, party: str, chunk: m.TokenChunk) -> list[Addressed]:
+    def add(self, party: str, chunk: m.TokenChunk) -> list[m.Envelope]:
         """Part of a party's set. When the last set of a query is complete: Steps 2.1 and 2.2.
 
         Raises:
@@ -120,7 +119,7 @@ class TokenCounting:
         tokens = np.array(np.frombuffer(chunk.tokens, dtype="<u8")).reshape(n, 2)
         return tokens, np.array(np.frombuffer(chunk.authenticators, dtype="<u8"))
 
-    def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
+    def _answer(self, query_id: bytes, query: Query) -> list[m.Envelope]:
         tokens, sums = self._intersection(query)
         sizes = tuple(query.sets[member].n_tokens for member in query.coalition) if self._h3 else ()
         for party, found in query.sets.items():
@@ -139,7 +138,7 @@ class TokenCounting:
             tokens, sums = intersect(tokens, sums, other, other_sums)
         return tokens, sums
 
-    def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[Addressed]:
+    def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[m.Envelope]:
         if self._settings.protocol is not ProtocolName.PAPER:
             return []
         return intersection_chunks(self._settings, self._salts, query_id, tokens, sums)
@@ -153,19 +152,20 @@ def pending_limit(settings: Settings) -> int:
 
 def intersection_chunks(
     settings: Settings, salts: bytes, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]
-) -> list[Addressed]:
+) -> list[m.Envelope]:
     """Step 2.1: the intersection for the validation server.
 
     Every party could compute the tokens of a cell that it guesses: the digests cover salts from the secret
     `salts` of the computation server.
     """
-    out: list[Addressed] = []
+    to = m.Sender(settings.run_id, settings.compute).to
+    out = []
     for index, total, data, payload in queries.cut(settings, tokens, sums):
         place = index.to_bytes(4, "big")
         salt = keys.subkey(salts, settings.run_id, "intersection-salt", query_id, place, length=16)
         digest = m.bulk_digest(index, total, salt, query_id, data, payload)
         chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
-        out.append((settings.validate, chunk))
+        out.append(to(settings.validate, chunk))
     return out
 
 
@@ -175,6 +175,7 @@ class AnswerLog:
     def __init__(self, settings: Settings, server: str, signing_key: bytes) -> None:
         self._settings = settings
         self._server = server
+        self._to = m.Sender(settings.run_id, server).to
         self._signing_key = signing_key
         self._answers: dict[bytes, tuple[tuple[str, ...], int, tuple[int, ...]]] = {}
 
@@ -184,17 +185,20 @@ class AnswerLog:
 
     def answer(
         self, query_id: bytes, coalition: tuple[str, ...], count: int, sizes: tuple[int, ...] = ()
-    ) -> list[Addressed]:
+    ) -> list[m.Envelope]:
         """Tell the members of the coalition."""
         self._answers[query_id] = (coalition, count, sizes)
-        return [(member, m.QueryCount(query_id, self._told(member, query_id), sizes)) for member in coalition]
+        return [
+            self._to(member, m.QueryCount(query_id, self._told(member, query_id), sizes))
+            for member in coalition
+        ]
 
     def _told(self, party: str, query_id: bytes) -> int:
         return self._answers[query_id][1]
 
-    def seals(self) -> list[Addressed]:
+    def seals(self) -> list[m.Envelope]:
         """The signature on all answers, per party."""
-        out: list[Addressed] = []
+        out = []
         for party in self._settings.everybody:
             seen = {
                 query: (self._told(party, query), sizes)
@@ -203,7 +207,7 @@ class AnswerLog:
             }
             digest = keys.digest(*queries.result_digest_parts(seen))
             seal = make_seal(self._signing_key, self._settings.run_id, self._server, digest)
-            out.append((party, seal))
+            out.append(self._to(party, seal))
         return out
 
 

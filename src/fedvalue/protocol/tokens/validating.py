@@ -9,7 +9,6 @@ import numpy as np
 from fedvalue.crypto.tokens import check_tokens
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.outcome import Addressed
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.intersecting import AnswerLog, pending_limit
@@ -48,7 +47,7 @@ class TokenChecking:
         """Whether every query has its verdict."""
         return self._n_left == 0
 
-    def take(self, message: m.AnyMessage) -> list[Addressed]:
+    def take(self, message: m.AnyMessage) -> list[m.Envelope]:
         """A key or part of an intersection. When both are complete: the verdict.
 
         Raises:
@@ -95,7 +94,7 @@ class TokenChecking:
         if sum(map(len, query.tokens)) > most:
             raise RemoteProtocolError("an intersection larger than any set", code="E_SIZE")
 
-    def _verdict(self, query_id: bytes, query: CheckedQuery) -> list[Addressed]:
+    def _verdict(self, query_id: bytes, query: CheckedQuery) -> list[m.Envelope]:
         assert query.key is not None
         del self._open[query_id]
         self._pending -= sum(map(_weight, query.tokens, query.sums))

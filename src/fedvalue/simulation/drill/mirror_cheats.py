@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.counting import MemoryChunkStore, MirrorCounting
-from fedvalue.protocol.outcome import Addressed, Answer, Valuer
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.server import Server
+from fedvalue.protocol.settings import RunTerms, Settings
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
 
@@ -30,15 +31,15 @@ class FiddlingCounting(MirrorCounting):
     only: str | None = None
     _honest = False
 
-    def results(self) -> list[Addressed]:
+    def results(self) -> list[m.Envelope]:
         """The false result for those who shall believe it, the true one for the others."""
         false = super().results()
         if self.only is None:
             return false
         self._honest = True
         truth = super().results()
-        return [item for item in truth if item[0] != self.only] + [
-            item for item in false if item[0] == self.only
+        return [item for item in truth if item.recipient != self.only] + [
+            item for item in false if item.recipient == self.only
         ]
 
     def _cells(self) -> tuple[NDArray[np.uint64], Counts]:
@@ -117,33 +118,34 @@ class FiddlingComputationServer(ComputationServer):
     """A computation server that falsifies its counts."""
 
     def __init__(
-        self, settings: Settings, *, credentials: Credentials, valuer: Valuer | None, **named: Any
+        self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, only: str | None = None, **named: Any
     ) -> None:
-        super().__init__(settings, credentials=credentials, valuer=valuer)
-        self._mirror = _fiddling(settings, self.name, credentials, valuer, **named)
+        super().__init__(terms, **named)
+        self._plan = (plot, fiddle, only)
+
+    def _make_mirror(self, settings: Settings) -> MirrorCounting:
+        return _fiddling(settings, self, *self._plan)
 
 
 class FiddlingValidationServer(ValidationServer):
     """A validation server that falsifies its counts."""
 
     def __init__(
-        self, settings: Settings, *, credentials: Credentials, valuer: Valuer | None, **named: Any
+        self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, only: str | None = None, **named: Any
     ) -> None:
-        super().__init__(settings, credentials=credentials, valuer=valuer)
-        self._mirror = _fiddling(settings, self.name, credentials, valuer, **named)
+        super().__init__(terms, **named)
+        self._plan = (plot, fiddle, only)
+
+    def _make_mirror(self, settings: Settings) -> MirrorCounting:
+        return _fiddling(settings, self, *self._plan)
 
 
 def _fiddling(
-    settings: Settings,
-    server: str,
-    credentials: Credentials,
-    valuer: Valuer | None,
-    *,
-    plot: Plot,
-    fiddle: Fiddle,
-    only: str | None = None,
+    settings: Settings, server: Server, plot: Plot, fiddle: Fiddle, only: str | None
 ) -> FiddlingCounting:
-    counting = FiddlingCounting(settings, server, credentials, valuer, MemoryChunkStore())
+    counting = FiddlingCounting(
+        settings, server.name, server._credentials, server._valuer, MemoryChunkStore()
+    )
     counting.plot, counting.fiddle, counting.only = plot, fiddle, only
     return counting
 
@@ -151,8 +153,8 @@ def _fiddling(
 class ReplayingComputationServer(ComputationServer):
     """Answers with the signed result of an earlier run."""
 
-    def __init__(self, settings: Settings, *, plot: Plot, stolen: list[m.AnyMessage], **named: Any) -> None:
-        super().__init__(settings, **named)
+    def __init__(self, terms: RunTerms, *, plot: Plot, stolen: list[m.AnyMessage], **named: Any) -> None:
+        super().__init__(terms, **named)
         self._plot = plot
         self._stolen = stolen
 
@@ -168,8 +170,8 @@ class ReplayingComputationServer(ComputationServer):
 def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
     """What two servers that share one lie compute: everything worth twice as much."""
 
-    def lie(counts: Any) -> Answer:
-        truth = valuer(counts)
+    def lie(counts: JointCounts, settings: Settings) -> Answer:
+        truth = valuer(counts, settings)
         plot.fired = True
         shares = tuple({**share, "value": 2 * share["value"]} for share in truth.shares)
         return Answer({**truth.public, "total": 2 * truth.public["total"]}, truth.task, shares)

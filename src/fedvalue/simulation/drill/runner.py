@@ -12,17 +12,18 @@ import numpy as np
 
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
+from fedvalue.federated.cast import Cast, CodedTables, make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport
-from fedvalue.federated.run import Cast, make_cast, make_settings
+from fedvalue.federated.options import Mirror, Paper
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.outcome import Outcome, Valuer, same_outcome
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms
 from fedvalue.simulation.drill import mirror_cheats, predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
-from fedvalue.simulation.drill.scenarios import SCENARIOS, DrillTable, Factory, Scenario, Servers
+from fedvalue.simulation.drill.scenarios import SCENARIOS, Factory, Scenario, Servers
 from fedvalue.valuation.settings import ValuationSettings
 
 PROTOCOLS = ("paper", "mirror")
@@ -133,7 +134,8 @@ class Trial:
     def __init__(self, scenario: Scenario, protocol: str, *, hardened: bool, q: int, n_r: int) -> None:
         self._scenario = scenario
         self._protocol = protocol
-        self._options: dict[str, Any] = {"harden": hardened, "q": q, "n_r": n_r}
+        self._tables = CodedTables(scenario.table.label, scenario.table.parties)
+        self._options = Mirror() if protocol == "mirror" else Paper(harden=hardened, q=q, n_r=n_r)
         self._q = q
         self._n_r = n_r
         self._valuer = make_valuer(ValuationSettings(method="exact", statistics=False))
@@ -174,16 +176,16 @@ class Trial:
 
     def _cast(self, computation: Factory, validation: Factory, valuer: Valuer) -> Cast:
         return make_cast(
-            self._settings(),
-            **_columns(self._scenario.table),
+            self._terms(),
+            self._tables,
             ids=PackedIds.of_rows(len(self._scenario.table.label.codes)),
             valuer=valuer,
             computation=computation,
             validation=validation,
         )
 
-    def _settings(self) -> Settings:
-        return make_settings(**_columns(self._scenario.table), protocol=self._protocol, **self._options)
+    def _terms(self) -> RunTerms:
+        return make_terms(self._tables, self._options)
 
     def _honest_outcome(self) -> Outcome:
         servers = Servers()
@@ -222,13 +224,9 @@ class _Recording(ComputationServer):
         self._seen_results += [
             item.message
             for item in sent
-            if item.recipient == self.settings.task and isinstance(item.message, m.ResultChunk | m.ResultSeal)
+            if item.recipient == self.terms.task and isinstance(item.message, m.ResultChunk | m.ResultSeal)
         ]
         return sent
-
-
-def _columns(table: DrillTable) -> dict[str, Any]:
-    return {"label": table.label, "parties": table.parties, "task": None}
 
 
 def _outcome(cast: Cast) -> Outcome:

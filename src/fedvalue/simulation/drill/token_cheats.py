@@ -12,8 +12,7 @@ from fedvalue.crypto.sorting import intersect, sort_blocks
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.outcome import Addressed
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms, Settings
 from fedvalue.protocol.tokens.intersecting import AnswerLog, Query, TokenCounting
 from fedvalue.protocol.tokens.validating import CheckedQuery, TokenChecking
 from fedvalue.protocol.validation_server import ValidationServer
@@ -121,7 +120,7 @@ class SwappingCounting(CheatingCounting):
     def _intersection(self, query: Query) -> Intersection:
         return self._given if self._given is not None else TokenCounting._intersection(self, query)
 
-    def _answer(self, query_id: bytes, query: Query) -> list[Addressed]:
+    def _answer(self, query_id: bytes, query: Query) -> list[m.Envelope]:
         if self._plot.fired:
             return super()._answer(query_id, query)
         if self._held is None:
@@ -143,16 +142,18 @@ class CheatingComputationServer(ComputationServer):
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         *,
-        credentials: Credentials,
         plot: Plot,
         trick: Trick = zero,
         counting: type[CheatingCounting] = CheatingCounting,
         **named: Any,
     ) -> None:
-        super().__init__(settings, credentials=credentials, **named)
-        self._tokens = counting(settings, credentials, plot, trick)
+        super().__init__(terms, **named)
+        self._plot, self._trick, self._counting = plot, trick, counting
+
+    def _make_tokens(self, settings: Settings) -> TokenCounting:
+        return self._counting(settings, self._credentials, self._plot, self._trick)
 
 
 class TwoFacedLog(AnswerLog):
@@ -175,20 +176,16 @@ class MiscountingComputationServer(ComputationServer):
     With `only`, just that party hears it: an equivocation.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        credentials: Credentials,
-        plot: Plot,
-        only: str | None = None,
-        **named: Any,
-    ) -> None:
-        super().__init__(settings, credentials=credentials, **named)
-        assert self._tokens is not None
-        log = TwoFacedLog(settings, settings.compute, credentials.signing_key)
-        log.plot, log.only = plot, only
-        self._tokens._log = log
+    def __init__(self, terms: RunTerms, *, plot: Plot, only: str | None = None, **named: Any) -> None:
+        super().__init__(terms, **named)
+        self._plot, self._only = plot, only
+
+    def _make_tokens(self, settings: Settings) -> TokenCounting:
+        counting = super()._make_tokens(settings)
+        log = TwoFacedLog(settings, settings.compute, self._credentials.signing_key)
+        log.plot, log.only = self._plot, self._only
+        counting._log = log
+        return counting
 
 
 class LyingChecking(TokenChecking):
@@ -218,14 +215,16 @@ class CheatingValidationServer(ValidationServer):
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
         *,
-        credentials: Credentials,
         plot: Plot,
         checking: type[LyingChecking] | type[AcceptingChecking],
         **named: Any,
     ) -> None:
-        super().__init__(settings, credentials=credentials, **named)
-        lying = checking(settings, credentials.signing_key)
-        lying.plot = plot
-        self._tokens = lying
+        super().__init__(terms, **named)
+        self._plot, self._checking = plot, checking
+
+    def _make_tokens(self, settings: Settings) -> TokenChecking:
+        lying = self._checking(settings, self._credentials.signing_key)
+        lying.plot = self._plot
+        return lying

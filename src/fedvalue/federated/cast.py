@@ -1,0 +1,203 @@
+"""All roles of a run in one process: terms from options, keys drawn here, samples in memory."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from msgspec.structs import replace
+
+from fedvalue.crypto import keys
+from fedvalue.crypto.ids import PackedIds
+from fedvalue.errors import InputError
+from fedvalue.federated.options import Mirror, Paper, ProtocolOptions, name_of, options_of
+from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.party_roles import DataParty, TaskParty
+from fedvalue.protocol.role import Role
+from fedvalue.protocol.samples import CodedColumn, MemorySamples
+from fedvalue.protocol.settings import (
+    COMPUTE,
+    VALIDATE,
+    Adversarial,
+    Align,
+    Gates,
+    Policy,
+    ProtocolName,
+    RunTerms,
+    Settings,
+)
+from fedvalue.protocol.validation_server import ValidationServer
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Codes
+
+TASK = "task party"
+"""Name of the task party where its table has none."""
+
+
+class CodeColumn(Protocol):
+    """One party's codes: what `fedvalue.tables` makes of its features."""
+
+    @property
+    def name(self) -> str:
+        """The party."""
+
+    @property
+    def codes(self) -> Codes:
+        """One code per sample."""
+
+    @property
+    def n_codes(self) -> int:
+        """Size of the code range."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodedTables:
+    """The coded tables of all parties.
+
+    Args:
+        label: Codes of Y.
+        parties: Codes of the data parties.
+        task: Codes of X_t, or None.
+    """
+
+    label: CodeColumn
+    parties: Sequence[CodeColumn]
+    task: CodeColumn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """All roles of one run."""
+
+    task: TaskParty
+    parties: tuple[DataParty, ...]
+    servers: tuple[Role, ...]
+
+    def everyone(self) -> tuple[Role, ...]:
+        """Servers and parties."""
+        return (*self.servers, self.task, *self.parties)
+
+
+def make_terms(
+    tables: CodedTables,
+    protocol: str | ProtocolOptions = "mirror",
+    *,
+    align: str = "equal",
+    gates: Gates | None = None,
+    run_id: bytes | None = None,
+) -> RunTerms:
+    """The terms of a run over these tables, under a fresh run id.
+
+    Raises:
+        InputError: An unknown protocol or alignment, or an option out of range.
+    """
+    options = options_of(protocol)
+    if align not in tuple(Align):
+        raise InputError(f"align must be {' or '.join(Align)}, got {align!r}")
+    names = tuple(party.name for party in tables.parties)
+    rows = [len(table.codes) for table in (tables.label, *tables.parties)]
+    terms = RunTerms(
+        run_id=secrets.token_bytes(32) if run_id is None else run_id,
+        protocol=ProtocolName(name_of(options)),
+        task=_free_name(TASK, names),
+        compute=_free_name(COMPUTE, names),
+        validate=_free_name(VALIDATE, names),
+        parties=names,
+        max_samples=max(rows) if align == Align.INTERSECT else rows[0],
+        align=Align(align),
+        gates=gates,
+    )
+    return _with_options(terms, options)
+
+
+def _with_options(terms: RunTerms, options: ProtocolOptions) -> RunTerms:
+    if isinstance(options, Mirror):
+        assert options.epsilon is None or isinstance(options.epsilon, str)
+        return replace(terms, policy=Policy(options.policy), epsilon=options.epsilon)
+    terms = replace(
+        terms, by_coalition=options.by_coalition, max_tokens=options.max_tokens,
+        **({"h1": options.harden, "h2": options.harden, "h3": options.harden,
+            "q": options.q, "n_r": Adversarial.parse(options.n_r)} if isinstance(options, Paper) else {}),
+    )  # fmt: skip
+    return replace(terms, pad=options.pad)
+
+
+def expected_settings(terms: RunTerms, tables: CodedTables) -> Settings:
+    """The settings of a run over these tables, as far as they are known before ids are aligned."""
+    return terms.with_sizes(
+        n_samples=terms.max_samples,
+        n_task_codes=1 if tables.task is None else max(1, tables.task.n_codes),
+        n_label_codes=tables.label.n_codes,
+        n_codes=tuple(party.n_codes for party in tables.parties),
+    )
+
+
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    """A role's name that no data party has: a party may well be called 'compute'."""
+    while wanted in taken:
+        wanted += "'"
+    return wanted
+
+
+def make_cast(
+    terms: RunTerms,
+    tables: CodedTables,
+    *,
+    ids: PackedIds | Mapping[str, PackedIds],
+    valuer: Valuer,
+    secret: bytes | None = None,
+    computation: Callable[..., Role] = ComputationServer,
+    validation: Callable[..., Role] = ValidationServer,
+) -> Cast:
+    """All roles of a run, with fresh keys.
+
+    Args:
+        terms: What was agreed.
+        tables: The parties' codes.
+        ids: Sample ids, common or by party name.
+        valuer: What the servers make of the counts under policy `valuation`.
+        secret: Where all keys come from; drawn from the system when None (tests fix it).
+        computation: Makes the computation server; tests and the drill put one that cheats here.
+        validation: Makes the validation server.
+    """
+    root = secrets.token_bytes(32) if secret is None else secret
+    names = (*terms.everybody, terms.compute, terms.validate)
+    signing = {name: keys.subkey(root, terms.run_id, "signing", name) for name in names}
+    pins = {name: keys.signing_public(key) for name, key in signing.items()}
+
+    def credentials(name: str) -> Credentials:
+        return Credentials(keys.subkey(root, terms.run_id, "seed", name), signing[name], pins)
+
+    def samples(name: str, *columns: CodedColumn) -> MemorySamples:
+        return MemorySamples(ids[name] if isinstance(ids, Mapping) else ids, columns)
+
+    servers = [computation(terms, credentials=credentials(terms.compute), valuer=valuer)]
+    if terms.validate in terms.servers:
+        servers.append(validation(terms, credentials=credentials(terms.validate), valuer=valuer))
+    label = tables.label
+    own = CodedColumn(terms.task, np.zeros(len(label.codes), dtype=np.int64), 1)
+    if tables.task is not None:
+        own = CodedColumn(terms.task, tables.task.codes, max(1, tables.task.n_codes))
+    return Cast(
+        task=TaskParty(
+            terms,
+            samples=samples(terms.task, own, CodedColumn(label.name, label.codes, label.n_codes)),
+            credentials=credentials(terms.task),
+        ),
+        parties=tuple(
+            DataParty(
+                terms,
+                party.name,
+                samples=samples(party.name, CodedColumn(party.name, party.codes, party.n_codes)),
+                credentials=credentials(party.name),
+            )
+            for party in tables.parties
+        ),
+        servers=tuple(servers),
+    )

@@ -1,0 +1,120 @@
+"""The protocols that a run in this process can use, with their options.
+
+`fedvalue.value(..., protocol="mirror")` takes a protocol's defaults, `protocol=Mirror(policy="counts")`
+changes them. A misspelled option is a TypeError of the class that does not have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import TypeAlias
+
+from fedvalue.errors import InputError
+from fedvalue.protocol.privacy import parse_epsilon, spell_epsilon
+from fedvalue.protocol.settings import MAX_Q, MAX_TOKENS, Adversarial, Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single:
+    """The paper's protocol with one server, which is trusted to count.
+
+    Args:
+        by_coalition: Ask every coalition's cells rather than the grand coalition's.
+        pad: Pad all sets of a party to one size.
+        max_tokens: Refuse a run that needs more.
+    """
+
+    by_coalition: bool = False
+    pad: bool = False
+    max_tokens: int = MAX_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The paper's protocol with two servers.
+
+    Args:
+        q: Encryption ids per sample.
+        n_r: Adversarial samples: a number per cell, a share of all samples ("90%" or 0.9), or "random:8" for
+            1 to 8 per cell; None is one per cell.
+        harden: Checks H1, H2 and H3, which the published protocol lacks.
+        by_coalition: Ask every coalition's cells rather than the grand coalition's.
+        pad: Pad all sets of a party to one size; only without `harden`, because H3 needs the sizes.
+        max_tokens: Refuse a run that needs more.
+    """
+
+    q: int = 3
+    n_r: int | float | str | None = None
+    harden: bool = True
+    by_coalition: bool = False
+    pad: bool = False
+    max_tokens: int = MAX_TOKENS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.q <= MAX_Q:
+            raise InputError(f"q must be 1 to {MAX_Q}, got {self.q}")
+        Adversarial.parse(self.n_r)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mirror:
+    """Masked rows to two servers, whose answers must agree.
+
+    Args:
+        policy: "valuation": parties see values, never counts. "counts": the task party sees the counts.
+        epsilon: Add noise to the values (policy `valuation`), like "0.5". A rehearsal: nobody keeps a ledger
+            here, and the caller has the tables.
+    """
+
+    policy: str = "valuation"
+    epsilon: str | float | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in tuple(Policy):
+            raise InputError(f"policy must be {' or '.join(Policy)}, got {self.policy!r}")
+        if self.epsilon is not None:
+            spelled = self.epsilon if isinstance(self.epsilon, str) else spell_epsilon(str(self.epsilon))
+            parse_epsilon(spelled)
+            object.__setattr__(self, "epsilon", spelled)
+
+
+ProtocolOptions: TypeAlias = Single | Paper | Mirror
+
+PROTOCOLS: dict[str, type[ProtocolOptions]] = {"single": Single, "paper": Paper, "mirror": Mirror}
+
+
+def options_of(protocol: str | ProtocolOptions) -> ProtocolOptions:
+    """A protocol by its name or with its options.
+
+    Raises:
+        InputError: An unknown protocol.
+    """
+    if isinstance(protocol, Single | Paper | Mirror):
+        return protocol
+    if protocol not in PROTOCOLS:
+        close = get_close_matches(str(protocol), PROTOCOLS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"protocol must be {', '.join(PROTOCOLS)}, got {protocol!r}{hint}")
+    return PROTOCOLS[protocol]()
+
+
+def make_options(protocol: str, **given: object) -> ProtocolOptions:
+    """A protocol with the options that somebody has typed.
+
+    Raises:
+        InputError: An unknown protocol, or an option that it does not have.
+    """
+    kind = type(options_of(protocol))
+    known = [field.name for field in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"protocol {protocol!r} has no option {name!r}; its options are {', '.join(known)}"
+            )
+    return kind(**given)  # type: ignore[arg-type]
+
+
+def name_of(options: ProtocolOptions) -> str:
+    """The protocol's name."""
+    return next(name for name, kind in PROTOCOLS.items() if kind is type(options))

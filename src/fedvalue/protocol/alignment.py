@@ -1,0 +1,193 @@
+"""Reducing the parties' tables to their common ids, once the parties share a key.
+
+1. Each party sends each server its ids encrypted under a key of that server alone, sorted.
+2. Each server tells each party which of its own tokens all parties sent.
+3. A party takes the answer only if both servers gave the same rows (E_MIRROR).
+
+A server learns how many ids each party has and how the encrypted sets overlap. A party learns which
+of its own rows are common, and nothing about the others'. A single lying server is detected in
+step 3: its tokens have nothing in common with the other server's, so it cannot fit its lie to them.
+`single` has one server, and a lie of it is not detected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from fedvalue.crypto.hashing import hash_ids
+from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.keyring import AlignmentKeys
+from fedvalue.protocol.settings import RunTerms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.crypto.ids import PackedIds
+
+    Tokens: TypeAlias = NDArray[np.bytes_]
+    """Tokens of 16 bytes, dtype S16: fixed length, so that equality means equal bytes."""
+
+TOKEN_BYTES = 16
+
+
+class PartyAlignment:
+    """A party's side.
+
+    Args:
+        terms: What was agreed.
+        name: The party.
+        ids: Its ids, in any number of parts.
+        keys: Its keys.
+    """
+
+    def __init__(self, terms: RunTerms, name: str, ids: Iterable[PackedIds], keys: AlignmentKeys) -> None:
+        self._terms = terms
+        self._to = m.Sender(terms.run_id, name).to
+        self._ids = tuple(ids)
+        self._keys = keys
+        self._orders: dict[str, NDArray[np.int64]] = {}
+        self._bits: dict[str, list[bytes]] = {server: [] for server in terms.servers}
+        self._common: dict[str, NDArray[np.int64]] = {}
+
+    def begin(self) -> list[m.Envelope]:
+        """Step 1."""
+        return [envelope for server in self._terms.servers for envelope in self._tokens(server)]
+
+    def _tokens(self, server: str) -> list[m.Envelope]:
+        key = self._keys.tokens(server)
+        hashed = np.concatenate([hash_ids(key, part) for part in self._ids])
+        tokens = np.ascontiguousarray(hashed).view("S16").ravel()
+        order = np.argsort(tokens, kind="stable")
+        self._orders[server] = order
+        out = []
+        for index, total, part in _cut(tokens[order].tobytes(), self._terms.chunk_bytes):
+            salt = self._keys.salt(server, index)
+            digest = m.bulk_digest(index, total, salt, part)
+            out.append(self._to(server, m.AlignTokens(index, total, digest, salt, memoryview(part))))
+        return out
+
+    def take(self, server: str, mask: m.AlignMask) -> None:
+        """Step 2: part of a server's answer.
+
+        Raises:
+            RemoteProtocolError: Out of order, or of a wrong size (E_DECLARED).
+        """
+        parts, n_tokens = self._bits[server], len(self._orders[server])
+        if server in self._common or mask.index != len(parts) or mask.index >= mask.total:
+            raise RemoteProtocolError(f"{server!r} sent a mask out of order", code="E_DECLARED")
+        so_far, whole = sum(map(len, parts)) + len(mask.bits), -(-n_tokens // 8)
+        last = mask.index == mask.total - 1
+        if not mask.bits or so_far > whole or (last and so_far != whole):
+            raise RemoteProtocolError(f"the mask of {server!r} has a wrong size", code="E_DECLARED")
+        parts.append(mask.bits)
+        if last:
+            bits = np.frombuffer(b"".join(parts), np.uint8)
+            kept = np.unpackbits(bits, count=n_tokens).astype(bool)
+            self._common[server] = np.sort(self._orders[server][kept])
+
+    @property
+    def rows(self) -> NDArray[np.int64] | None:
+        """Step 3: the numbers of our common rows, rising; None until every server has answered.
+
+        Raises:
+            VerificationError: The servers name different rows (E_MIRROR), or none (E_POPULATION).
+        """
+        if len(self._common) < len(self._terms.servers):
+            return None
+        first, *others = (self._common[server] for server in self._terms.servers)
+        if any(not np.array_equal(first, other) for other in others):
+            raise VerificationError("the servers name different common rows", code="E_MIRROR")
+        if not len(first):
+            raise VerificationError("the parties have no id in common", code="E_POPULATION")
+        return first
+
+
+class ServerAlignment:
+    """A server's side: intersects the parties' tokens."""
+
+    def __init__(self, terms: RunTerms, name: str) -> None:
+        self._terms = terms
+        self._to = m.Sender(terms.run_id, name).to
+        self._parts: dict[str, list[memoryview]] = {party: [] for party in terms.everybody}
+        self._tokens: dict[str, Tokens] = {}
+        self.done = False
+
+    def missing(self) -> tuple[str, ...]:
+        """The parties whose tokens are not complete."""
+        return tuple(name for name in self._terms.everybody if name not in self._tokens)
+
+    def take(self, sender: str, message: m.AlignTokens) -> list[m.Envelope]:
+        """Part of a party's tokens; after the last part of the last party, the masks for all.
+
+        Raises:
+            RemoteProtocolError: Out of order (E_DECLARED), or more tokens than agreed (E_SIZE).
+            VerificationError: Fewer common ids than the gate allows (E_GATE).
+        """
+        parts = self._parts[sender]
+        if sender in self._tokens or message.index != len(parts) or message.index >= message.total:
+            raise RemoteProtocolError(f"{sender!r} sent tokens out of order", code="E_DECLARED")
+        limit = TOKEN_BYTES * self._terms.max_samples
+        too_many = sum(map(len, parts)) + len(message.data) > limit
+        if too_many or not message.data or len(message.data) % TOKEN_BYTES:
+            raise RemoteProtocolError(f"{sender!r} sent more tokens than agreed", code="E_SIZE")
+        parts.append(message.data)
+        if len(parts) < message.total:
+            return []
+        tokens = np.frombuffer(b"".join(parts), dtype="S16")
+        if (tokens[1:] <= tokens[:-1]).any():
+            raise RemoteProtocolError(f"{sender!r} sent tokens that do not rise", code="E_DECLARED")
+        self._parts[sender] = []
+        self._tokens[sender] = tokens
+        return [] if self.missing() else self._masks()
+
+    def _masks(self) -> list[m.Envelope]:
+        first, *others = (self._tokens[name] for name in self._terms.everybody)
+        common = first
+        for other in others:
+            common = np.intersect1d(common, other, assume_unique=True)
+        self._check_gate(len(common))
+        out = []
+        for name in self._terms.everybody:
+            bits = np.packbits(_contains(common, self._tokens[name])).tobytes()
+            for index, total, part in _cut(bits, self._terms.chunk_bytes):
+                digest = m.bulk_digest(index, total, part)
+                out.append(self._to(name, m.AlignMask(index, total, digest, part)))
+        self.done = True
+        self._tokens = dict.fromkeys(self._terms.everybody, np.empty(0, "S16"))
+        return out
+
+    def _check_gate(self, n_common: int) -> None:
+        """No answer below the gate: a party that brings one id would learn whether everybody has it.
+
+        Raises:
+            VerificationError: E_GATE, before any party has learned anything.
+        """
+        gates = self._terms.gates
+        if gates is None:
+            return
+        if min(*map(len, self._tokens.values()), n_common) < gates.min_samples:
+            # Neither by how much nor because of whom: that would be an answer too.
+            raise VerificationError(
+                f"a party brings fewer than {gates.min_samples} samples, or fewer are common to all",
+                code="E_GATE",
+            )
+
+
+def _cut(data: bytes, size: int) -> list[tuple[int, int, bytes]]:
+    """(number, number of all, bytes) of the parts of at most `size` bytes, a multiple of a token's."""
+    size -= size % TOKEN_BYTES
+    total = max(1, -(-len(data) // size))
+    return [(index, total, data[index * size : (index + 1) * size]) for index in range(total)]
+
+
+def _contains(common: Tokens, tokens: Tokens) -> NDArray[np.bool_]:
+    """Which of the sorted `tokens` are in the sorted `common`."""
+    if not len(common):
+        return np.zeros(len(tokens), dtype=bool)
+    place = np.minimum(np.searchsorted(common, tokens), len(common) - 1)
+    contained: NDArray[np.bool_] = common[place] == tokens
+    return contained

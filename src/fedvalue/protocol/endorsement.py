@@ -1,0 +1,95 @@
+"""A data party's signed statement of which column of the servers' results it owns (`mirror`).
+
+The servers know columns, not names; which name belongs to which column follows from the run's key,
+which no third person may have. So that a certificate does not rest on the task party's word, each
+data party signs its place and the results in which it holds it, when it agrees to their release.
+The statement is sealed for the task party: the computation server, which relays it, must not learn
+whose a column is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from fedvalue.crypto import keys
+from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.protocol.keyring import Credentials, Keyring
+from fedvalue.protocol.settings import RunTerms
+
+_SEAL = keys.info("endorsement")
+_FORM = struct.Struct(">I64s")
+
+
+class Endorsement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """My column is number `place` of the results with these digests.
+
+    The digest is the one that the server signed over its whole result, so that it covers the sealed
+    bytes of this column too.
+    """
+
+    party: str
+    place: int
+    digests: dict[str, bytes]
+    signature: bytes
+
+
+def sealed_endorsement(
+    terms: RunTerms,
+    party: str,
+    place: int,
+    digests: Mapping[str, bytes],
+    credentials: Credentials,
+    ring: Keyring,
+) -> bytes:
+    """A data party's endorsement, for the task party alone; its length does not depend on the place."""
+    signature = keys.sign(
+        credentials.signing_key, "endorsement", *_signed(terms.run_id, party, place, digests)
+    )
+    return keys.seal(ring.endorsement(terms.task), _FORM.pack(place, signature), _SEAL)
+
+
+def open_endorsement(party: str, sealed: bytes, digests: Mapping[str, bytes], ring: Keyring) -> Endorsement:
+    """What a data party has sealed for us, the task party, about results with these digests.
+
+    Raises:
+        VerificationError: It is not that party's (E_SEAL).
+        RemoteProtocolError: E_MALFORMED.
+    """
+    plain = keys.unseal(ring.endorsement(party), sealed, _SEAL)
+    if len(plain) != _FORM.size:
+        raise RemoteProtocolError(f"the endorsement of {party!r} is malformed", code="E_MALFORMED")
+    place, signature = _FORM.unpack(plain)
+    return Endorsement(party, place, dict(sorted(digests.items())), signature)
+
+
+def check_endorsements(
+    terms: RunTerms,
+    endorsements: Iterable[Endorsement],
+    order: Sequence[str],
+    digests: Mapping[str, bytes],
+    pins: Mapping[str, bytes],
+) -> None:
+    """Whether every data party signed that it has the place that `order` gives it, in these results.
+
+    Raises:
+        VerificationError: One is missing or says otherwise (E_CERTIFICATE), or is not signed (E_SIGNATURE).
+    """
+    by_name = {one.party: one for one in endorsements}
+    if sorted(order) != sorted(terms.parties) or sorted(by_name) != sorted(terms.parties):
+        raise VerificationError("not every data party signed the place of its column", code="E_CERTIFICATE")
+    for place, name in enumerate(order):
+        one = by_name[name]
+        signed = _signed(terms.run_id, name, one.place, one.digests)
+        keys.check_signature(pins[name], one.signature, "endorsement", *signed)
+        if one.place != place or dict(one.digests) != dict(digests):
+            raise VerificationError(
+                f"party {name!r} signed another place or other results", code="E_CERTIFICATE"
+            )
+
+
+def _signed(run_id: bytes, party: str, place: int, digests: Mapping[str, bytes]) -> list[bytes | str]:
+    pairs: list[bytes | str] = [part for server in sorted(digests) for part in (server, digests[server])]
+    return [run_id, party, place.to_bytes(4, "big"), *pairs]

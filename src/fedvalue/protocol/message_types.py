@@ -1,0 +1,111 @@
+"""What all messages are made of: bounded field types, and the base classes.
+
+Lengths are bounded here, in the types, so that a decoder refuses before anything is allocated.
+A message has a `slot`: within one run a sender may fill each slot once. The same message again is
+harmless (a resend); another content in the same slot ends the run with E_CONFLICT, because two
+different uploads under one mask would show label differences.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from fedvalue.protocol.settings import CHUNK_BYTES, MAX_NAME, MAX_PARTIES
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Key32: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Key16: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+QueryId: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
+Bulk: TypeAlias = Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
+Rows: TypeAlias = Annotated[memoryview, Meta(max_length=CHUNK_BYTES)]
+"""Not copied out of the message that brought them: they are most of what a server ever gets."""
+Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
+Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
+Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**32)]
+ErrorCode: TypeAlias = Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
+Point: TypeAlias = Annotated[int, Meta(ge=-(2**48), le=2**48)]
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all messages."""
+
+    place: ClassVar[tuple[str, ...]] = ()
+    """The fields that tell one slot of this kind from another."""
+
+    @property
+    def slot(self) -> tuple[object, ...]:
+        """What of a run this message fills; a sender fills each slot once."""
+        return (type(self).__name__, *(getattr(self, field) for field in self.place))
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Digest of the content: the same for a resend, another for a changed message."""
+        return sha256(msgspec.msgpack.encode(self)).digest()
+
+
+class SecretMessage(Message, frozen=True):
+    """A message that carries keys: it never prints them."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
+
+
+class BulkMessage(Message, frozen=True):
+    """Part `index` of `total` of something large, under a digest of its own."""
+
+    large: ClassVar[tuple[str, ...]] = ()
+    """The last fields, bytes that are not copied when the message is encoded."""
+    index: Index
+    total: Index
+    digest: Digest
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The digest: it covers all fields."""
+        return self.digest
+
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """Everything that the digest covers besides `index` and `total`."""
+        raise NotImplementedError
+
+    @property
+    def intact(self) -> bool:
+        """Whether the content fits the digest."""
+        return self.digest == bulk_digest(self.index, self.total, *self.parts())
+
+
+def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
+    """SHA-256 over a chunk's place and its parts, each with its length in front."""
+    state = sha256(struct.pack("<II", index, total))
+    for part in parts:
+        state.update(struct.pack("<Q", len(part)))
+        state.update(part)
+    return state.digest()
+
+
+class SaltedMessage(BulkMessage, frozen=True):
+    """Bulk data that goes to a server.
+
+    Digests of such messages stand in the servers' audit logs, whose signed heads every party gets, and
+    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: with it a
+    digest tells nobody whether a guess at the rows is right.
+    """
+
+    salt: Key16
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("index", self.index), ("total", self.total)]

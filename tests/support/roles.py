@@ -1,0 +1,79 @@
+"""All participants of a deployed run as roles in one thread: without disk, clock and network."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.agreement.run_settings import credentials_of, terms_of
+from fedvalue.crypto import keys
+from fedvalue.crypto.ids import canonical_ids
+from fedvalue.deployment.parties.party_input import PartyInput, _made
+from fedvalue.deployment.parties.party_run import party_role
+from fedvalue.deployment.servers.server_role import server_role
+from fedvalue.identity.cards import Identity
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.mirror.counting import MemoryChunkStore
+from fedvalue.protocol.party_roles import PartyRole
+from tests.support.consortium import identity
+
+
+def party_input(codes: np.ndarray, label: np.ndarray | None = None) -> PartyInput:
+    """A table whose ids are p0, p1, ..."""
+    ids = canonical_ids([f"p{k}" for k in range(len(codes))])
+    columns = [codes] if label is None else [codes, label]
+    sizes = tuple(int(column.max()) + 1 for column in columns)
+    return _made(ids, codes, label, sizes, ())
+
+
+def run_roles(
+    agreed: SignedManifest, inputs: dict[str, PartyInput], tamper: Any = lambda sender, to, body: body
+) -> dict[str, PartyRole]:
+    """Carry every message to its end; errors come out as they are."""
+    manifest = agreed.manifest
+    parties = {
+        name: party_role(identity(name), manifest, given.samples, bytes([k]) * 32)
+        for k, (name, given) in enumerate(inputs.items())
+    }
+    servers = {
+        role: server_role(
+            role,
+            manifest,
+            terms_of(manifest),
+            credentials_of(manifest, identity(role), role.encode().ljust(32)),
+            MemoryChunkStore(),
+        )
+        for role in ("compute", "validate")
+    }
+    roles: dict[str, Any] = {**servers, **parties}
+    mail = deque(envelope for role in roles.values() for envelope in role.start())
+    while mail:
+        envelope = mail.popleft()
+        body = tamper(envelope.sender, envelope.recipient, codec.encode(envelope))
+        if body is not None:
+            mail.extend(roles[envelope.recipient].receive(codec.decode(body)))
+    return parties
+
+
+def ready_body(
+    name: str, agreed: SignedManifest, sizes: tuple[int, ...], server: str, rows: int | None = None
+) -> bytes:
+    """A signed Ready of a party, on its way to a server."""
+    n = agreed.manifest.n_samples if rows is None else rows
+    draft = m.Ready(name, n, n, sizes, bytes(32), bytes(64))
+    signing_key = identity(name).signing.private_bytes_raw()
+    signature = keys.sign(signing_key, "ready", agreed.run_id, draft.signed())
+    message = msgspec.structs.replace(draft, signature=signature)
+    return codec.encode(m.Envelope(agreed.run_id, name, server, message))
+
+
+def hello_body(one: Identity, run_id: bytes, seed: bytes = bytes(32), server: str = "compute") -> bytes:
+    """A party's first message: its signed X25519 key."""
+    name, public = one.card.name, keys.agreement_public(seed)
+    signature = keys.sign(one.signing.private_bytes_raw(), "ephemeral", run_id, name, public)
+    return codec.encode(m.Envelope(run_id, name, server, m.EphemeralKey(name, public, signature)))
