@@ -196,4 +196,4 @@ def test_intersect_must_be_accepted_by_every_participant():
     with pytest.raises(VerificationError, match="not accepted here") as caught:
         check_terms(agreed, Terms())
     assert caught.value.code == "E_MANIFEST"
-    check_terms(agreed, Terms(alignments=("intersect",)))
+    check_terms(agreed, Terms(align=("intersect",)))
