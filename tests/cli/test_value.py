@@ -256,8 +256,8 @@ def test_a_warning_about_many_parties_is_one_line(tmp_path: Path) -> None:
     path.write_text("\n".join([header, *rows]) + "\n")
     ran = fedvalue("value", path, "--label", "y", "--each")
     assert ran.code == 0, ran.err
-    assert ran.out.count("Its Shapley-CMI is mostly memorised") == 1
-    assert "more: Its Shapley-CMI is mostly memorised" in ran.out
+    assert ran.out.count("Shapley-CMI is mostly memorised") == 1
+    assert "more: Shapley-CMI is mostly memorised" in ran.out
 
 
 def test_figures_are_whole_in_a_narrow_terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
     total["Shapley-CMI"] = f"{valuation.total:.4f}"
     if any(p.interval is not None for p in parties):
         columns["± 95%"] = ["" if p.half_width is None else f"{p.half_width:.4f}" for p in parties]
-    elif any(p.se_sampling for p in parties):
+    elif not learnable and any(p.se_sampling for p in parties):
         columns["sampling error"] = [f"{p.se_sampling or 0.0:.4f}" for p in parties]
     order = sorted(
         range(len(parties)),

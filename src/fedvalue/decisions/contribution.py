@@ -9,9 +9,10 @@ A contribution is a difference of two coalition values, v(S + d) - v(S). Its ver
 A result has an interval for each party's learnable value, not for each difference. Contributions of one
 party differ in size, and a small gain of log likelihood has a variance of 2 gain / n (a difference of
 log likelihoods has a mean of half its variance near 0). So the party's own half-width is scaled by the
-root of the ratio of the gains. It is never below the half-width of a likelihood ratio with one degree of
-freedom, sqrt(2 gain / n + 1 / (2 n^2)): an estimator that found nothing has not proved that there is
-nothing.
+root of the ratio of the gains, and it is never below that of a likelihood ratio with one degree of
+freedom, sqrt(2 gain / n + 1 / (2 n^2)). Where the gain is the party's value itself, as with values that are
+added, its own interval stands; only the last term is kept, because an estimator that found nothing has not
+proved that there is nothing.
 """
 
 from __future__ import annotations
@@ -91,13 +92,19 @@ class Judge:
             return Z95 * math.hypot(party.se_sampling or 0.0, party.se_data)
         known = party.learnable_interval
         if known is None:
-            return CALIBRATION * self.least_half_width(gain)
-        least = 1.0 / self._n
-        scale = math.sqrt(max(abs(gain), least) / max(abs(party.learnable or 0.0), least))
-        return max(scale * (known[1] - known[0]) / 2, self.least_half_width(gain))
+            return self.usual_half_width(gain)
+        own, least = party.learnable or 0.0, 1.0 / self._n
+        half = (known[1] - known[0]) / 2
+        if math.isclose(gain, own, rel_tol=1e-9, abs_tol=1e-12):
+            return max(half, self._ratio_half_width(0.0))
+        scale = math.sqrt(max(abs(gain), least) / max(abs(own), least))
+        return max(scale * half, self._ratio_half_width(gain))
 
-    def least_half_width(self, gain: float) -> float:
-        """The half-width that even the best estimator has with this many rows."""
+    def usual_half_width(self, gain: float) -> float:
+        """Half of the 95% interval of a gain of which nothing but its size is known."""
+        return CALIBRATION * self._ratio_half_width(gain)
+
+    def _ratio_half_width(self, gain: float) -> float:
         return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
 
     def one(self, party: PartyValue, gain: float) -> Contribution:
@@ -106,7 +113,7 @@ class Judge:
 
     def several(self, gain: float) -> Contribution:
         """Judge what several parties add together."""
-        return self._judge(gain, CALIBRATION * self.least_half_width(gain), noisy=False)
+        return self._judge(gain, self.usual_half_width(gain), noisy=False)
 
     def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
         if half is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.decisions.contribution import CALIBRATION, Judge
+from fedvalue.decisions.contribution import Judge
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
@@ -106,7 +106,7 @@ def _sentences(
     p = len(names)
     for b in range(p):
         for a in range(p):
-            if a == b or abs(together[a, b]) <= CALIBRATION * judge.least_half_width(float(together[a, b])):
+            if a == b or abs(together[a, b]) <= judge.usual_half_width(float(together[a, b])):
                 continue
             if change[b, a] <= -REPLACEABLE:
                 part = -float(change[b, a])

@@ -47,13 +47,11 @@ class Waterfall:
         steps: The parties in the order of joining.
         axis: Positions and texts of the ticks.
         text: The drawing in words, for people who cannot see it.
-        basis: How sets of parties were valued, where that needs saying.
     """
 
     steps: tuple[WaterfallStep, ...]
     axis: tuple[tuple[float, str], ...]
     text: str
-    basis: str
 
 
 def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
@@ -88,10 +86,6 @@ def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
         steps=tuple(steps),
         axis=tuple((round(100 * tick / top, 3), f"{tick:g}%") for tick in ticks(top)),
         text=f"Waterfall chart of what each party adds to those before it: {wording.listing(said)}.",
-        basis=""
-        if selection.basis == "coalitions"
-        else "With this many parties, sets of parties are valued by the sum of their members: overlap "
-        "between parties is not taken into account here.",
     )
 
 

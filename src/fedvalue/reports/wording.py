@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedvalue.decisions.games import ADDITIVE, game_of
+
 if TYPE_CHECKING:
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
@@ -92,6 +94,8 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
         said.append(_undecided(valuation, selection))
     if selection.idle and (selection.parties or selection.undecided):
         said.append(_idle(selection))
+    if selection.basis == ADDITIVE and len(selection.parties) + len(selection.undecided) > 1:
+        said.append("This does not take into account that parties may overlap.")
     return tuple(said)
 
 
@@ -213,8 +217,6 @@ def _less_uncertainty(valuation: Valuation, parties: Sequence[str]) -> str:
 
 
 def _coalition(valuation: Valuation, parties: Sequence[str]) -> float:
-    from fedvalue.decisions.games import game_of
-
     game = game_of(valuation)
     return game.value(sum(1 << game.names.index(name) for name in parties))
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.decisions import select
 from fedvalue.decisions.games import Game
@@ -89,11 +90,22 @@ def test_a_gain_that_is_surely_negligible_is_called_nothing():
 
 
 def test_finding_nothing_in_a_few_rows_does_not_prove_that_there_is_nothing():
-    """An error of 0 for a party without evidence is floored by that of a likelihood ratio, 1.39 / n."""
+    """The error of a party without evidence is at least that of a ratio without effect, 1.39 / n."""
     few = select(result_of_values([0.2, 0.0], n_samples=100))
     assert [step.party for step in few.undecided] == ["p1"]
     many = select(result_of_values([0.2, 0.0], n_samples=10_000))
     assert [step.party for step in many.idle] == ["p1"]
+
+
+def test_where_values_are_added_a_party_is_invited_when_its_own_interval_is_above_0():
+    """0.0124 with a standard error of 0.0034, and 0.0049 with 0.0027, in 569 rows (as in Breast)."""
+    result = result_of_values([0.3, 0.0124, 0.0049], n_samples=569)
+    first, second, third = result.parties
+    second = replace(second, learnable_interval=(0.0057, 0.0192))
+    third = replace(third, learnable_interval=(-0.0003, 0.0102))
+    found = select(replace(result, parties=(first, second, third)))
+    assert found.parties == ("p0", "p1")
+    assert [step.party for step in found.undecided] == ["p2"]
 
 
 def test_of_two_copies_one_is_invited_and_the_dearer_one_adds_nothing():

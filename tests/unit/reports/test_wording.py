@@ -95,6 +95,14 @@ def test_many_parties_are_counted_and_the_best_ones_named():
     assert decision(result)[0].startswith("Invite 9 of the 9 parties, above all c8, c7 and c6: together they")
 
 
+def test_advice_that_ignores_overlap_says_so():
+    assert (
+        decision(result_of_values([0.2, 0.3]))[-1]
+        == "This does not take into account that parties may overlap."
+    )
+    assert len(decision(result_of_game([0, 0.2, 0.3, 0.5]))) == 1
+
+
 def test_undecided_parties_that_clearly_help_together_are_said_to():
     result = result_of_values([0.2] + [0.004] * 9, se=0.0025, n_samples=5000)
     assert "all of them together clearly do" in decision(result)[1]

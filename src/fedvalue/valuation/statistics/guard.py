@@ -18,12 +18,12 @@ SPARSE_CODES = "sparse_codes"
 NO_SIGNAL = "no_signal"
 
 MEANINGS = {
-    MEMORISED: "Its Shapley-CMI is mostly memorised; the learnable value is what counts.",
+    MEMORISED: "Shapley-CMI is mostly memorised; the learnable value is what counts.",
     NEAR_UNIQUE: "Nearly every row has a combination of values of its own, so Shapley-CMI says nothing here; "
     "the learnable value is what counts.",
-    SPARSE_CODES: "There are fewer than five rows per combination of its values, which inflates its "
-    "Shapley-CMI; the learnable value is what counts.",
-    NO_SIGNAL: "These rows show nothing that could be learned from it.",
+    SPARSE_CODES: "There are fewer than five rows per combination of values, which inflates Shapley-CMI; "
+    "the learnable value is what counts.",
+    NO_SIGNAL: "These rows show nothing to be learned.",
 }
 """What each flag means, in one sentence."""
 
