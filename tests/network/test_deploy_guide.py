@@ -135,7 +135,7 @@ def wait_for(path: Path, words: str) -> None:
 
 def test_the_guide_has_all_its_parts():
     text = GUIDE.read_text()
-    for heading in ("systemd", "Container", "Ports", "Back-up", "Upgrade", "New keys"):
+    for heading in ("systemd", "Container", "Ports", "Backup", "Upgrade", "New keys"):
         assert f"### {heading}" in text
     used = {machine for machines, _, _ in blocks() for machine in machines}
     assert used == set(MACHINES)

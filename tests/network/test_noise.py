@@ -168,9 +168,7 @@ def test_a_run_beyond_the_budget_is_refused_before_any_byte_leaves(town, ends):
     for name, end in refused.items():
         assert isinstance(end, VerificationError)
         assert end.code == "E_BUDGET"
-        assert "spent epsilon 1 in 1 earlier runs, this run asks for 1 more, and the budget is 1.5" in str(
-            end
-        )
+        assert "spent epsilon 1 in 1 earlier runs, this run needs 1 more, and the budget is 1.5" in str(end)
         assert entries(town, name) == [first]
     for name in ("compute", "validate"):
         assert town.servers[name][0]._store.run(town.run_id) is None
@@ -272,7 +270,7 @@ def test_a_killed_party_is_charged_once_and_the_commands_refuse_a_run_beyond_the
             assert done.code == 7
             assert "[E_BUDGET]" in done.err
             assert (
-                "spent epsilon 1 in 1 earlier runs, this run asks for 0.001 more, and the budget is 1"
+                "spent epsilon 1 in 1 earlier runs, this run needs 0.001 more, and the budget is 1"
                 in done.err
             )
     finally:

@@ -48,7 +48,7 @@ def pins_of(manifest: Manifest) -> dict[str, bytes]:
 
 
 def privacy_of(manifest: Manifest, n_samples: int) -> Privacy | None:
-    """What this agreement promises for `n_samples` samples; None when it asks for exact values."""
+    """What this agreement promises for `n_samples` samples; None if it releases exact values."""
     from fedvalue.protocol.privacy import Privacy, parse_epsilon
 
     if manifest.epsilon is None:
@@ -59,7 +59,7 @@ def privacy_of(manifest: Manifest, n_samples: int) -> Privacy | None:
 def credentials_of(
     manifest: Manifest, identity: Identity, seed: bytes, psk: bytes | None = None
 ) -> Credentials:
-    """The keys of one role: its own signing key, everybody's pinned public key, its secret seed."""
+    """The keys of one role: its signing key, everybody's pinned public keys, its secret seed."""
     from fedvalue.protocol.keyring import Credentials
 
     return Credentials(

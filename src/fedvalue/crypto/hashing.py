@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from fedvalue.crypto import aes
 from fedvalue.crypto.ids import PackedIds
 
-ADVERSARIAL = "adversarial"
-"""Purpose of the key under which adversarial ids are made; real ids have another key."""
-
 
 def hash_ids(key: bytes, ids: PackedIds) -> aes.Blocks:
     """h_i = AES-CMAC(key, id_i), shape (n, 2)."""
@@ -51,10 +48,10 @@ def adversarial_hashes(key: bytes, n: int) -> aes.Blocks:
 
 
 def multiset_hash(key: bytes, hashes: Iterable[aes.Blocks]) -> bytes:
-    """Σ AES_key(h_i), 16 bytes: the same for the same samples in any order, however they are cut.
+    """Σ AES_key(h_i), 16 bytes: equal for equal samples in any order and any split into batches.
 
     Both 64-bit halves are summed modulo 2^64. Two different multisets that do not depend on the key
-    have the same sum with probability about 2^-128.
+    have the same sum with probability about 2^-128; against a cheat that knows the key it is no proof.
     """
     total = np.zeros(2, dtype=np.uint64)
     cipher = aes.encryptor(key)

@@ -1,8 +1,8 @@
 """Sample ids in one canonical form, packed end to end in one buffer.
 
-Two parties mean the same person only if their ids become the same bytes. The rule: text is put
-into Unicode NFC, trimmed, and by choice case-folded; whole numbers are written in decimal; bytes
-are taken as they are. An id that is missing or empty is refused, never skipped.
+Two parties mean the same person only if their ids become the same bytes. The rule: text is normalised to
+Unicode NFC, trimmed, and optionally case-folded; whole numbers are written in decimal; bytes are used as
+they are. A missing or empty id is refused, never skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_ID_BYTES = 1024
 
 _ASCII_SPACE = "".join(chr(k) for k in range(128) if chr(k).isspace())
-"""What str.strip takes away; Arrow's own rule leaves the separators 0x1c to 0x1f."""
+"""What str.strip removes; Arrow's own rule keeps the separators 0x1c to 0x1f."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +56,6 @@ class PackedIds:
         """Row numbers as ids: for tables that are known to be aligned."""
         numbers = np.arange(n, dtype="<i8")
         return cls(numbers.view(np.uint8), np.arange(n + 1, dtype=np.int64) * 8)
-
-    @classmethod
-    def of_bytes(cls, matrix: NDArray[np.uint8]) -> PackedIds:
-        """Ids of one length, shape (n, length)."""
-        n, length = matrix.shape
-        return cls(np.ascontiguousarray(matrix).ravel(), np.arange(n + 1, dtype=np.int64) * length)
 
 
 def canonical_ids(ids: Sequence[Any] | NDArray[Any] | pa.Array, *, fold_case: bool = False) -> PackedIds:
@@ -122,7 +116,7 @@ def _arrow(ids: Any) -> Any:
 
 
 def _normal_text(array: Any, fold_case: bool) -> Any:
-    """NFC, trim, fold. ASCII, the usual case, takes the short way without a loop in Python."""
+    """NFC, trim, fold. ASCII, the usual case, needs no loop in Python."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

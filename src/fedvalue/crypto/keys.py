@@ -1,8 +1,8 @@
 """Keys: derivation, agreement, signatures, sealing. Bytes in, bytes out.
 
-Every derived key is HKDF-SHA256(secret, salt = run id, info = "fedvalue/1/" + purpose + parts), each
-part with its length in front, so that no two purposes can meet. Nothing here draws randomness: a
-private key is made from a seed that the caller has drawn.
+Every derived key is HKDF-SHA256(secret, salt = run id, info = "fedvalue/1/" + purpose + parts), each part
+prefixed with its length, so that no two purposes collide. Nothing here draws randomness: the caller draws
+the seed of a private key.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ def sign(private: bytes, purpose: str, *parts: bytes | str) -> bytes:
 
 
 def check_signature(public: bytes, signature: bytes, purpose: str, *parts: bytes | str) -> None:
-    """Raise unless the signature fits.
+    """Check a signature.
 
     Raises:
-        VerificationError: It does not (E_SIGNATURE).
+        VerificationError: E_SIGNATURE: it is not the pinned key's.
     """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, info("sign/" + purpose, *parts))
     except (InvalidSignature, ValueError):
         raise VerificationError(
-            f"a signature ({purpose}) does not fit the pinned key", code="E_SIGNATURE"
+            f"a signature ({purpose}) was not made with the pinned key", code="E_SIGNATURE"
         ) from None
 
 
@@ -105,7 +105,7 @@ def mac(key: bytes, purpose: str, *parts: bytes | str) -> bytes:
 
 
 def check_mac(expected: bytes, found: bytes, *, who: str, code: str = "E_CONFIRM") -> None:
-    """Raise unless both are equal, in constant time.
+    """Compare two authentication codes in constant time.
 
     Raises:
         VerificationError: They differ.
@@ -115,7 +115,7 @@ def check_mac(expected: bytes, found: bytes, *, who: str, code: str = "E_CONFIRM
 
 
 def digest(*parts: bytes) -> bytes:
-    """SHA-256 over the parts, each with its length in front."""
+    """SHA-256 over the parts, each prefixed with its length."""
     state = sha256()
     for part in parts:
         state.update(struct.pack(">Q", len(part)))

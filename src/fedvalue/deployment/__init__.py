@@ -1,1 +1,1 @@
-"""Real participants on their own machines: identities, manifests, servers, parties, audit."""
+"""Real participants on their own machines: I/O, storage, threads and deadlines around `protocol`'s roles."""

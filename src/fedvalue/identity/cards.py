@@ -195,7 +195,7 @@ def verify(sign_key: bytes, purpose: str, content: bytes, signature: bytes, *, w
         ed25519.Ed25519PublicKey.from_public_bytes(sign_key).verify(signature, _tagged(purpose, content))
     except (InvalidSignature, ValueError):
         raise VerificationError(
-            f"the signature of {who!r} on its {purpose} does not fit", code="E_SIGNATURE"
+            f"the signature of {who!r} on its {purpose} is not valid", code="E_SIGNATURE"
         ) from None
 
 

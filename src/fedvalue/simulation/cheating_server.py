@@ -1,7 +1,7 @@
 """A computation server that favours one party, for `fedvalue demo --fault cheat`.
 
-It is a program of its own (`python -m fedvalue.simulation.cheating_server server.toml`); the real server
-never imports this module. Everything about it is honest except one number in its result.
+A separate program (`python -m fedvalue.simulation.cheating_server server.toml`); the real server never
+imports this module. Everything about it is honest except two numbers in its result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Child processes of the demonstration: started, watched by their log files, always cleaned up."""
+"""Child processes of the demonstration: started, watched through their log files, always cleaned up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedvalue.errors import EngineError
 
 @dataclass(slots=True)
 class Child:
-    """One process with its output in files."""
+    """A process with its output in files."""
 
     name: str
     arguments: Sequence[str]
@@ -25,7 +25,7 @@ class Child:
     _read: int = field(default=0)
 
     def start(self, cwd: Path | None = None) -> None:
-        """Start in `cwd` (its own folder by default), or again with the same command; output is appended."""
+        """Start in `cwd` (its own folder by default), or start again; output is appended."""
         # The folder's own environment only: no secret is ever passed by argument or environment.
         with (self.folder / "out.log").open("ab") as out, (self.folder / "err.log").open("ab") as err:
             self.process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
@@ -34,13 +34,13 @@ class Child:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """As a power cut would: no chance to clean up."""
+        """Kill without a chance to clean up, as a power cut would."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
     def stop(self, seconds: float = 15.0) -> None:
-        """Ask politely, then kill."""
+        """Terminate, and kill after `seconds`."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()
@@ -55,7 +55,7 @@ class Child:
         return None if self.process is None else self.process.poll()
 
     def new_lines(self) -> list[str]:
-        """Whole lines of stderr since the last look."""
+        """Complete lines of stderr since the last call."""
         try:
             with (self.folder / "err.log").open("rb") as file:
                 file.seek(self._read)
@@ -76,13 +76,13 @@ class Child:
 
 
 class Children:
-    """All processes of one demonstration. Leaving the block stops every one of them."""
+    """All processes of one demonstration; leaving the block stops them."""
 
     def __init__(self) -> None:
         self._children: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Look after a process."""
+        """Stop this process, too, at the end."""
         self._children.append(child)
         return child
 
@@ -98,10 +98,10 @@ class Children:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait for something that must happen.
+    """Wait until a condition holds.
 
     Raises:
-        EngineError: It did not within `seconds`.
+        EngineError: It did not hold within `seconds`.
     """
     end = time.monotonic() + seconds
     while not condition():

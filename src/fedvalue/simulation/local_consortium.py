@@ -1,7 +1,7 @@
-"""A whole consortium on one machine: a folder of its own for every participant, everything signed.
+"""A whole consortium on one machine: a folder per participant, everything signed.
 
-For the demonstration, the tests and the benchmark. It does what people do with `fedvalue init`,
-`fedvalue manifest` and an editor, with the same functions and files.
+For the demonstration, the tests and the benchmark. It does with the same functions and files what people
+do with `fedvalue init`, `fedvalue manifest` and an editor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONSORTIUM = "demo"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One participant: its folder and what its process runs."""
+    """A participant: its folder and the command of its process."""
 
     name: str
     role: str
@@ -57,7 +57,7 @@ class Source:
 class LocalConsortium:
     """All members, and the manifest that all have signed.
 
-    The servers' ports are reserved as long as the object lives.
+    The servers' ports are reserved while the object exists.
     """
 
     root: Path
@@ -116,7 +116,7 @@ def build(
 def agree(
     root: Path, members: Mapping[str, Member], endpoints: Mapping[str, str], **terms: Any
 ) -> SignedManifest:
-    """Draft a manifest, let everybody sign it, and give everybody a copy."""
+    """Draft a manifest, sign it as everybody, and give everybody a copy."""
     everybody = root / "cards"
     shutil.rmtree(everybody, ignore_errors=True)
     for member in members.values():
@@ -130,12 +130,13 @@ def agree(
 
 
 def reserve_port() -> tuple[int, socket.socket]:
-    """A port of the loopback that nobody else gets until the socket beside it is closed.
+    """A loopback port, and a socket that keeps others from it until it is closed.
 
-    A port that is only looked up can be taken before its server listens: by another consortium, or by
-    an outgoing connection. On Linux a server that sets SO_REUSEADDR, as all do that can be restarted,
-    may listen on the port of a bound socket with the same option; everybody else is refused. Other
-    systems would refuse that server too: there the socket is closed already, and the port only likely.
+    A port that is only looked up can be taken before its server listens, by another consortium or by an
+    outgoing connection. On Linux a server that sets SO_REUSEADDR, as every server does that can be
+    restarted, may listen on the port of a bound socket with the same option; everybody else is refused.
+    Other systems would refuse that server too: there the returned socket is closed, and the port is
+    probably, not certainly, free.
     """
     while True:
         reservation = socket.socket()

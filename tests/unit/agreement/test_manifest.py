@@ -63,7 +63,7 @@ def test_every_changed_term_breaks_the_signatures():
     changed = [{"settings": {**settings, **one}} for one in (*changes.pop("settings"), coding)]
     for change in (*changed, *({key: value} for key, value in changes.items())):
         altered = {**data, "manifest": {**data["manifest"], **change}}
-        with pytest.raises(VerificationError, match="does not fit") as caught:
+        with pytest.raises(VerificationError, match="is not valid") as caught:
             verify(SignedManifest.from_json(json.dumps(altered)))
         assert caught.value.code == "E_MANIFEST", change
 

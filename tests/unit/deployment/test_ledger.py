@@ -41,7 +41,7 @@ def test_runs_add_up_and_the_one_too_many_is_refused_with_all_numbers(ledger):
     for k in range(3):
         account.spend(run(k), ONE, THREE)
     with pytest.raises(
-        VerificationError, match=r"spent epsilon 3 in 3 earlier runs.* asks for 0.5.* budget is 3"
+        VerificationError, match=r"spent epsilon 3 in 3 earlier runs.* needs 0.5 more.* budget is 3"
     ) as no:
         account.check(run(3), Fraction(1, 2), THREE)
     assert no.value.code == "E_BUDGET"

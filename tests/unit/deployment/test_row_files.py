@@ -119,5 +119,5 @@ def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
     data = np.arange(100, dtype=np.uint8)
     place = scratch.append(data)
     assert scratch.read(place, 100).tobytes() == data.tobytes()
-    with pytest.raises(ScratchError, match="has been cut"):
+    with pytest.raises(ScratchError, match="is truncated"):
         scratch.read(place, 101)

@@ -1,8 +1,8 @@
 """gRPC with mutual TLS and pinned keys.
 
-What every carrier of envelopes must keep:
+What every carrier of envelopes guarantees:
 
-1. FIFO per pair: envelopes of one sender to one recipient are delivered in the order sent. A resend
+1. FIFO per pair: envelopes from one sender to one recipient are delivered in the order sent. A resend
    of an earlier envelope is allowed at any time (roles recognise it).
 2. At least once: an envelope is sent again until it is acknowledged, and acknowledged only after
    the recipient has stored it together with the role's answer.

@@ -1,4 +1,4 @@
-"""Trying again: exponential backoff with jitter, within a deadline.
+"""Retries: exponential backoff with jitter, within a deadline.
 
 Clock, sleep and randomness are parameters, so that tests do not wait.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Retry(Exception):  # noqa: N818
-    """Raised by a call that may be tried again; `cause` is what is reported when time is up."""
+    """Raised by a call that may be tried again; `cause` is reported when time is up."""
 
     def __init__(self, cause: TransportError) -> None:
         super().__init__(str(cause))
@@ -26,13 +26,13 @@ class Retry(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait between tries.
+    """How long to wait between attempts.
 
     Args:
-        first: Seconds before the second try.
-        factor: Growth from try to try.
+        first: Seconds before the second attempt.
+        factor: Growth from attempt to attempt.
         longest: No wait is longer.
-        rng: Source of the jitter; it spreads clients that failed together, and is no secret.
+        rng: Source of the jitter, which spreads clients that failed together; not secret.
         sleep: Waits.
         clock: Monotonic seconds.
     """
@@ -49,7 +49,7 @@ class Backoff:
 
         Args:
             attempt: Does the work once.
-            seconds: No new try starts after so long; the first try always happens.
+            seconds: No new attempt starts after this time; the first one always happens.
 
         Raises:
             TransportError: The cause of the last `Retry`, when time is up.

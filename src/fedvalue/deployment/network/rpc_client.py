@@ -1,9 +1,9 @@
 """The calling side: one server, reached over mutual TLS, trusted by its pinned certificate alone.
 
-The channel's root store holds exactly one certificate, the server's, so that nobody else can
-answer, whatever authorities the machine trusts. The version of TLS is checked by the answering side
-(1.3); gRPC for Python shows it to servers only. Broken connections are tried again with backoff;
-refusals by the server are raised with their class and code.
+The channel's root store holds exactly one certificate, the server's, so that nobody else can answer,
+whatever authorities the machine trusts. The server checks the TLS version (1.3), which gRPC for Python
+shows to servers only. Broken connections are tried again with backoff; refusals by the server are raised
+with their class and code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CALL_SECONDS = 30.0
 """Deadline of one call. A chunk of 4 MiB passes a line of 1.2 Mbit/s in that time."""
 
 _BUSY = ("E_BUSY", "E_STORAGE")
-"""Refusals that pass with time."""
+"""Refusals that a later attempt may not meet."""
 
 
 class ServerClient:
@@ -34,12 +34,12 @@ class ServerClient:
 
     Args:
         identity: Who calls.
-        server: Whom.
+        server: Which server.
         manifest: Names the consortium, for the server's TLS name.
-        backoff: Between tries.
+        backoff: Waiting times between attempts.
         patience: Seconds for which a broken connection is tried again.
-        address: Another host:port than the manifest's, where a proxy stands between.
-        on_standing: Told every standing that a reply carries, with its receipt.
+        address: host:port of a proxy in between; the manifest's when None.
+        on_standing: Called with every standing that a reply carries, with its receipt.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ServerClient:
         return self._standing("Submit", wire.encode(wire.Submit(wire.VERSION, manifest)))
 
     def post(self, run_id: bytes, index: int, *body: bytes | memoryview) -> wire.Standing:
-        """Deliver message number `index`, given in parts that follow each other; again has no effect."""
+        """Deliver message number `index`, given in consecutive parts; repeating it has no effect."""
         return self._standing("Post", wire.encode_post(run_id, index, *body))
 
     def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
@@ -115,7 +115,7 @@ class ServerClient:
         return self._call("Health", wire.encode(wire.Health(wire.VERSION)), wire.Alive)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._closed = True
         self._channel.close()
 
@@ -143,7 +143,7 @@ class ServerClient:
         except self._grpc.RpcError as failure:
             raise self._translated(failure) from None
         except ValueError:
-            # grpc's word for a channel that was closed while a call was on its way.
+            # How grpc reports a channel that was closed during a call.
             raise TransportError(f"the connection to {self.name!r} was closed", code="E_CLOSED") from None
         return reply
 
@@ -156,7 +156,7 @@ class ServerClient:
                 return Retry(TransportError(words, code=error.code))
             return type(error)(words, code=error.code)
         codes = self._grpc.StatusCode
-        # A server that goes down cancels what it has not begun to answer; so does our own `close`.
+        # A server that shuts down cancels calls that it has not begun to answer; so does our own `close`.
         passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]
         if status in (passing if self._closed else [*passing, codes.CANCELLED]):
             word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
@@ -169,7 +169,7 @@ class ServerClient:
         return TransportError(f"server {self.name!r}: {status.name}", code="E_TRANSPORT")
 
     def _exhausted(self, details: str) -> Exception:
-        """One of gRPC's own limits: of a message, or of calls at once, whoever makes them."""
+        """One of gRPC's own limits: the size of a message, or the number of concurrent calls of all peers."""
         if "larger than max" in details:
             return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
         return Retry(TransportError(f"server {self.name!r} is busy", code="E_BUSY"))

@@ -1,9 +1,9 @@
-"""The answering side: a gRPC service that knows who calls before it looks at what was sent.
+"""The answering side: a gRPC service that identifies the caller before it looks at the message.
 
 On every call: TLS 1.3, a certificate of the right shape, its public key compared with the pins.
-Limits are enforced before anything is allocated: size by gRPC while it reads, calls per peer before
-their bytes are waited for, calls per peer and run when they are here. What a call means is decided by
-the `Backend` behind it; the same service carries every protocol.
+Limits are enforced before anything is allocated: message size by gRPC while it reads, calls per peer
+before waiting for their bytes, calls per peer and run once they are here. The `Backend` decides what a
+call means; the same service carries every protocol.
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ if TYPE_CHECKING:
     from fedvalue.identity.cards import Identity
 
 CALLS_PER_PEER = 8
-"""Concurrent calls of one peer in one run (protocol.md 4.4)."""
+"""Concurrent calls of one peer in one run; a party needs two."""
 
 CALLS_IN_ALL = 64
-"""Concurrent calls of one peer in all its runs, counted before its bytes are looked at."""
+"""Concurrent calls of one peer in all its runs, counted before its bytes are read."""
 
 CALLS_ARRIVING = 16
-"""Of these, calls whose message has not come yet: each holds a thread that other peers may need."""
+"""Of these, calls whose message has not arrived yet: each holds a thread that other peers may need."""
 
 ARRIVAL_SECONDS = 30.0
-"""How long a message may take to come. As long as a caller of ours waits for its answer."""
+"""How long a message may take to arrive: as long as our own clients wait for an answer."""
 
 THREADS = 160
-"""Long polls hold a thread each; posts must find one too. Threads that wait cost little."""
+"""Long polls hold a thread each, and posts need one too. Waiting threads cost little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who calls, as TLS proved it: the pin and the certificate. The run's manifest gives the name."""
+    """A caller, as TLS proved it: its pin and certificate. The run's manifest gives the name."""
 
     spki: bytes
     certificate: bytes
 
 
 class Backend(Protocol):
-    """What a server does with calls. Errors raised here reach the caller with class and code."""
+    """Handles calls. Errors raised here reach the caller with class and code."""
 
     def submit(self, peer: Peer, request: wire.Submit) -> wire.Standing:
-        """A manifest arrives."""
+        """Take a manifest."""
 
     def post(self, peer: Peer, request: wire.Post) -> wire.Standing:
-        """A message arrives."""
+        """Take a message."""
 
     def poll(self, peer: Peer, request: wire.Poll) -> wire.Mail:
-        """A participant asks for its mail."""
+        """Return a participant's mail."""
 
     def status(self, peer: Peer, request: wire.Status) -> wire.Standing:
-        """A participant asks where its run stands."""
+        """Return where a run stands for a participant."""
 
     def health(self, peer: Peer, request: wire.Health) -> wire.Alive:
-        """Somebody known asks whether we work."""
+        """Answer a liveness check."""
 
     def refused(self, peer: Peer | None, method: str, error: FedValueError) -> None:
-        """A call was refused: for the log and the metrics."""
+        """Note a refused call, for log and metrics."""
 
 
 _REQUESTS: dict[str, type[wire.Frame]] = {
@@ -85,8 +85,8 @@ class NetworkServer:
     """A running gRPC server.
 
     Args:
-        backend: Answers.
-        identity: Whose key and certificate callers see.
+        backend: Handles the calls.
+        identity: Its key and certificate are shown to callers.
         roots: All pinned certificates, PEM, one after the other.
         listen: host:port; port 0 picks one.
     """
@@ -126,14 +126,14 @@ class NetworkServer:
         try:
             self.port = self._server.add_secure_port(listen, credentials)
         except RuntimeError:
-            raise EngineError(f"cannot listen on {listen}: the address is in use or not ours") from None
+            raise EngineError(f"cannot listen on {listen}: the address is in use or not local") from None
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._server.start()
 
     def stop(self, grace: float) -> None:
-        """No new calls; those under way get `grace` seconds to finish."""
+        """Accept no new calls; those under way have `grace` seconds to finish."""
         self._server.stop(grace).wait(grace + 5.0)
 
 
@@ -148,15 +148,15 @@ class _Handlers:
         self._calls: Counter[tuple[bytes, bytes]] = Counter()
         self._arriving: dict[int, tuple[float, Any]] = {}
         self._lock = threading.Lock()
-        # As a stream of one message, which is the same on the wire: for the message of a unary call gRPC
-        # would wait in one of our threads, before anybody has asked whose call it is.
+        # A stream of one message is the same on the wire. For the message of a unary call gRPC would wait
+        # in one of our threads, before we know who calls.
         self._methods = {
             f"/{wire.SERVICE}/{name}": grpc.stream_unary_rpc_method_handler(self._handler(name))
             for name in _REQUESTS
         }
 
     def service(self, details: Any) -> Any:
-        """Who handles a method; None makes gRPC answer UNIMPLEMENTED. Asked before a thread is taken."""
+        """The handler of a method; None makes gRPC answer UNIMPLEMENTED. Called before a thread is taken."""
         self._cut_off_late()
         return self._methods.get(details.method)
 
@@ -174,7 +174,7 @@ class _Handlers:
                         return wire.encode(act(peer, request))
             except FedValueError as error:
                 refusal = error
-            except Exception:  # noqa: BLE001  # a bug of ours must not show its inside to a peer
+            except Exception:  # noqa: BLE001  # a bug must not show internals to a peer
                 refusal = EngineError("an error inside the server", code="E_ENGINE")
             self._backend.refused(peer, name, refusal)
             context.abort(self._status(refusal), wire.error_text(refusal))
@@ -183,11 +183,11 @@ class _Handlers:
         return handle
 
     def _arrived(self, peer: Peer, messages: Iterator[bytes], context: Any) -> bytes:
-        """The message of a call, when it is here.
+        """Wait for the message of a call.
 
         Raises:
-            TransportError: E_BUSY: too many calls of this peer wait for theirs.
-            RemoteProtocolError: E_MALFORMED: it did not come, or not in time.
+            TransportError: E_BUSY: too many calls of this peer are waiting for their message.
+            RemoteProtocolError: E_MALFORMED: it did not arrive in time.
         """
         with self._slot((peer.spki, b"arriving"), CALLS_ARRIVING):
             with self._lock:
@@ -195,7 +195,7 @@ class _Handlers:
             try:
                 data = next(messages, None)
             except self._grpc.RpcError:
-                data = None  # the caller, or we, have given it up
+                data = None  # cancelled, by the caller or by us
             finally:
                 with self._lock:
                     del self._arriving[id(context)]
@@ -204,7 +204,7 @@ class _Handlers:
         return data
 
     def _cut_off_late(self) -> None:
-        """End the calls whose message takes too long. Nobody misses their threads before somebody calls."""
+        """Cancel calls whose message takes too long, when another call needs a thread."""
         now = time.monotonic()
         with self._lock:
             late = [context for until, context in self._arriving.values() if until < now]
@@ -242,7 +242,7 @@ class _Handlers:
 
 
 def peer_of(auth: Any) -> Peer:
-    """The peer of a call, from what TLS proved.
+    """The peer of a call, as TLS proved it.
 
     Raises:
         VerificationError: E_IDENTITY: below TLS 1.3, or no certificate.

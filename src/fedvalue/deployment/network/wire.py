@@ -1,7 +1,7 @@
-"""What travels inside a gRPC call: small typed frames, and errors that keep their class and code.
+"""The frames inside gRPC calls, and errors that keep their class and code.
 
-Every frame starts with the version of this wire format. Lengths are bounded in the types, so that
-a decoder refuses before anything large is allocated.
+Every frame starts with the version of this wire format. Lengths are bounded in the types, so a decoder
+refuses before it allocates anything large.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fedvalue.untrusted_text import printable
 VERSION = 1
 SERVICE = "fedvalue.v1.Relay"
 MAX_CALL_BYTES = 8 << 20
-"""No message on the wire is larger; gRPC refuses it while reading (protocol.md 4.4)."""
+"""Largest message on the wire; gRPC refuses a larger one while reading."""
 MAX_BODY_BYTES = MAX_CALL_BYTES - 4096
 MAX_WAIT_MS = 20_000
 """Longest long poll: shorter than the idle time-outs of usual firewalls."""
 MAIL_BYTES = 4 << 20
-"""A reply stops growing beyond this; the rest comes with the next poll."""
+"""A reply holds about this much; the rest comes with the next poll."""
 MAX_MAIL = 64
 """Messages in one reply."""
 _SMALL_ARRAY, _SMALL_INTEGER = 0x90, 0x7F
@@ -33,7 +33,7 @@ _SMALL_ARRAY, _SMALL_INTEGER = 0x90, 0x7F
 RunIdBytes: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Body: TypeAlias = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
 View: TypeAlias = Annotated[memoryview, Meta(max_length=MAX_BODY_BYTES)]
-"""A body that stays where gRPC put it: uploads are large, and a server gets those of all parties."""
+"""A body that is not copied: uploads are large, and a server gets those of all parties."""
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Short: TypeAlias = Annotated[str, Meta(max_length=4000)]
 
@@ -45,13 +45,13 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Submit(Frame, frozen=True):
-    """A signed manifest that authorises a run; harmless when the run is known."""
+    """A signed manifest that authorises a run; repeating it has no effect."""
 
     manifest: Annotated[bytes, Meta(max_length=1 << 20)]
 
 
 class Post(Frame, frozen=True):
-    """Message number `index` of the caller to this server in a run."""
+    """Message number `index` from the caller to this server in a run."""
 
     run_id: RunIdBytes
     index: Index
@@ -59,7 +59,7 @@ class Post(Frame, frozen=True):
 
 
 class Poll(Frame, frozen=True):
-    """Ask for mail from number `after` on; wait for it if there is none."""
+    """Ask for mail from number `after` on, and wait for it if there is none."""
 
     run_id: RunIdBytes
     after: Index
@@ -73,11 +73,11 @@ class Status(Frame, frozen=True):
 
 
 class Health(Frame, frozen=True):
-    """Ask whether the server works."""
+    """Liveness check."""
 
 
 class SignedHead(msgspec.Struct, frozen=True, array_like=True):
-    """The head of the server's audit log of this run, signed: the caller keeps it as a receipt."""
+    """The signed head of the server's audit log of this run; the caller keeps it as a receipt."""
 
     actor: Short
     seq: Index
@@ -93,7 +93,7 @@ class Standing(Frame, frozen=True):
         next: Number of the caller's messages that are stored here.
         mail: Number of messages for the caller.
         code: Why the run failed.
-        reason: The same for a person; while it is open, for whom it waits.
+        reason: The same in words; while the run is open, whom it waits for.
         head: Receipt.
     """
 
@@ -113,7 +113,7 @@ class Mail(Frame, frozen=True):
 
 
 class Alive(Frame, frozen=True):
-    """The server works."""
+    """The server is alive."""
 
     name: Short
     software: Short
@@ -121,8 +121,8 @@ class Alive(Frame, frozen=True):
 
 F = TypeVar("F", bound=Frame)
 _encoder = msgspec.msgpack.Encoder()
-# Made here, while one thread imports: msgspec looks a type's fields up on first use, and crashes when a
-# second thread meets the half-known type.
+# Created at import, by one thread: msgspec looks up a type's fields on first use, and crashes if a second
+# thread meets the type meanwhile.
 _decoders: dict[type[Frame], msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(kind)
     for kind in (Submit, Post, Poll, Status, Health, Standing, Mail, Alive)
@@ -135,7 +135,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def encode_post(run_id: bytes, index: int, *body: bytes | memoryview) -> bytes:
-    """A `Post` as bytes, its body given in parts: what is large is copied once, here."""
+    """A `Post` as bytes, with its body in parts: large data is copied once, here."""
     frame = _encoder.encode(Post(VERSION, run_id, index, memoryview(b"")))
     return b"".join([without_tail(frame, 1), header(sum(map(len, body))), *body])
 
@@ -146,8 +146,8 @@ def decode(data: bytes, kind: type[F]) -> F:
     Raises:
         RemoteProtocolError: E_VERSION or E_MALFORMED.
     """
-    # A frame is a msgpack array of at most 15 items, and the version, below 128, stands first in every
-    # version. Both are single bytes: nothing is decoded, and nothing allocated, for anything else.
+    # A frame is a msgpack array of at most 15 items, and every version has the version, below 128, first.
+    # Both are single bytes: nothing else is decoded or allocated.
     if len(data) < 2 or data[0] & 0xF0 != _SMALL_ARRAY or data[1] > _SMALL_INTEGER:
         raise RemoteProtocolError("malformed frame: no version", code="E_MALFORMED")
     if data[1] != VERSION:

@@ -1,1 +1,1 @@
-"""A party's process: its table, its journal, its two servers, its ledger, its result."""
+"""A party: its table, its journal, its connections to two servers, its ledger, its result."""

@@ -1,10 +1,10 @@
-"""A party's ledger of epsilon: what its rows have told already in runs with noise.
+"""A party's ledger of epsilon: how much its runs with noise have spent, by population.
 
-What two runs tell about a person adds up. Servers do not know who the samples are, so every party keeps
-count at home. An entry is charged to a population, the set of ids that the party brought; a run is charged
-with everything that was spent on any population that shares an id with it, so that leaving out a row
-does not open a new account. Ids are kept as 8 bytes of a keyed hash each: enough to see whether two
-populations meet, and still a list of persons to whoever holds this folder.
+What two runs reveal about a person adds up. Servers do not know who the samples are, so every party keeps
+count itself. An entry is charged to a population, the set of ids that the party brought; a run counts
+everything spent on any population that shares an id with its own, so leaving out a row does not open a
+new account. Each id is stored as 8 bytes of a keyed hash: enough to see whether two populations overlap,
+and still a list of persons to anybody who holds this folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedvalue.crypto.ids import PackedIds
 
 _FORMAT = 1
-"""Changes with the schema below alone: no ledger may be left behind because other files have changed."""
+"""Changes only with the schema below: a ledger must not be left behind because other files changed."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 0), key BLOB NOT NULL);
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS entries (
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One run that was charged: `population` tells whether two entries are of the same ids."""
+    """A charged run. Entries with the same `population` have the same ids."""
 
     run_id: bytes
     population: bytes
@@ -60,7 +60,7 @@ class Ledger:
             db.execute("INSERT OR IGNORE INTO secret VALUES (0, ?)", (secrets.token_bytes(16),))
 
     def account(self, ids: Iterable[PackedIds]) -> Account:
-        """The account of a population, whose ids come in batches. Takes some tens of bytes per id."""
+        """The account of a population, from its ids in batches. Needs some tens of bytes per id."""
         import numpy as np
 
         from fedvalue.crypto.hashing import hash_ids
@@ -68,23 +68,23 @@ class Ledger:
         row = self._db.one("SELECT key FROM secret")
         assert row is not None
         key = bytes(row[0])
-        # Half of a hash: two of 10^7 persons look alike once in 300,000 ledgers, and then count as one.
+        # Half of a hash: among 10^7 persons two collide once in 300,000 ledgers, and then count as one.
         hashes = np.concatenate([hash_ids(key, batch)[:, 0] for batch in ids])
         hashes.sort()
         return Account(self._db, hashes)
 
     def entries(self) -> list[LedgerEntry]:
-        """Everything that was charged, in the order of time."""
+        """All entries, oldest first."""
         rows = self._db.rows("SELECT run_id, population, epsilon, time FROM entries ORDER BY time, run_id")
         return [LedgerEntry(bytes(run), bytes(who), Fraction(eps), str(time)) for run, who, eps, time in rows]
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the database."""
         self._db.close()
 
 
 class Account:
-    """What was spent on one population and on all that share an id with it."""
+    """The epsilon spent on one population and on all that share an id with it."""
 
     def __init__(self, db: Database, hashes: NDArray[np.uint64]) -> None:
         self._db = db
@@ -93,30 +93,30 @@ class Account:
         self._digest = keys.digest(self._ids)
 
     def check(self, run_id: bytes, epsilon: Fraction, budget: Fraction) -> None:
-        """Whether the run is paid for already, or can be.
+        """Check that the run is charged already, or can be.
 
         Raises:
-            VerificationError: E_BUDGET, naming what was spent, what is asked and the budget.
+            VerificationError: E_BUDGET, naming the epsilon spent, the epsilon requested and the budget.
         """
         if self._charged(run_id):
             return
         spent, runs = self.spent()
         if spent + epsilon > budget:
             raise VerificationError(
-                f"these samples have spent epsilon {float(spent):g} in {runs} earlier runs, this run asks "
-                f"for {float(epsilon):g} more, and the budget is {float(budget):g}",
+                f"these samples have spent epsilon {float(spent):g} in {runs} earlier runs, this run needs "
+                f"{float(epsilon):g} more, and the budget is {float(budget):g}",
                 code="E_BUDGET",
             )
 
     def spend(self, run_id: bytes, epsilon: Fraction, budget: Fraction) -> None:
-        """Charge the run, once, however often it is started. On disk when this returns.
+        """Charge the run, once, however often it is started. Durable once this returns.
 
         Raises:
             VerificationError: E_BUDGET; nothing was charged.
             EngineError: E_STORAGE; nothing was charged.
         """
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        # One transaction: of two runs that start together, the second sees the first.
+        # One transaction: of two runs that start at the same time, the second sees the first.
         with self._db.transaction() as db:
             self.check(run_id, epsilon, budget)
             db.execute("INSERT OR IGNORE INTO populations VALUES (?, ?)", (self._digest, self._ids))
@@ -139,7 +139,7 @@ class Account:
         return sum(charged, Fraction(0)), len(charged)
 
     def _charged(self, run_id: bytes) -> bool:
-        """Whether the run was charged to these very samples: what others paid for it does not count."""
+        """Whether the run was charged to exactly these samples."""
         found = self._db.one(
             "SELECT 1 FROM entries WHERE run_id = ? AND population = ?", run_id, self._digest
         )

@@ -1,11 +1,11 @@
-"""A party's table, as the protocol wants it: canonical ids, codes, and a commitment to both.
+"""A party's table as the protocol needs it: canonical ids, codes, and a commitment to both.
 
-Everything is checked here, before any byte leaves: missing columns, duplicate or empty ids,
-labels that are missing, and the manifest's gates.
+Everything is checked here, before any byte leaves: missing columns, duplicate or empty ids, missing
+labels, and the manifest's gates.
 
-A table that would not fit into the memory it is given (`table.memory_mib`) is read in batches and
-kept on disk, where its work allows that: `mirror` over equal tables without epsilon, bins of equal
-width, no PCA. The uploads are the same. All other work is done in memory, whatever it takes.
+A table that needs more memory than `table.memory_mib` is read in batches and kept on disk, if the run
+allows that: `mirror` over equal tables without epsilon, bins of equal width, no PCA. The uploads are the
+same. Every other run holds the table in memory.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 
 ROW_BYTES = 120
-"""Memory per row of a table that is worked on in memory: its id, hash, codes and place, and the chunks
-of both servers until they have left. With three features 174 bytes in all were measured."""
+"""Memory per row of a table in memory: its id, hash, codes and place, and the chunks for both servers until
+they are delivered. With three features 174 bytes in all were measured."""
 
 COLUMN_BYTES = 30
-"""And per feature: the column, and its copies while it is coded."""
+"""And per feature: the column and its copies while it is coded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartyInput:
-    """What a party brings into a run.
+    """A party's table, coded for a run.
 
     Args:
         samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
@@ -67,7 +67,7 @@ class PartyInput:
 
     @property
     def digest(self) -> bytes:
-        """The same table gives the same digest."""
+        """Equal for equal tables."""
         return self.samples.digest
 
 
@@ -79,7 +79,7 @@ def read_input(
     Args:
         table: Where it is and what it means.
         manifest: What was agreed.
-        party: Whose it is.
+        party: The owner.
         role: task or data.
         scratch: Folder for the rows of a table that does not fit into memory; None reads any table
             into memory.
@@ -117,7 +117,7 @@ def coding_of(table: TableConfig, manifest: Manifest) -> CodingSettings:
 
 
 def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
-    """What keeps this table from being worked on in batches; None if nothing does."""
+    """Why this table cannot be processed in batches; None if it can."""
     reasons = {
         f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
         f"align = {manifest.align!r}": manifest.align != "equal",
@@ -129,7 +129,7 @@ def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
 
 
 def _check_machine(needed: int, reason: str) -> None:
-    """Refuse what would only end in the kernel's killing this process.
+    """Refuse a table for which the kernel would kill this process.
 
     Raises:
         InputError: The machine does not have that much memory at all.
@@ -143,11 +143,11 @@ def _check_machine(needed: int, reason: str) -> None:
 
 
 def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
-    """The feature columns, after a look at the table's header."""
+    """The feature columns, by the configuration and the table's header."""
     from fedvalue.tables.files import column_names
 
     if (table.label is not None) != (role == "task"):
-        raise ConfigError("table.label is needed by the task party, and by nobody else")
+        raise ConfigError("the task party, and only the task party, needs table.label")
     names = column_names(table.source)
     special = {table.id} | ({table.label} if table.label else set())
     features = table.features if table.features is not None else tuple(n for n in names if n not in special)
@@ -196,7 +196,7 @@ def _made(
 
 
 def _n_repeated(ids: PackedIds) -> int:
-    """How many ids have been there before. By their hashes, under any key: faster than by their text."""
+    """How many ids are repeated. Compares their hashes under some key, which is faster than the text."""
     from fedvalue.crypto.hashing import hash_ids
     from fedvalue.crypto.sorting import n_repeated
 

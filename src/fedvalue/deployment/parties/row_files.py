@@ -1,4 +1,4 @@
-"""Rows (a hash and some codes) in scratch files: one after the other, or dealt into buckets."""
+"""Rows (a hash and some codes) in scratch files, in sequence or split into buckets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from fedvalue.deployment.parties.scratch import Scratch
 from fedvalue.protocol.samples import RowBlock
 
 Extent: TypeAlias = tuple[int, int]
-"""Where some rows begin, and how many they are."""
+"""Where rows begin, and how many they are."""
 
 SORT_BYTES = 112
-"""Memory per row while a bucket is put in order: hashes as stored and as used, keys (16 bytes each),
-their order (8), and the same again in part for what is on its way."""
+"""Memory per row while a bucket is sorted: hashes as stored and as used, keys (16 bytes each), their order
+(8), and part of the same again for temporary arrays."""
 
 COLUMN_BYTES = 12
-"""And per column: a code as it is stored (4) and as it is used (8)."""
+"""And per column: a code as stored (4 bytes) and as used (8)."""
 
 MAX_BITS = 12
 """At most 4096 buckets: with 64 MiB for each, two billion rows."""
 
 
 class RowFile:
-    """Rows that are written in pieces and read in pieces.
+    """Rows that are written and read in pieces.
 
     Args:
-        folder: Where the scratch file lies.
+        folder: Folder of the scratch file.
         n_columns: Number of codes per row.
     """
 
@@ -41,7 +41,7 @@ class RowFile:
         self._width = 4 + n_columns
 
     def put(self, hashes: aes.Blocks, codes: Sequence[NDArray[np.uint32]]) -> Extent:
-        """Write some rows; where they are."""
+        """Write rows; returns where they are."""
         n = len(hashes)
         record = np.empty((self._width, n), dtype=np.uint32)
         record[:4] = np.ascontiguousarray(hashes).view(np.uint32).reshape(4, n)
@@ -50,7 +50,7 @@ class RowFile:
         return self._scratch.append(record), n
 
     def get(self, extents: Sequence[Extent]) -> RowBlock:
-        """The rows of some pieces together."""
+        """The rows of several pieces."""
         n = sum(size for _, size in extents)
         hashes = np.empty((n, 2), dtype=np.uint64)
         codes = tuple(np.empty(n, dtype=np.int64) for _ in range(self._width - 4))
@@ -65,31 +65,31 @@ class RowFile:
         return RowBlock(hashes, codes)
 
     def close(self) -> None:
-        """Give the disk space back."""
+        """Free the disk space."""
         self._scratch.close()
 
 
 class Deal:
-    """Rows dealt into buckets by the leading bits of a pseudo-random key.
+    """Rows split into buckets by the leading bits of a pseudo-random key.
 
     Args:
-        folder: Where the scratch file lies.
+        folder: Folder of the scratch file.
         n_rows: Expected number of rows.
         n_columns: Number of codes per row.
         memory: Bytes that one bucket may take while it is sorted.
-        row_bytes: What else a row of it takes meanwhile.
+        row_bytes: Other memory per row meanwhile.
     """
 
     def __init__(self, folder: Path, n_rows: int, n_columns: int, memory: int, row_bytes: int = 0) -> None:
         self._rows = RowFile(folder, n_columns)
         room = max(1, memory // (SORT_BYTES + COLUMN_BYTES * n_columns + row_bytes))
-        # Keys are uniform, so buckets are equal up to a few per cent: a twentieth more is enough.
+        # Keys are uniform, so buckets differ by a few per cent: a twentieth more is enough.
         wanted = max(1, -(-21 * n_rows // (20 * room)))
         self._bits = min(MAX_BITS, (wanted - 1).bit_length())
         self._buckets: list[list[Extent]] = [[] for _ in range(1 << self._bits)]
 
     def add(self, keys: aes.Blocks, hashes: aes.Blocks, codes: Sequence[NDArray[np.uint32]] = ()) -> None:
-        """Deal some rows by their keys."""
+        """Put rows into buckets by their keys."""
         if self._bits == 0:
             self._buckets[0].append(self._rows.put(hashes, codes))
             return
@@ -103,11 +103,11 @@ class Deal:
                 self._buckets[k].append(piece)
 
     def buckets(self) -> Iterator[RowBlock]:
-        """The buckets in the order of their bits; rows stand in a bucket as they were dealt."""
+        """The buckets in the order of their bits; rows keep the order in which they were added."""
         for extents in self._buckets:
             if extents:
                 yield self._rows.get(extents)
 
     def close(self) -> None:
-        """Give the disk space back."""
+        """Free the disk space."""
         self._rows.close()

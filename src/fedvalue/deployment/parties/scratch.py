@@ -1,9 +1,9 @@
-"""Scratch space on disk for what a party must not keep in memory and nobody else may read.
+"""Encrypted scratch space on disk, for rows that do not fit into memory.
 
-A scratch file has no name: it is unlinked as it is made, so that it is gone when the process ends,
-however that happens. Its content is encrypted (AES-128, counter mode) under a key that is drawn
-anew and never leaves the process, so that what stays on the disk's blocks is worth nothing. It is not
-authenticated: who can write into our files can change our table just as well.
+A scratch file is unlinked when it is created, so it is gone when the process ends, however that happens.
+Its content is encrypted (AES-128, counter mode) under a fresh key that never leaves the process, so blocks
+that remain on the disk are useless. It is not authenticated: somebody who can write to our files can change
+our table just as well.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _BLOCK = 16
 
 
 class ScratchError(EngineError):
-    """Our own disk is full or broken (E_STORAGE). No peer's message can become this error."""
+    """Our own disk is full or broken (E_STORAGE). No message of a peer becomes this error."""
 
 
 class Scratch:
-    """An encrypted file that grows, and can be read anywhere.
+    """An encrypted file to append to and read from anywhere.
 
     Args:
-        folder: On the disk that has room for it.
+        folder: A folder on a disk with enough space.
 
     Raises:
         ScratchError: Here and below: the disk is full, or cannot be written or read.
@@ -50,11 +50,11 @@ class Scratch:
         self._end = 0
 
     def append(self, array: NDArray[np.generic]) -> int:
-        """Put an array's bytes at the end; where they begin."""
+        """Append an array's bytes; returns where they begin."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         start = self._end
-        # Whatever comes next begins at a block of its own, also after a write that failed: no two
-        # arrays share a block of the key stream.
+        # The next array begins at a new block, even if this write fails: no two arrays share a block of the
+        # key stream.
         self._end = start + -(-len(data) // _BLOCK) * _BLOCK
         out = np.empty(len(data) + _BLOCK, dtype=np.uint8)
         self._cipher(start).update_into(data.data, out.data)
@@ -66,20 +66,20 @@ class Scratch:
         return start
 
     def read(self, start: int, size: int) -> NDArray[np.uint8]:
-        """The `size` bytes from `start`, where `append` said that an array begins."""
+        """The `size` bytes from `start`, which `append` returned."""
         data = b""
         with _disk_errors(self._folder):
             while len(data) < size:
                 more = os.pread(self._file.fileno(), size - len(data), start + len(data))
                 if not more:
-                    raise OSError(0, "the scratch file has been cut")
+                    raise OSError(0, "the scratch file is truncated")
                 data = data + more if data else more
         out = np.empty(size + _BLOCK, dtype=np.uint8)
         self._cipher(start).update_into(data, out.data)
         return out[:size]
 
     def _cipher(self, start: int) -> CipherContext:
-        """The key stream from a block on: encrypts and decrypts."""
+        """The key stream from block `start` on; encrypts and decrypts."""
         counter = (start // _BLOCK).to_bytes(_BLOCK, "big")
         return Cipher(algorithms.AES128(self._key), modes.CTR(counter)).encryptor()
 

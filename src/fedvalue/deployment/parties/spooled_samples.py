@@ -1,10 +1,10 @@
-"""A party's samples on disk: what it holds in memory is bounded by a setting, not by its rows.
+"""A party's samples on disk: a setting bounds their memory, not the number of rows.
 
 1. While the table is read, ids and codes go to a scratch file, batch by batch (`Spool`).
-2. When the run's key is known, ids give way to their hashes (`SpooledSamples.hashed`).
-3. For each server rows are dealt into buckets by the leading bits of AES_key(h), the server's secret
-   order, and the buckets are handed out one after the other (`SpooledHashed.parts`): each fits into
-   memory, is sorted and masked, and its chunks go to disk until they are sent (`keep`).
+2. When the run's key is known, hashes replace the ids (`SpooledSamples.hashed`).
+3. For each server, rows are split into buckets by the leading bits of AES_key(h), the server's secret
+   order, and the buckets are processed one by one (`SpooledHashed.parts`): each fits into memory, is
+   sorted and masked, and its chunks stay on disk until they are sent (`keep`).
 
 The uploads are those of `MemorySamples`, byte by byte.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Where rows may lie: on disk in a folder, and in memory up to so many bytes."""
+    """Where rows may be kept: in a folder, and in memory up to a number of bytes."""
 
     folder: Path
     memory: int
@@ -55,19 +55,19 @@ class Spool:
         self._scratch = Scratch(space.folder)
         self._batches: list[_Batch] = []
         self._digest = DataDigest()
-        # Equal ids have equal tags under any key; this one is ours alone.
+        # Equal ids have equal tags under any key; this key never leaves the process.
         self._tag_key = secrets.token_bytes(16)
         self._tags = Deal(space.folder, n_rows, 0, space.memory)
 
     def add(self, ids: PackedIds, numbers: Sequence[NDArray[np.int64]]) -> None:
-        """The next rows: their ids, and a number per column that `samples` makes a code of."""
+        """Add rows: their ids, and a number per column that `samples` turns into a code."""
         self._digest.add_ids(ids)
         tags = hash_ids(self._tag_key, ids)
         self._tags.add(tags, tags)
         self._batches.append(_Batch.put(self._scratch, ids, numbers))
 
     def n_repeated(self) -> int:
-        """How many rows have an id that another row before them has. Ends the adding."""
+        """How many rows repeat the id of an earlier row. No rows can be added afterwards."""
         found = sum(n_repeated(part.hashes) for part in self._tags.buckets())
         self._tags.close()
         return found
@@ -116,7 +116,7 @@ class SpooledSamples:
         raise LocalProtocolError("a table on disk cannot be reduced to some rows")
 
     def hashed(self, key: bytes) -> SpooledHashed:
-        """The samples with h_i = AES-CMAC(key, id_i) in place of their ids, which are given up."""
+        """The samples with h_i = AES-CMAC(key, id_i) instead of their ids, whose space is freed."""
         rows = RowFile(self._space.folder, len(self._ranks))
         extents = []
         for batch in self._batches:
@@ -129,7 +129,7 @@ class SpooledSamples:
 
 
 class SpooledHashed:
-    """Hashed samples on disk, and the chunks that are made of them."""
+    """Hashed samples on disk, and the chunks made from them."""
 
     def __init__(self, space: Space, rows: RowFile, extents: Sequence[Extent], n_columns: int) -> None:
         self._space, self._rows, self._extents, self._n_columns = space, rows, extents, n_columns
@@ -152,19 +152,19 @@ class SpooledHashed:
         deal.close()
 
     def keep(self, chunk: Chunk) -> Chunk:
-        """The chunk with its bytes on disk; they are read when it is encoded."""
+        """Move a chunk's bytes to disk; they are read when it is encoded."""
         chunks, size = self._chunks, len(chunk.data)
         start = chunks.append(np.frombuffer(chunk.data, dtype=np.uint8))
         place = (chunk.index, chunk.total, chunk.digest, chunk.salt)
         return StoredChunk(*place, memoryview(b""), lambda: chunks.read(start, size).data)
 
     def forget(self) -> None:
-        """Give the rows' disk space back; the chunks stay."""
+        """Free the rows' disk space; the chunks stay."""
         self._rows.close()
 
 
 class _Batch:
-    """Where some rows lie: lengths and bytes of their ids together, then the numbers of each column."""
+    """Where rows are: lengths and bytes of their ids together, then the numbers of each column."""
 
     def __init__(self, start: int, n: int, n_bytes: int, columns: tuple[int, ...]) -> None:
         self._start, self.n, self._n_bytes, self._columns = start, n, n_bytes, columns

@@ -1,6 +1,6 @@
-"""A party's table that is too large for its memory: read in batches, kept on disk.
+"""A party's table that is too large for memory: read in batches, kept on disk.
 
-The same ids, codes, notes and digest as of a table in memory (`fedvalue.deployment.parties.party_input`).
+Ids, codes, notes and digest are those of the same table in memory (`party_input`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def read_streamed(
     table: TableConfig, manifest: Manifest, features: tuple[str, ...], space: Space
 ) -> tuple[SpooledSamples, tuple[str, ...]]:
-    """The samples of a table with bins of equal width, and what a person should know about their coding.
+    """The samples of a table with bins of equal width, and notes about their coding.
 
     Raises:
         InputError: The table cannot be read or used.
-        ScratchError: The folder has no room for the rows.
+        ScratchError: The folder has no space for the rows.
     """
     most_codes = None if manifest.research else max(1, manifest.n_samples // manifest.min_rows_per_code)
     stream = PartyStream.open(

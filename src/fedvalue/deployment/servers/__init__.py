@@ -1,1 +1,1 @@
-"""A server's process: many runs, each a journal in front of a role, behind one gRPC service."""
+"""A server: many runs behind one gRPC service, each a journal in front of a role."""

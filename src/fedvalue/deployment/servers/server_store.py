@@ -1,8 +1,8 @@
-"""What a server remembers: runs for ever, messages and mail until a run is purged.
+"""What a server stores: runs for ever, messages and mail until a run is purged.
 
-The inbox is the truth: every accepted message, in the order of acceptance. What the role answered
-is kept verbatim beside it, so that a result is sent again and never computed twice for two
-readers. Large messages lie as files in the spool, small ones in the database.
+The inbox is authoritative: every accepted message, in the order of acceptance. The role's answers are
+stored verbatim beside it, so a result is sent again and never computed twice for two readers. Large
+messages are files, small ones are in the database.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS outbox (
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as it stands on disk."""
+    """A run as stored."""
 
     run_id: bytes
     manifest: bytes
@@ -72,14 +72,14 @@ class Stored:
 
 
 class ServerStore:
-    """The state of one server, in one folder."""
+    """The database and the uploads of one server."""
 
     def __init__(self, folder: Path) -> None:
         self._uploads = UploadFiles(folder / "spool")
         self._db = Database(folder / "server.sqlite", _SCHEMA)
 
     def add_run(self, run_id: bytes, manifest: bytes, *, now: float, audit: Sequence[str]) -> None:
-        """A new run. The row stays for ever, so that a run id is never used twice."""
+        """Add a run. Its row stays for ever, so that a run id is never used twice."""
         with self._db.transaction() as db:
             db.execute(
                 "INSERT INTO runs (run_id, manifest, state, stage, stage_since)"
@@ -89,7 +89,7 @@ class ServerStore:
             append_audit(db, run_id, audit)
 
     def runs(self, *states: str) -> list[RunRow]:
-        """The runs in these states; all when none is named."""
+        """The runs in these states; all without arguments."""
         marks = ",".join("?" * len(states))
         where = f"WHERE state IN ({marks})" if states else ""
         return [RunRow(*row) for row in self._db.rows(f"{_RUN} {where}", *states)]
@@ -108,7 +108,7 @@ class ServerStore:
         return bytes(row[0])
 
     def fingerprint(self, run_id: bytes, sender: str, number: int) -> bytes | None:
-        """Of a message that was accepted before; None for a new one."""
+        """The fingerprint of an accepted message; None for a new one."""
         row = self._db.one(
             "SELECT fingerprint FROM inbox WHERE run_id = ? AND sender = ? AND number = ?",
             run_id, sender, number,
@@ -131,7 +131,7 @@ class ServerStore:
         return int(row[0]), int(row[1])
 
     def has(self, run_id: bytes, sender: str, fingerprint: bytes) -> bool:
-        """Whether the very same message was accepted from `sender`, under whatever number."""
+        """Whether the same message was accepted from `sender`, under any number."""
         found = self._db.one(
             "SELECT 1 FROM inbox WHERE run_id = ? AND sender = ? AND fingerprint = ?",
             run_id, sender, fingerprint,
@@ -139,7 +139,7 @@ class ServerStore:
         return found is not None
 
     def spool(self, run_id: bytes, sender: str, number: int, body: bytes | memoryview) -> bool:
-        """Write a large message to its file, before it is accepted. Small ones need none."""
+        """Write a large message to its file before it is accepted; False for a small one."""
         if len(body) < FILE_FROM:
             return False
         self._uploads.write((run_id, sender, number), body)
@@ -155,7 +155,7 @@ class ServerStore:
         size: int,
         audit: Sequence[str],
     ) -> None:
-        """A message is ours from here on.
+        """Accept a message.
 
         Args:
             run_id: Its run.
@@ -229,7 +229,7 @@ class ServerStore:
         reason: str = "",
         audit: Sequence[str] = (),
     ) -> None:
-        """The role has taken message number `processed` - 1: its answers and its new state, at once."""
+        """Store that the role handled message number `processed` - 1, with its answers and its new state."""
         with self._db.transaction() as db:
             db.execute(
                 "UPDATE runs SET processed = ?, state = ?, stage = ?, stage_since = ?, code = ?, reason = ?,"
@@ -245,7 +245,7 @@ class ServerStore:
             append_audit(db, run_id, audit)
 
     def mail(self, run_id: bytes, recipient: str, after: int, limit: int) -> list[bytes]:
-        """Mail from number `after` on, up to about `limit` bytes, at least one if there is one."""
+        """Mail from number `after` on: about `limit` bytes, and at least one message if there is one."""
         sizes = self._db.rows(
             "SELECT number, length(body) FROM outbox WHERE run_id = ? AND recipient = ? AND number >= ?"
             " ORDER BY number LIMIT ?",
@@ -278,12 +278,12 @@ class ServerStore:
         return audit_lines(self._db, run_id)
 
     def purge(self, run_id: bytes) -> None:
-        """Delete what was uploaded, and the seed. The run, its answers and its audit log stay.
+        """Delete the uploads and the seed. The run, its answers and its audit log stay.
 
-        The files go first: a run is marked as purged only when nothing is left, and tried again otherwise.
+        The files go first: a run is marked as purged only when nothing remains, and tried again otherwise.
 
         Raises:
-            EngineError: E_STORAGE: something is left.
+            EngineError: E_STORAGE: something remains.
         """
         self._uploads.delete_run(run_id)
         with self._db.transaction() as db:
@@ -293,25 +293,25 @@ class ServerStore:
         self._db.cut_log()
 
     def unpurged(self) -> list[bytes]:
-        """Ended runs whose uploads are still here, after a crash."""
+        """Ended runs whose uploads are still here, after a crash or a disk failure."""
         rows = self._db.rows("SELECT run_id FROM runs WHERE state IN ('done', 'failed') AND purged = 0")
         return [bytes(row[0]) for row in rows]
 
     def forget_mail(self, before: float) -> int:
-        """Delete the mail of runs that ended before a moment; the number of runs."""
+        """Delete the mail of runs that ended before a moment; returns the number of messages."""
         with self._db.transaction() as db:
             done = "SELECT run_id FROM runs WHERE ended IS NOT NULL AND ended < ?"
             cursor = db.execute(f"DELETE FROM outbox WHERE run_id IN ({done})", (before,))  # noqa: S608
             return cursor.rowcount
 
     def forget_mail_to(self, run_id: bytes, recipient: str) -> None:
-        """Delete the mail of one run to somebody who needs it no more."""
+        """Delete the mail of one run to one recipient."""
         with self._db.transaction() as db:
             db.execute("DELETE FROM outbox WHERE run_id = ? AND recipient = ?", (run_id, recipient))
         self._db.cut_log()
 
     def replace_mail_to(self, run_id: bytes, recipient: str, body: bytes) -> None:
-        """Put one message into the place of all that one run has for somebody."""
+        """Replace every message of one run to one recipient with `body`."""
         with self._db.transaction() as db:
             db.execute(
                 "UPDATE outbox SET body = ? WHERE run_id = ? AND recipient = ?", (body, run_id, recipient)
@@ -319,7 +319,7 @@ class ServerStore:
         self._db.cut_log()
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the database."""
         self._db.close()
 
 
@@ -327,10 +327,10 @@ _RUN = "SELECT run_id, manifest, state, code, reason, processed, stage, stage_si
 
 
 def read_audit(folder: Path, run_id: bytes) -> list[str]:
-    """The audit log of a run, also while the server runs.
+    """The audit log of a run, even while the server runs.
 
     Raises:
-        InputError: No such server state or run.
+        InputError: Not the state folder of a server, or no such run.
     """
     if not (folder / "server.sqlite").is_file():
         raise InputError(f"{folder} is not the state folder of a server")
