@@ -11,8 +11,11 @@ from fedvalue.engines import map_in_order, n_workers, share
 from fedvalue.errors import InputError
 from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
+from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
+from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests import naive
+from tests.statistics.tables import random_table as informative_table
 from tests.support.joint_tables import random_table
 
 pytestmark = pytest.mark.network
@@ -84,6 +87,25 @@ def test_precision_stops_at_the_same_place(engine: Executor, items: ItemTable) -
     there = sampled_values(items, n_permutations=200_000, precision=0.004, executor=engine)
     assert there.n_permutations == here.n_permutations < 200_000
     assert there.values.tobytes() == here.values.tobytes()
+
+
+def test_data_errors_are_bit_equal(engine: Executor, items: ItemTable) -> None:
+    """Over all coalitions, a subtree per task, and from permutations, some pairs per task."""
+    here, there = (exact_influence(items, executor=executor) for executor in (None, engine))
+    assert here is not None
+    assert there is not None
+    assert there.error.tobytes() == here.error.tobytes()
+    here, there = (sampled_influence(items, 1500, 3, executor=executor) for executor in (None, engine))
+    assert there.error.tobytes() == here.error.tobytes()
+
+
+def test_joint_table_game_is_bit_equal(engine: Executor) -> None:
+    items = item_table(informative_table(5, p=9, n=300, codes=2))
+    here, there = (joint_table_game(items, executor=executor) for executor in (None, engine))
+    assert here.table is not None
+    assert there.table is not None
+    assert here.total > 0
+    assert there.table.tobytes() == here.table.tobytes()
 
 
 def test_large_data_are_shared_without_a_warning(engine: Executor) -> None:

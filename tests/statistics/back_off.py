@@ -76,7 +76,7 @@ class Cells:
 
 
 def envelope(cells: Cells, loo: np.ndarray, plug: np.ndarray, cap: float, luck: float) -> np.ndarray:
-    """v* as `statistics.learnable` defines it; cap = 1 and luck = 0 is the plain envelope of loo."""
+    """v* as `statistics.joint_table_game` defines it; cap = 1 and luck = 0 is the plain envelope of loo."""
     best = np.zeros_like(loo)
     value = np.zeros_like(loo)
     for mask in range(1, len(loo)):

@@ -48,18 +48,11 @@ class Bootstrap:
 
 
 def shapley_cmi(counts: JointCounts) -> Floats:
-    """Exact Shapley-CMI per party, the statistic to repeat by default.
+    """Exact Shapley-CMI per party, the statistic to repeat by default."""
+    from fedvalue.valuation.items import item_table
+    from fedvalue.valuation.walk.exact import exact_values
 
-    Raises:
-        InputError: Too many parties for the exact walk.
-    """
-    from fedvalue.valuation.statistics.blocks import items_of
-    from fedvalue.valuation.statistics.influence import exact_influence
-
-    influence = exact_influence(items_of(counts))
-    if influence is None:
-        raise InputError("too many coalitions to repeat an exact valuation: use fewer parties")
-    return influence.values
+    return exact_values(item_table(counts)).values
 
 
 def bootstrap(

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedvalue.valuation.statistics.blocks import items_of
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.shapley_indices import shapley_of
 from fedvalue.valuation.statistics.influence import exact_influence
-from fedvalue.valuation.statistics.learnable import coalition_games, shapley
+from fedvalue.valuation.statistics.joint_table_game import coalition_games
 from tests.statistics.worlds import World, worlds
 
 USELESS = (2, 10, 50, 200)
@@ -63,9 +64,9 @@ def learned(world: World, n: int, tables: int) -> Learned:
     k = len(truth)
     found, plug = [], []
     for seed in range(tables):
-        games = coalition_games(world.draw(n, seed, USELESS, row_id=True))
-        plug.append(shapley(games[0]))
-        found.append(shapley(games[1]))
+        games = coalition_games(item_table(world.draw(n, seed, USELESS, row_id=True)))
+        plug.append(shapley_of(games[0]))
+        found.append(shapley_of(games[1]))
     mean, plain = np.mean(found, axis=0), np.mean(plug, axis=0)
     return Learned(
         world=world.name,
@@ -85,7 +86,7 @@ def covered(world: World, per_cell: int, tables: int) -> Covered:
     n = per_cell * world.n_cells
     hits = np.zeros(len(truth))
     for seed in range(tables):
-        found = exact_influence(items_of(world.draw(n, seed)))
+        found = exact_influence(item_table(world.draw(n, seed)))
         assert found is not None
         half = Z * np.hypot(found.spread, found.bias)
         hits += np.abs(found.values - truth) <= half

@@ -45,23 +45,24 @@ def test_back_off_study_uses_the_game_of_the_package():
     """The variant that was chosen is the one that is shipped: same values, from another code."""
     import numpy as np
 
-    from fedvalue.valuation.statistics.learnable import ALPHA, CAP, NOISE, coalition_games
+    from fedvalue.valuation.items import item_table
+    from fedvalue.valuation.statistics.joint_table_game import ALPHA, CAP, NOISE, coalition_games
 
     for world in worlds():
         cells = back_off.samples(world, 300, 1)
         loo = cells.leave_one_out(ALPHA, "direct")
         game = back_off.envelope(cells, loo, cells.plug_in(), CAP, NOISE / 300)
-        _, shipped = coalition_games(world.draw(300, 1, back_off.USELESS, row_id=True))
+        _, shipped = coalition_games(item_table(world.draw(300, 1, back_off.USELESS, row_id=True)))
         assert np.abs(game - shipped).max() < 1e-12
 
 
 def test_truth_of_a_world_is_the_large_sample_value():
     """A table of 2 million samples comes close to the population, to four standard errors."""
-    from fedvalue.valuation.statistics.blocks import items_of
+    from fedvalue.valuation.items import item_table
     from fedvalue.valuation.statistics.influence import exact_influence
 
     for world in worlds():
-        found = exact_influence(items_of(world.draw(2_000_000, 0)))
+        found = exact_influence(item_table(world.draw(2_000_000, 0)))
         assert found is not None
         assert (abs(found.values - world.truth()) <= 4 * found.spread + found.bias).all()
 

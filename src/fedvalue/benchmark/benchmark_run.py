@@ -24,7 +24,7 @@ from fedvalue.benchmark.scores import LEAST_TOTAL, truth_against_itself
 from fedvalue.benchmark.truth import TruthCache, compute_truth, default_cache
 from fedvalue.engines import ProcessEngine, thread_engine
 from fedvalue.errors import InputError
-from fedvalue.valuation.statistics.learnable import shapley
+from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
     from fedvalue.benchmark.methods.method import Method
@@ -118,7 +118,7 @@ def _problem_result(one: Problem, truth: Truth) -> ProblemResult:
         n_labels=len(np.unique(table.label)),
         task_features=len(table.task),
         noise=one.noise,
-        parties=dict(zip(table.names, shapley(truth.game).tolist(), strict=True)),
+        parties=dict(zip(table.names, shapley_of(truth.game).tolist(), strict=True)),
         total=float(truth.game[-1]),
         self_tv=truth_against_itself(truth),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.valuation.statistics.learnable import shapley
+from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
     from fedvalue.benchmark.methods.method import Estimate, Method
@@ -66,7 +66,7 @@ def score(problem: Problem, truth: Truth, method: Method, estimate: Estimate, se
     values = np.array([estimate.values[name] for name in names], dtype=np.float64)
     if not np.isfinite(values).all():
         raise InputError(f"{method.name} gave a value that is not finite: {values.tolist()}")
-    true = shapley(truth.game)
+    true = shapley_of(truth.game)
     shares = shares_of(values)
     return Scores(
         tv=total_variation(shares, shares_of(true)),
@@ -126,5 +126,5 @@ def truth_against_itself(truth: Truth) -> float | None:
     """Total variation between the shares on two halves of the tested rows; None for a known game."""
     if truth.halves is None:
         return None
-    first, second = (shares_of(shapley(half)) for half in truth.halves)
+    first, second = (shares_of(shapley_of(half)) for half in truth.halves)
     return total_variation(first, second)

@@ -71,7 +71,7 @@ def value_counts(
     valuation = _shapley_values(counts, items, cmi, settings)
     if not settings.statistics:
         return valuation
-    return _with_statistics(valuation, counts, settings, executor, progress, stop)
+    return _with_statistics(valuation, counts, items, settings, executor, progress, stop)
 
 
 def _shapley_values(
@@ -114,6 +114,7 @@ def _shapley_values(
 def _with_statistics(
     valuation: Valuation,
     counts: JointCounts,
+    items: ItemTable,
     settings: ValuationSettings,
     executor: Executor | None,
     progress: Progress | None,
@@ -122,8 +123,8 @@ def _with_statistics(
     """The valuation with error bars of Shapley-CMI, and everything that the learnable game says."""
     from fedvalue.valuation.statistics import guard
 
-    valuation = _with_cmi_errors(valuation, counts, settings)
-    valuation = _with_learnable(valuation, counts, settings, executor, progress, stop)
+    valuation = _with_cmi_errors(valuation, items, settings, executor)
+    valuation = _with_learnable(valuation, counts, items, settings, executor, progress, stop)
     return replace(
         valuation,
         parties=tuple(
@@ -132,11 +133,13 @@ def _with_statistics(
     )
 
 
-def _with_cmi_errors(valuation: Valuation, counts: JointCounts, settings: ValuationSettings) -> Valuation:
+def _with_cmi_errors(
+    valuation: Valuation, items: ItemTable, settings: ValuationSettings, executor: Executor | None
+) -> Valuation:
     from fedvalue.valuation.statistics import influence
 
-    se_data = influence.data_errors(counts, seed=settings.seed)
-    bias = plug_in_bias(counts)
+    se_data = influence.data_errors(items, seed=settings.seed, executor=executor)
+    bias = plug_in_bias(items)
     parties = []
     for party, error in zip(valuation.parties, se_data.tolist(), strict=True):
         trusted = bias <= TOLERATED_BIAS * math.hypot(error, party.se_sampling or 0.0)
@@ -151,20 +154,19 @@ def _with_cmi_errors(valuation: Valuation, counts: JointCounts, settings: Valuat
     return replace(valuation, parties=tuple(parties))
 
 
-def plug_in_bias(counts: JointCounts) -> float:
+def plug_in_bias(items: ItemTable) -> float:
     """First-order bias of the plug-in total, in nats: degrees of freedom over 2n (Miller and Madow 1955).
 
     It bounds the bias of every party's Shapley-CMI, which is an average of differences inside the total.
     """
-    n_labels = len(np.unique(counts.label))
-    given_task = len(np.unique(counts.task))
-    given_all = int(pack([counts.task, *counts.parties.T]).max()) + 1
-    return (given_all - given_task) * (n_labels - 1) / (2.0 * counts.n_samples)
+    given_all = int(pack([row.astype(np.int64) for row in items.codes]).max()) + 1
+    return float((given_all - items.widths[-1]) * (items.n_labels - 1) / (2.0 * items.n_samples))
 
 
 def _with_learnable(
     valuation: Valuation,
     counts: JointCounts,
+    items: ItemTable,
     settings: ValuationSettings,
     executor: Executor | None,
     progress: Progress | None,
@@ -172,14 +174,14 @@ def _with_learnable(
 ) -> Valuation:
     from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
     from fedvalue.valuation.evidence.feature_table import FeatureTable
-    from fedvalue.valuation.statistics import learnable
+    from fedvalue.valuation.statistics.joint_table_game import joint_table_game, plug_in_game
 
     features = settings.columns == "features" and counts.codebooks is not None
     table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
     found = evidence_values(
         table,
         EvidenceSettings(seed=settings.seed),
-        joint_game=learnable.learnable_game(counts),
+        joint_game=joint_table_game(items, executor=executor),
         executor=executor,
         progress=progress,
         stop=stop,
@@ -199,7 +201,7 @@ def _with_learnable(
     games = None
     learned = found.every_coalition
     if settings.coalitions and learned is not None:
-        plug_in, _ = learnable.coalition_games(counts)
+        plug_in = plug_in_game(items, executor=executor)
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
     left_out = found.pair_search.remark
     return replace(

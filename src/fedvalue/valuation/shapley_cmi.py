@@ -1,7 +1,8 @@
 """Shapley-CMI of an item table: which method, and why.
 
-The exact walk is taken where it is affordable, sampled permutations elsewhere. A reproducible valuation
-decides by the sizes of the table alone, so that another machine with the same table decides alike.
+Every coalition of a small table is counted. Elsewhere the exact walk is taken where it is affordable, and
+sampled permutations where it is not. A reproducible valuation decides by the sizes of the table alone, so
+that another machine with the same table decides alike.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.shapley_indices import shapley_of
+from fedvalue.valuation.small_tables import coalition_entropies, is_small
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -28,6 +33,9 @@ walk prunes most of them."""
 
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
+
+
+_SMALL = "few parties and items: every coalition was counted"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +82,8 @@ def shapley_cmi(
     """
     if settings.method == "sampled":
         return _sampled(items, settings, "as asked for", executor, progress, stop)
+    if is_small(items):
+        return small_values(items, "as asked for" if settings.method == "exact" else _SMALL)
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
         if visits > AFFORDABLE_VISITS:
@@ -100,6 +110,14 @@ def shapley_cmi(
         return _sampled(items, settings, reason, executor, progress, stop)
     errors = np.zeros(items.n_parties)
     return CmiValues(exact.values, errors, exact.total, exact.label_entropy, "exact", reason)
+
+
+def small_values(items: ItemTable, reason: str = _SMALL) -> CmiValues:
+    """Exact values of a small table."""
+    entropy = coalition_entropies(items)
+    values = shapley_of(entropy[0] - entropy)
+    whole, rest = label_entropies(items)
+    return CmiValues(values, np.zeros(items.n_parties), whole - rest, whole, "exact", reason)
 
 
 def _sampled(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
-from fedvalue.valuation.statistics.learnable import shapley
+from fedvalue.valuation.shapley_indices import shapley_of
 
 
 def result_of_game(
@@ -15,7 +15,7 @@ def result_of_game(
     table = np.asarray(table, dtype=float)
     p = len(table).bit_length() - 1
     names = names or [f"p{k}" for k in range(p)]
-    values = shapley(table)
+    values = shapley_of(table)
     total = float(table[-1])
     parties = tuple(
         PartyValue(

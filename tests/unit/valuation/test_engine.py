@@ -38,10 +38,11 @@ def relabelled(counts: JointCounts, seed: int) -> JointCounts:
     )
 
 
+@pytest.mark.parametrize("n_parties", [3, 9], ids=["small", "compiled"])
 @pytest.mark.parametrize("method", ["auto", "exact", "sampled"])
-def test_two_servers_that_see_other_names_and_another_order_agree(method: str) -> None:
+def test_two_servers_that_see_other_names_and_another_order_agree(method: str, n_parties: int) -> None:
     """Both servers' answers compare to 1e-9 under policy `valuation`."""
-    counts = table()
+    counts = table(n_parties)
     first, second = (
         value_counts(
             relabelled(counts, seed),
@@ -73,24 +74,36 @@ def test_servers_agree_where_label_and_parties_are_independent(method: str) -> N
             assert (party.value, party.share, party.alone, party.last) == (0.0, 0.0, 0.0, 0.0)
 
 
-def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
+def test_every_coalition_of_a_small_table_is_counted() -> None:
     result = value_counts(table(), ValuationSettings(statistics=False))
+    assert result.method == "exact"
+    assert "every coalition was counted" in result.method_reason
+
+
+def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
+    result = value_counts(table(n_parties=9), ValuationSettings(statistics=False))
     assert result.method == "exact"
     assert "predicted" in result.method_reason
 
 
 def test_auto_samples_when_the_walk_is_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapley_cmi, "AFFORDABLE_SECONDS", -1.0)
-    result = value_counts(table(), ValuationSettings(statistics=False, n_permutations=50))
+    result = value_counts(table(n_parties=9), ValuationSettings(statistics=False, n_permutations=50))
     assert result.method == "sampled"
     assert "more than" in result.method_reason
 
 
 def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapley_cmi, "AFFORDABLE_SECONDS", -1.0)
-    assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "exact"
+    assert (
+        value_counts(table(n_parties=9), ValuationSettings(statistics=False), reproducible=True).method
+        == "exact"
+    )
     monkeypatch.setattr(shapley_cmi, "AFFORDABLE_VISITS", 1.0)
-    assert value_counts(table(), ValuationSettings(statistics=False), reproducible=True).method == "sampled"
+    assert (
+        value_counts(table(n_parties=9), ValuationSettings(statistics=False), reproducible=True).method
+        == "sampled"
+    )
 
 
 def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.statistics.blocks import items_of, refine, shapley_weights
-from fedvalue.valuation.statistics.influence import data_errors, exact_influence, sampled_influence
+from fedvalue.valuation import items as layout
+from fedvalue.valuation.statistics import influence
+from fedvalue.valuation.statistics.influence import (
+    Influence,
+    exact_influence,
+    sampled_influence,
+    small_influence,
+)
+from fedvalue.valuation.statistics.partition_kernels import partition_room, refine_blocks
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table, relabelled
+
+
+def items_of(counts):
+    return layout.item_table(counts)
+
+
+def data_errors(counts, **keywords):
+    return influence.data_errors(items_of(counts), **keywords)
+
+
+def sampled_errors(counts, n_permutations=1000, seed=0):
+    return sampled_influence(items_of(counts), n_permutations, seed).error
+
+
+def exact(counts) -> Influence:
+    """The compiled walk over all coalitions."""
+    found = exact_influence(items_of(counts))
+    assert found is not None
+    return found
 
 
 def by_definition(counts):
@@ -31,10 +56,10 @@ def test_error_equals_the_definition(seed, p):
     counts = random_table(seed, p=p, labels=2 + seed % 2)
     errors, values, bias = by_definition(counts)
     assert data_errors(counts) == pytest.approx(errors, abs=1e-13)
-    found = exact_influence(items_of(counts))
-    assert found is not None
-    assert found.values == pytest.approx(values, abs=1e-13)
-    assert found.bias == pytest.approx(bias, abs=1e-13)
+    for found in (exact(counts), small_influence(items_of(counts))):
+        assert found.error == pytest.approx(errors, abs=1e-13)
+        assert found.values == pytest.approx(values, abs=1e-13)
+        assert found.bias == pytest.approx(bias, abs=1e-13)
 
 
 def test_error_of_one_binary_party_has_a_closed_form():
@@ -50,26 +75,24 @@ def test_error_of_one_binary_party_has_a_closed_form():
 def test_error_does_not_depend_on_names_or_order(seed):
     counts = random_table(seed, p=5, n=80, codes=4)
     assert data_errors(relabelled(counts)) == pytest.approx(data_errors(counts), abs=1e-14)
-    sampled = data_errors(relabelled(counts), budget=0)
-    assert sampled == pytest.approx(data_errors(counts, budget=0), abs=1e-14)
+    assert exact(relabelled(counts)).error == pytest.approx(exact(counts).error, abs=1e-14)
+    assert sampled_errors(relabelled(counts)) == pytest.approx(sampled_errors(counts), abs=1e-14)
 
 
 def test_sampled_error_comes_close_to_the_exact_one():
     """The covariance of two halves is unbiased: 4,000 permutations come within 5% on 300 samples."""
     counts = informative_and_not(300)
-    sampled = data_errors(counts, budget=0, n_permutations=4000)
+    sampled = sampled_errors(counts, n_permutations=4000)
     assert sampled == pytest.approx(data_errors(counts), rel=0.05)
 
 
 def test_sampled_values_are_the_shapley_values_when_all_orders_are_equal():
     """Two parties have two orders, and antithetic pairs hold both: sampling is then exact."""
     counts = random_table(3, p=2)
-    items = items_of(counts)
-    exact = exact_influence(items)
-    assert exact is not None
-    sampled = sampled_influence(items, 8, seed=1)
-    assert sampled.first == pytest.approx(exact.first, abs=1e-14)
-    assert sampled.bias == pytest.approx(exact.bias, abs=1e-14)
+    whole = exact(counts)
+    sampled = sampled_influence(items_of(counts), 8, seed=1)
+    assert sampled.first == pytest.approx(whole.first, abs=1e-14)
+    assert sampled.bias == pytest.approx(whole.bias, abs=1e-14)
 
 
 def test_walk_that_passes_its_budget_gives_no_half_answer():
@@ -78,9 +101,9 @@ def test_walk_that_passes_its_budget_gives_no_half_answer():
 
 def test_same_seed_gives_the_same_error():
     counts = informative_and_not(120)
-    once, again = (data_errors(counts, budget=0, seed=7) for _ in range(2))
+    once, again = (sampled_errors(counts, seed=7) for _ in range(2))
     assert (once == again).all()
-    assert (once != data_errors(counts, budget=0, seed=8)).any()
+    assert (once != sampled_errors(counts, seed=8)).any()
 
 
 def test_label_that_is_known_already_has_no_error():
@@ -88,11 +111,13 @@ def test_label_that_is_known_already_has_no_error():
     assert data_errors(counts) == pytest.approx([0.0])
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 12])
-def test_weights_of_all_coalitions_without_a_party_add_up_to_one(p):
-    weight = shapley_weights(p)
-    assert sum(math.comb(p - 1, s) * weight[s] for s in range(p)) == pytest.approx(1)
-    assert weight[p] == 0
+def test_too_large_a_lattice_is_known_before_it_is_walked(monkeypatch):
+    """The visits predicted from a few orders are near those of the walk, which then does not begin."""
+    items = items_of(random_table(2, p=9, n=300, codes=2))
+    walked = sum(influence.influence_task(items, top, 10**9)[1] for top in range(9))
+    assert 0.7 < influence._predicted_visits(items) / walked < 1.4
+    monkeypatch.setattr(influence, "influence_task", None)
+    assert exact_influence(items, budget=walked // 3) is None
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,15 +128,17 @@ def test_refinement_splits_like_a_dictionary(seed):
     codes = rng.integers(0, 4, m)
     items = rng.permutation(m)
     starts = np.array([0, 1, 3, 5, 14, 30])
-    out_items, out_starts = np.empty(m, np.int64), np.zeros(m + 1, np.int64)
-    size = np.zeros(4, np.int64)
-    n_blocks = refine(codes, items, starts, 5, out_items, out_starts, size, np.empty(m, np.int64))
+    table = items_of(JointCounts.from_columns(label=np.arange(m), parties={"x": codes}))
+    room = partition_room(table, 2)
+    room.items[0], room.starts[0, :6], room.n_blocks[0] = items, starts, 5
+    refine_blocks(codes.astype(np.uint32), room, 0, 1)
     expected = []
     for lo, hi in itertools.pairwise(starts):
         groups: dict = {}
         for item in items[lo:hi]:
             groups.setdefault(codes[item], []).append(item)
         expected += list(groups.values())
-    found = [out_items[out_starts[b] : out_starts[b + 1]].tolist() for b in range(n_blocks)]
+    borders = room.starts[1, : room.n_blocks[1] + 1]
+    found = [room.items[1, lo:hi].tolist() for lo, hi in itertools.pairwise(borders)]
     assert found == expected
-    assert not size.any()
+    assert not room.size.any()

@@ -42,9 +42,11 @@ class LearnableJoint(Method):
 
     def value(self, table: VerticalTable) -> Estimate:
         """From the joint counts of one code per party."""
-        from fedvalue.valuation.statistics.learnable import coalition_games
+        from fedvalue.valuation.items import item_table
+        from fedvalue.valuation.statistics.joint_table_game import coalition_games
 
-        return estimate_of_game(table, coalition_games(coded(table, "width").joint_counts())[1])
+        items = item_table(coded(table, "width").joint_counts())
+        return estimate_of_game(table, coalition_games(items)[1])
 
 
 class ColumnEvidence(Method):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedvalue.valuation.statistics.learnable import shapley
+from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
     from fedvalue.benchmark.problem import VerticalTable
@@ -81,4 +81,4 @@ class GameMethod(Method):
 
 def estimate_of_game(table: VerticalTable, game: Floats) -> Estimate:
     """Shapley values of a game by mask."""
-    return Estimate(dict(zip(table.names, shapley(game).tolist(), strict=True)), game)
+    return Estimate(dict(zip(table.names, shapley_of(game).tolist(), strict=True)), game)

@@ -51,7 +51,8 @@ def repeat(
         labels, numbers of codes, learnable values and normalised SHAP-m of the five models, all in the
         same order.
     """
-    from fedvalue.valuation.statistics.learnable import learnable_values
+    from fedvalue.valuation.items import item_table
+    from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 
     whole = discretised(name)
     data = whole.rows(draw_rows(len(whole.label), seed))
@@ -76,7 +77,9 @@ def repeat(
             "value": [party.value for party in valued.parties],
             "shuffled": [party.value for party in shuffled.parties],
             "codes": [party.n_codes for party in valued.parties],
-            "learnable": [float(x) for x in learnable_values(counts, seed=seed, budget=budget).values],
+            "learnable": joint_table_game(item_table(counts), budget=budget)
+            .shapley_values(seed=seed)[0]
+            .tolist(),
             "shap": {model: party_shap(shap_values[model], groups).tolist() for model in MODELS},
             "method": valued.method,
             "label_entropy": valued.label_entropy,

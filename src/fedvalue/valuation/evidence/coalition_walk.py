@@ -10,7 +10,7 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.valuation.evidence.evidence_game import COMPILE_ABOVE, EvidenceGame, FitTask, fit_coalitions
-from fedvalue.valuation.evidence.shapley_indices import shapley_coefficients
+from fedvalue.valuation.shapley_indices import shapley_coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

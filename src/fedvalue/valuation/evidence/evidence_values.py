@@ -18,12 +18,12 @@ from fedvalue.valuation.evidence.data_errors import calibrated, row_covariance
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
-from fedvalue.valuation.evidence.shapley_indices import (
+from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
+from fedvalue.valuation.shapley_indices import (
     fitted_interactions,
     interactions_of,
     shapley_of,
 )
-from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

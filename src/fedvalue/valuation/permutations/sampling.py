@@ -19,6 +19,7 @@ from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import label_entropies
 from fedvalue.valuation.frozen_random import random_orders
 from fedvalue.valuation.permutations.moments import RunningMoments
+from fedvalue.valuation.small_tables import coalition_entropies, is_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,17 +79,13 @@ def sampled_values(
     Raises:
         InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
     """
-    from fedvalue.valuation.permutations import prefixes
-
     _check(n_permutations, seed, precision)
     n_pairs = (n_permutations + 1) // 2
-    depth = prefixes.choose_depth(table.n_items, table.n_parties, n_permutations)
     whole, rest = label_entropies(table)
     stop = stop or engines.Stop()
     moments = RunningMoments.empty(table.n_parties)
     with engines.using(executor) as pool, stop.offered():
-        shared = engines.share(pool, table)
-        for part in engines.map_in_order(pool, walk_chunk, _chunks(shared, depth, n_pairs, seed)):
+        for part in _chunks(pool, table, n_permutations, seed):
             moments += part
             if progress is not None:
                 progress(2.0 * moments.n, 2.0 * n_pairs, "permutations")
@@ -113,12 +110,32 @@ def _precise(moments: RunningMoments, precision: float) -> bool:
     return bool(moments.se.max() <= precision * abs(moments.mean.sum()))
 
 
-def _chunks(
-    table: ItemTable, depth: int, n_pairs: int, seed: int
-) -> Iterator[tuple[ItemTable, int, str, int, int, int]]:
-    token = uuid4().hex
-    for stream, first in enumerate(range(0, n_pairs, CHUNK_PAIRS)):
-        yield table, depth, token, min(CHUNK_PAIRS, n_pairs - first), seed, stream
+def _chunks(pool: Executor, table: ItemTable, n_permutations: int, seed: int) -> Iterator[RunningMoments]:
+    """The moments of the pair means, chunk by chunk."""
+    n_pairs = (n_permutations + 1) // 2
+    chunks = (
+        (min(CHUNK_PAIRS, n_pairs - first), seed, stream)
+        for stream, first in enumerate(range(0, n_pairs, CHUNK_PAIRS))
+    )
+    if is_small(table):
+        entropy = coalition_entropies(table)
+        return (look_up_chunk(entropy, *chunk) for chunk in chunks)
+    from fedvalue.valuation.permutations.prefixes import choose_depth
+
+    depth = choose_depth(table.n_items, table.n_parties, n_permutations)
+    shared, token = engines.share(pool, table), uuid4().hex
+    return engines.map_in_order(pool, walk_chunk, ((shared, depth, token, *chunk) for chunk in chunks))
+
+
+def look_up_chunk(entropy: Floats, n_pairs: int, seed: int, stream: int) -> RunningMoments:
+    """Pairs over a table of all coalitions, by bit mask."""
+    orders = random_orders(n_pairs, len(entropy).bit_length() - 1, seed=seed, stream=stream)
+    marginals = np.zeros(orders.shape)
+    for order in (orders, orders[:, ::-1]):
+        masks = np.cumsum(1 << order, axis=1)
+        drops = np.diff(-entropy[masks], axis=1, prepend=-entropy[0])
+        marginals[np.arange(n_pairs)[:, None], order] += 0.5 * drops
+    return RunningMoments.of(marginals)
 
 
 def walk_chunk(

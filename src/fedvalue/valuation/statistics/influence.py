@@ -1,4 +1,4 @@
-"""The error that comes from having n samples and no more (`se_data`).
+"""The finite-sample error of Shapley-CMI (`se_data`).
 
 *Spread.* val(S) is the mean over samples of ln p(y|x_S, x_t) - ln p(y|x_t), so a Shapley-CMI value is a
 mean too: phi_d = mean_i psi_d(i). psi_d is also the influence function of phi_d (the derivatives of the
@@ -11,22 +11,32 @@ for each label seen beyond the first in each block (Miller, "Note on the bias of
 value, which stays the paper's number: se_data is the root mean square error, sqrt(spread^2 + bias^2).
 Without it, intervals cover too rarely at 20 samples per cell (docs/statistics.md).
 
-Nothing is resampled: the number is deterministic and does not depend on how codes are labelled.
+Nothing is resampled: the number is deterministic and does not depend on how codes are numbered, nor on the
+workers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue import engines
+from fedvalue.valuation.frozen_random import antithetic_orders
+from fedvalue.valuation.shapley_indices import joining_weights, shapley_coefficients, shapley_of
+from fedvalue.valuation.small_tables import coalition_counts, is_small
+
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from numpy.typing import NDArray
 
-    from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats
-    from fedvalue.valuation.statistics.blocks import Items
+    from fedvalue.valuation.items import ItemTable
+    from fedvalue.valuation.statistics.influence_kernels import InfluenceSums
+    from fedvalue.valuation.statistics.partition_kernels import PartitionRoom
 
 EXACT_BUDGET = 60_000_000
 """Item visits that the exact walk may take: a few seconds on one core."""
@@ -37,6 +47,12 @@ SAMPLED_BUDGET = 60_000_000
 MAX_PARTIES_EXACT = 24
 """Beyond this the lattice alone has more nodes than the budget is worth."""
 
+CHUNK_PAIRS = 128
+"""Pairs of orders in one task of the sampled walk."""
+
+PILOT_PAIRS = 8
+"""Pairs of orders that predict the work of the exact walk."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence:
@@ -46,18 +62,18 @@ class Influence:
         first: psi of shape (n_parties, n_items).
         second: The same from independent permutations; `first` itself when exact.
         bias: First-order bias of each value, in nats.
-        count: Samples per item.
+        weight: Samples per item.
     """
 
     first: Floats = field(repr=False)
     second: Floats = field(repr=False)
     bias: Floats = field(repr=False)
-    count: NDArray[np.int64] = field(repr=False)
+    weight: NDArray[np.int64] = field(repr=False)
 
     @property
     def values(self) -> Floats:
         """Mean of psi over the samples: the Shapley-CMI of each party."""
-        share = self.count / self.count.sum()
+        share = self.weight / self.weight.sum()
         return np.asarray(0.5 * (self.first @ share + self.second @ share))
 
     @property
@@ -67,72 +83,148 @@ class Influence:
         The covariance of two halves with independent sampling errors is an unbiased estimate of the
         variance of psi, where the variance of one sampled psi would count its sampling error too.
         """
-        n = int(self.count.sum())
-        share = self.count / n
+        n = int(self.weight.sum())
+        share = self.weight / n
         first = self.first - (self.first @ share)[:, None]
         second = self.second - (self.second @ share)[:, None]
         covariance = (first * second) @ share
         return np.asarray(np.sqrt(np.maximum(covariance, 0.0) / n))
 
+    @property
+    def error(self) -> Floats:
+        """Root mean square error of each party's value."""
+        return np.asarray(np.hypot(self.spread, self.bias))
+
 
 def data_errors(
-    counts: JointCounts,
-    *,
-    n_permutations: int = 1000,
-    seed: int = 0,
-    budget: int = EXACT_BUDGET,
+    items: ItemTable, *, n_permutations: int = 1000, seed: int = 0, executor: Executor | None = None
 ) -> Floats:
     """Root mean square error of each party's Shapley-CMI over the draw of the samples, shape (n_parties,).
 
-    Exact over the coalition lattice where that is affordable, else from seeded permutations. Both
-    are deterministic, and the same for any order of the items and any relabelling of the codes,
-    up to rounding.
+    Exact over the coalition lattice where that is affordable, else from seeded permutations. Both are
+    deterministic, and the same for any order of the items and any numbering of the codes, up to rounding.
 
     Args:
-        counts: The joint table.
+        items: The items.
         n_permutations: Permutations used when the lattice is too large.
         seed: Of those permutations.
-        budget: Item visits that the exact walk may take.
+        executor: Where the work runs; threads of this machine when None.
     """
-    from fedvalue.valuation.statistics.blocks import items_of
+    if is_small(items):
+        return small_influence(items).error
+    exact = exact_influence(items, executor=executor)
+    influence = exact or sampled_influence(items, n_permutations, seed, executor=executor)
+    return influence.error
 
-    items = items_of(counts)
-    influence = exact_influence(items, budget) or sampled_influence(items, n_permutations, seed)
-    return np.asarray(np.hypot(influence.spread, influence.bias))
+
+def small_influence(items: ItemTable) -> Influence:
+    """Pointwise values over all coalitions of a small table."""
+    coefficients = shapley_coefficients(items.n_parties)
+    psi = np.zeros((items.n_parties, items.n_items))
+    freedom = np.zeros(len(coefficients))
+    for counts in coalition_counts(items):
+        log_share = np.log(counts.with_label) - np.log(counts.in_block)
+        psi += coefficients[counts.mask][:, None] * log_share
+        freedom[counts.mask] = counts.n_cells - counts.n_blocks
+    return Influence(psi, psi, shapley_of(freedom) / (2 * items.n_samples), items.weight)
 
 
-def exact_influence(items: Items, budget: int = EXACT_BUDGET) -> Influence | None:
+def exact_influence(
+    items: ItemTable, budget: int = EXACT_BUDGET, *, executor: Executor | None = None
+) -> Influence | None:
     """Pointwise values over all coalitions, or None when the walk would pass the budget."""
-    from fedvalue.valuation.statistics import influence_kernels
-    from fedvalue.valuation.statistics.blocks import shapley_weights
-
     p = items.n_parties
-    if p > MAX_PARTIES_EXACT:
+    if p > MAX_PARTIES_EXACT or (items.n_items << p > budget and _predicted_visits(items) > budget):
         return None
-    psi, shift, work = influence_kernels.exact_influence(
-        items.codes, items.label, items.count, items.start, items.width, shapley_weights(p), budget
-    )
-    if work > budget:
-        return None
-    return Influence(psi, psi, shift / (2 * items.n_samples), items.count)
+    psi, shift = np.zeros((p, items.n_items)), np.zeros(p)
+    work = 0
+    with engines.using(executor) as pool:
+        shared = engines.share(pool, items)
+        # The largest subtrees first: they take longest.
+        tasks = ((shared, top, budget) for top in range(p - 1, -1, -1))
+        for sums, visits in engines.map_in_order(pool, influence_task, tasks):
+            psi += sums.psi - sums.base
+            shift += sums.shift - sums.shift_base
+            work += visits
+            if work > budget:
+                return None
+    weight = joining_weights(p)[0]
+    root, freedom, _ = _root(items, 1)
+    psi -= weight * root
+    shift -= weight * freedom
+    return Influence(psi, psi, shift / (2 * items.n_samples), items.weight)
 
 
-def sampled_influence(items: Items, n_permutations: int, seed: int) -> Influence:
+def sampled_influence(
+    items: ItemTable, n_permutations: int, seed: int, *, executor: Executor | None = None
+) -> Influence:
     """Pointwise values from two independent sets of permutations, each in antithetic pairs."""
-    from fedvalue.valuation.statistics import influence_kernels
-
     p = items.n_parties
     affordable = SAMPLED_BUDGET // max(1, items.n_items * p)
     pairs = max(2, min(n_permutations, affordable) // 4)
-    halves = []
+    halves = np.zeros((2, p, items.n_items))
     shift = np.zeros(p)
-    for k in range(2):
-        rng = np.random.default_rng([seed, k])
-        forward = np.array([rng.permutation(p) for _ in range(pairs)])
-        orders = np.concatenate([forward, forward[:, ::-1]])
-        psi = np.zeros((p, items.n_items))
-        influence_kernels.sampled_influence(
-            items.codes, items.label, items.count, items.start, items.width, orders, psi, shift
-        )
-        halves.append(psi / len(orders))
-    return Influence(halves[0], halves[1], shift / (4 * pairs) / (2 * items.n_samples), items.count)
+    with engines.using(executor) as pool:
+        shared = engines.share(pool, items)
+        tasks = [
+            (shared, min(CHUNK_PAIRS, pairs - first), seed, 2 * (first // CHUNK_PAIRS) + half)
+            for first in range(0, pairs, CHUNK_PAIRS)
+            for half in range(2)
+        ]
+        for number, sums in enumerate(engines.map_in_order(pool, orders_task, tasks)):
+            halves[number % 2] += sums.psi
+            shift += sums.shift
+    halves /= 2 * pairs
+    return Influence(halves[0], halves[1], shift / (4 * pairs) / (2 * items.n_samples), items.weight)
+
+
+def influence_task(items: ItemTable, top: int, budget: int) -> tuple[InfluenceSums, int]:
+    """One subtree of the lattice, and the item visits it took; one unit of work for a worker."""
+    from fedvalue.valuation.statistics.influence_kernels import influence_subtree
+
+    _, _, room = _root(items, top + 2)
+    sums = _no_sums(items)
+    weight = joining_weights(items.n_parties)
+    subtree = np.zeros((top + 2, items.n_items + 1))
+    work = influence_subtree(items, room, weight, top, subtree, sums, budget)
+    return sums, int(work)
+
+
+def orders_task(items: ItemTable, n_pairs: int, seed: int, stream: int) -> InfluenceSums:
+    """Some pairs of orders; one unit of work for a worker."""
+    from fedvalue.valuation.statistics.influence_kernels import influence_along
+
+    gain, freedom, room = _root(items, 3)
+    sums = _no_sums(items)
+    orders = antithetic_orders(n_pairs, items.n_parties, seed=seed, stream=stream)
+    influence_along(items, room, orders, gain, freedom, np.zeros(items.n_items), sums)
+    return sums
+
+
+def _predicted_visits(items: ItemTable) -> float:
+    """Expected item visits of the exact walk.
+
+    A coalition of size s + 1 visits the items that a part of it of size s has left in impure blocks.
+    """
+    live = orders_task(items, PILOT_PAIRS, 0, 0).live / (2 * PILOT_PAIRS)
+    return float(sum(comb(items.n_parties, s + 1) * x for s, x in enumerate(live.tolist())))
+
+
+def _root(items: ItemTable, n_depths: int) -> tuple[Floats, int, PartitionRoom]:
+    """Ln p(y_i | x_t), its degrees of freedom, and room that begins with the impure blocks by X_t."""
+    from fedvalue.valuation.statistics.influence_kernels import pointwise
+    from fedvalue.valuation.statistics.partition_kernels import partition_room
+
+    room = partition_room(items, n_depths)
+    freedom = int(pointwise(items, room, 0))
+    n_live = room.starts[0, room.n_blocks[0]]
+    gain = np.zeros(items.n_items)
+    gain[room.items[0, :n_live]] = room.gain[:n_live]
+    return gain, freedom, room
+
+
+def _no_sums(items: ItemTable) -> InfluenceSums:
+    from fedvalue.valuation.statistics.influence_kernels import InfluenceSums
+
+    p, m = items.n_parties, items.n_items
+    return InfluenceSums(np.zeros((p, m)), np.zeros(m), np.zeros(p), np.zeros(1), np.zeros(p))

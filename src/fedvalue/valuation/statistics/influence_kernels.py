@@ -1,44 +1,69 @@
 """Compiled walks behind `influence`: pointwise Shapley values, exact and from permutations."""
 
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
-# Compiled functions take their types from their arguments.
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+# numba infers the types of compiled functions from their arguments.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
-from numba import njit
 
-from fedvalue.valuation.statistics.blocks import refine
+from fedvalue.valuation.compiled import kernel
+from fedvalue.valuation.statistics.partition_kernels import refine_blocks
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Floats
 
 
-@njit(cache=True, nogil=True)
-def pointwise(label, count, items, starts, n_blocks, gain):
-    """Write ln p(y_i | block) to `gain` and drop the blocks that are pure in Y, in place.
+class InfluenceSums(NamedTuple):
+    """Sums over coalitions, which add up over tasks.
+
+    Args:
+        psi: Pointwise sum of each party, shape (n_parties, n_items).
+        base: Pointwise sum that all parties share, shape (n_items,).
+        shift: The same as `psi` for the degrees of freedom, shape (n_parties,).
+        shift_base: The same as `base` for them, shape (1,).
+        live: Items in impure blocks before the k-th party of an order, summed over the orders.
+    """
+
+    psi: Floats
+    base: Floats
+    shift: Floats
+    shift_base: Floats
+    live: Floats
+
+
+@kernel
+def pointwise(table, room, depth):
+    """Write ln p(y_i | block) to `room.gain` and drop the blocks that are pure in Y, in place.
 
     In a pure block the logarithm is 0, there and in every refinement, so nothing is lost.
 
     Returns:
-        (number of blocks left, degrees of freedom: the sum over blocks of labels seen - 1).
+        Degrees of freedom: the sum over blocks of labels seen - 1.
     """
+    label, weight, gain = table.label, table.weight, room.gain
+    items, starts = room.items[depth], room.starts[depth]
     kept = 0
     place = 0
     lo = 0
     freedom = 0
-    for block in range(n_blocks):
+    for block in range(room.n_blocks[depth]):
         hi = starts[block + 1]
         if label[items[lo]] != label[items[hi - 1]]:
             total = 0
             for j in range(lo, hi):
-                total += count[items[j]]
-            log_total = np.log(total)
+                total += weight[items[j]]
+            log_total = np.log(float(total))
             j = lo
             while j < hi:
                 end = j
                 run = 0
                 while end < hi and label[items[end]] == label[items[j]]:
-                    run += count[items[end]]
+                    run += weight[items[end]]
                     end += 1
-                value = np.log(run) - log_total
+                value = np.log(float(run)) - log_total
                 while j < end:
                     items[place] = items[j]
                     gain[place] = value
@@ -49,134 +74,116 @@ def pointwise(label, count, items, starts, n_blocks, gain):
             kept += 1
             starts[kept] = place
         lo = hi
-    return kept, freedom
+    room.n_blocks[depth] = kept
+    return freedom
 
 
-@njit(cache=True, nogil=True)
-def exact_influence(codes, label, count, start, width, weight, budget):  # noqa: PLR0915 - one walk
-    """Pointwise Shapley values over the whole coalition lattice.
+@kernel
+def influence_subtree(table, room, weight, top, subtree, sums, budget):
+    """Pointwise Shapley values over the coalitions whose largest member is `top`.
 
-    A node is a coalition; its children add a party of smaller index. The sum over a subtree is
-    credited to the party that was added last, so accounting is O(1) per item and node.
+    The sum over the coalitions below a node is credited to the party that the node added, so accounting is
+    O(1) per item and node.
+
+    Args:
+        table: An `ItemTable`.
+        room: A `PartitionRoom` with the impure blocks by X_t at depth 0.
+        weight: Shapley weight of a coalition of each size, 0 for all parties together.
+        top: The largest member.
+        subtree: Zeros of shape (n_depths, n_items + 1); the last column is for the degrees of freedom.
+        sums: `InfluenceSums` to add to.
+        budget: Item visits after which to stop.
 
     Returns:
-        (psi of shape (n_parties, n_items), Shapley value of the degrees of freedom, work done). The work
-        is the number of item visits; when it would pass `budget` the walk stops unfinished.
+        Item visits; more than `budget` when the walk stopped unfinished.
     """
-    p, m = codes.shape
-    psi = np.zeros((p, m))
-    base = np.zeros(m)
-    shift = np.zeros(p)
-    shift_base = 0.0
-    shift_subtree = np.zeros(p + 1)
-    items = np.empty((p + 1, m), dtype=np.int64)
-    starts = np.zeros((p + 1, m + 1), dtype=np.int64)
-    blocks = np.zeros(p + 1, dtype=np.int64)
-    subtree = np.zeros((p + 1, m))
-    last = np.zeros(p + 1, dtype=np.int64)
-    following = np.zeros(p + 1, dtype=np.int64)
-    size = np.zeros(width, dtype=np.int64)
-    seen = np.empty(m, dtype=np.int64)
-    gain = np.empty(m)
-    for j in range(m):
-        items[0, j] = j
-    starts[0, : len(start)] = start
-    blocks[0], freedom = pointwise(label, count, items[0], starts[0], len(start) - 1, gain)
-    shift_base += weight[0] * freedom
-    for j in range(starts[0, blocks[0]]):
-        base[items[0, j]] += weight[0] * gain[j]
+    m = len(table.label)
+    room.member[0] = top + 1
+    room.following[0] = top
     depth = 0
-    last[0] = p
     work = 0
     while depth >= 0:
-        d = following[depth]
-        if d >= last[depth] or blocks[depth] == 0:
+        d = room.following[depth]
+        starts = room.starts[depth]
+        n_live = starts[room.n_blocks[depth]]
+        if d >= room.member[depth] or n_live == 0:
             if depth > 0:
-                shift[last[depth]] += shift_subtree[depth]
-                shift_subtree[depth - 1] += shift_subtree[depth]
-                shift_subtree[depth] = 0.0
+                party = room.member[depth]
+                freedom_sum = subtree[depth, m]
+                sums.shift[party] += freedom_sum
+                subtree[depth, m] = 0.0
                 # Credit the subtree, and hand it to the parent, whose items include ours.
-                for j in range(starts[depth, blocks[depth]]):
-                    item = items[depth, j]
+                for j in range(n_live):
+                    item = room.items[depth, j]
                     value = subtree[depth, item]
-                    psi[last[depth], item] += value
-                    subtree[depth - 1, item] += value
                     subtree[depth, item] = 0.0
+                    sums.psi[party, item] += value
+                    if depth > 1:
+                        subtree[depth - 1, item] += value
+                if depth > 1:
+                    subtree[depth - 1, m] += freedom_sum
             depth -= 1
             continue
-        following[depth] += 1
-        work += starts[depth, blocks[depth]]
+        room.following[depth] += 1
+        work += n_live
         if work > budget:
-            return psi, shift, work
+            return work
         child = depth + 1
-        blocks[child] = refine(
-            codes[d], items[depth], starts[depth], blocks[depth], items[child], starts[child], size, seen
-        )
-        blocks[child], freedom = pointwise(label, count, items[child], starts[child], blocks[child], gain)
-        if blocks[child] == 0:
+        refine_blocks(table.codes[d], room, depth, child)
+        freedom = pointwise(table, room, child)
+        if room.n_blocks[child] == 0:
             continue
         own = weight[child - 1] + weight[child]
-        shift_base += weight[child] * freedom
-        shift_subtree[child] += own * freedom
-        for j in range(starts[child, blocks[child]]):
-            item = items[child, j]
-            base[item] += weight[child] * gain[j]
-            subtree[child, item] += own * gain[j]
-        last[child] = d
-        following[child] = 0
+        sums.shift_base[0] += weight[child] * freedom
+        subtree[child, m] += own * freedom
+        for j in range(room.starts[child, room.n_blocks[child]]):
+            item = room.items[child, j]
+            sums.base[item] += weight[child] * room.gain[j]
+            subtree[child, item] += own * room.gain[j]
+        room.member[child] = d
+        room.following[child] = 0
         depth = child
-    for d in range(p):
-        for j in range(m):
-            psi[d, j] -= base[j]
-        shift[d] -= shift_base
-    return psi, shift, work
+    return work
 
 
-@njit(cache=True, nogil=True)
-def sampled_influence(codes, label, count, start, width, orders, psi, shift):
+@kernel
+def influence_along(table, room, orders, root_gain, root_freedom, before, sums):
     """Add the marginal contributions along each order of the parties.
 
-    The pointwise ones go to `psi`, those of the degrees of freedom to `shift`. Each order stops when every
-    block is pure: all later contributions are exactly 0.
+    Each order stops when every block is pure: all later contributions are exactly 0.
+
+    Args:
+        table: An `ItemTable`.
+        room: A `PartitionRoom` with the impure blocks by X_t at depth 0, and two depths more.
+        orders: Orders of the parties, one per row.
+        root_gain: ln p(y_i | x_t) of each item.
+        root_freedom: Degrees of freedom of the blocks by X_t.
+        before: Room for a number per item.
+        sums: `InfluenceSums`; `psi`, `shift` and `live` are added to.
     """
-    p, m = codes.shape
-    items = np.empty((2, m), dtype=np.int64)
-    starts = np.zeros((2, m + 1), dtype=np.int64)
-    root_items = np.arange(m)
-    root_starts = np.zeros(m + 1, dtype=np.int64)
-    root_starts[: len(start)] = start
-    root_gain = np.empty(m)
-    root_blocks, root_freedom = pointwise(label, count, root_items, root_starts, len(start) - 1, root_gain)
-    root_size = root_starts[root_blocks]
-    before = np.zeros(m)
-    gain = np.empty(m)
-    size = np.zeros(width, dtype=np.int64)
-    seen = np.empty(m, dtype=np.int64)
-    for k in range(orders.shape[0]):
-        n_blocks = root_blocks
+    n_root = room.starts[0, room.n_blocks[0]]
+    for k in range(len(orders)):
         freedom = root_freedom
-        items[0, :root_size] = root_items[:root_size]
-        starts[0, : n_blocks + 1] = root_starts[: n_blocks + 1]
-        for j in range(root_size):
-            before[root_items[j]] = root_gain[j]
+        for j in range(n_root):
+            item = room.items[0, j]
+            before[item] = root_gain[item]
         here = 0
-        for step in range(p):
-            if n_blocks == 0:
+        for step in range(orders.shape[1]):
+            n_live = room.starts[here, room.n_blocks[here]]
+            if n_live == 0:
                 break
             d = orders[k, step]
-            there = 1 - here
-            live = starts[here, n_blocks]
-            for j in range(live):
-                item = items[here, j]
-                psi[d, item] -= before[item]
-            n_blocks = refine(
-                codes[d], items[here], starts[here], n_blocks, items[there], starts[there], size, seen
-            )
-            shift[d] -= freedom
-            n_blocks, freedom = pointwise(label, count, items[there], starts[there], n_blocks, gain)
-            shift[d] += freedom
-            for j in range(starts[there, n_blocks]):
-                item = items[there, j]
-                psi[d, item] += gain[j]
-                before[item] = gain[j]
+            there = 1 + step % 2
+            sums.live[step] += n_live
+            sums.shift[d] -= freedom
+            for j in range(n_live):
+                item = room.items[here, j]
+                sums.psi[d, item] -= before[item]
+            refine_blocks(table.codes[d], room, here, there)
+            freedom = pointwise(table, room, there)
+            sums.shift[d] += freedom
+            for j in range(room.starts[there, room.n_blocks[there]]):
+                item = room.items[there, j]
+                sums.psi[d, item] += room.gain[j]
+                before[item] = room.gain[j]
             here = there

@@ -8,7 +8,8 @@ import numpy as np
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.evidence.feature_table import FeatureTable
-from fedvalue.valuation.statistics.learnable import coalition_games
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 
 
 def joint_game_of(table: FeatureTable):
@@ -19,8 +20,7 @@ def joint_game_of(table: FeatureTable):
         parties={name: table.codes[:, table.owner.index(k)] for k, name in enumerate(table.parties)},
         count=table.count,
     )
-    game = coalition_games(counts)[1]
-    return lambda mask: float(game[mask])
+    return joint_table_game(item_table(counts))
 
 
 def exclusive_or(n: int, n_parts: int, seed: int, *, noise: float = 0.1) -> FeatureTable:

@@ -1,4 +1,4 @@
-"""Additivity, missingness and consistency (the paper's properties) hold for learnable values too."""
+"""Additivity, missingness and consistency (the paper's properties) hold for the joint-table game too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.statistics.learnable import coalition_games, learnable_values
+from fedvalue.valuation.items import item_table
+from fedvalue.valuation.statistics.joint_table_game import coalition_games, joint_table_game
+
+
+def game_of(table):
+    return joint_table_game(item_table(JointCounts.from_columns(**table)))
+
+
+def values_of(table):
+    return game_of(table).shapley_values()[0]
 
 
 @st.composite
@@ -26,9 +35,9 @@ def tables(draw, parties=3):
 @settings(max_examples=60)
 def test_additivity(table):
     """The values add up to v* of everybody."""
-    found = learnable_values(JointCounts.from_columns(**table))
-    assert found.values.sum() == pytest.approx(found.total, abs=1e-12)
-    assert (found.values >= -1e-15).all()
+    values = values_of(table)
+    assert values.sum() == pytest.approx(game_of(table).total, abs=1e-12)
+    assert (values >= -1e-15).all()
 
 
 @given(tables())
@@ -36,11 +45,11 @@ def test_additivity(table):
 def test_missingness(table):
     """A party with a single code, or one that repeats X_t, adds nothing and gets nothing."""
     n = len(table["label"])
-    without = learnable_values(JointCounts.from_columns(**table))
+    without = values_of(table)
     table["parties"] |= {"constant": np.full(n, 7), "echo": table["task"]}
-    found = learnable_values(JointCounts.from_columns(**table))
-    assert found.values[-2:] == pytest.approx([0, 0], abs=1e-15)
-    assert found.values[:-2] == pytest.approx(without.values, abs=1e-12)
+    values = values_of(table)
+    assert values[-2:] == pytest.approx([0, 0], abs=1e-15)
+    assert values[:-2] == pytest.approx(without, abs=1e-12)
 
 
 @given(tables())
@@ -49,8 +58,8 @@ def test_consistency(table):
     """Two parties that tell the same in every coalition get the same: a copy under other names."""
     copied = table["parties"]["p0"]
     table["parties"]["copy"] = 9 - copied
-    found = learnable_values(JointCounts.from_columns(**table))
-    assert found.values[-1] == pytest.approx(found.values[0], abs=1e-12)
+    values = values_of(table)
+    assert values[-1] == pytest.approx(values[0], abs=1e-12)
 
 
 @given(tables())
@@ -58,7 +67,7 @@ def test_consistency(table):
 def test_game_is_monotone(table):
     """Nobody teaches nothing, and more parties never hurt."""
     counts = JointCounts.from_columns(**table)
-    _, game = coalition_games(counts)
+    _, game = coalition_games(item_table(counts))
     assert game[0] == 0
     for mask in range(len(game)):
         for k in range(counts.n_parties):
@@ -70,10 +79,8 @@ def test_game_is_monotone(table):
 def test_order_of_the_parties_does_not_matter(table, random):
     names = list(table["parties"])
     random.shuffle(names)
-    found = learnable_values(JointCounts.from_columns(**table))
+    values = values_of(table)
     other = dict(table, parties={name: table["parties"][name] for name in names})
-    shuffled = learnable_values(JointCounts.from_columns(**other))
+    shuffled = values_of(other)
     for k, name in enumerate(names):
-        assert shuffled.values[k] == pytest.approx(
-            found.values[list(table["parties"]).index(name)], abs=1e-12
-        )
+        assert shuffled[k] == pytest.approx(values[list(table["parties"]).index(name)], abs=1e-12)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
 
@@ -16,10 +18,9 @@ if TYPE_CHECKING:
 def shapley_coefficients(p: int) -> Floats:
     """How v of each coalition counts in each player's Shapley value, shape (2^p, p)."""
     masks = np.arange(1 << p)
-    sizes = np.array([int(mask).bit_count() for mask in masks])
+    sizes = _sizes(p)
     inside = (masks[:, None] >> np.arange(p)) & 1 == 1
-    # Weight of a coalition of size s that a player joins: s! (p - s - 1)! / p!
-    joins = np.array([1.0 / (p * math.comb(p - 1, s)) if s < p else 0.0 for s in range(p + 1)])
+    joins = joining_weights(p)
     joined = np.concatenate([[0.0], joins[:-1]])
     return np.asarray(np.where(inside, joined[sizes][:, None], -joins[sizes][:, None]))
 
@@ -27,16 +28,26 @@ def shapley_coefficients(p: int) -> Floats:
 def shapley_of(game: Floats) -> Floats:
     """Shapley value of each player, shape (p,); exactly zero for a player who never adds anything."""
     p = len(game).bit_length() - 1
-    weights = shapley_coefficients(p)
+    sizes = _sizes(p)
+    weight = joining_weights(p)
     values = np.zeros(p)
     for k in range(p):
         without, joined = _with_and_without(game, k)
-        weight = _with_and_without(weights[:, k], k)[1]
-        values[k] = float(np.sum(weight * (joined - without)))
+        values[k] = float(np.sum(weight[_with_and_without(sizes, k)[0]] * (joined - without)))
     return values
 
 
-def _with_and_without(by_mask: Floats, player: int) -> tuple[Floats, Floats]:
+def _sizes(p: int) -> NDArray[np.int64]:
+    """Number of members of each coalition, by bit mask."""
+    return np.bitwise_count(np.arange(1 << p, dtype=np.uint32)).astype(np.int64)
+
+
+def joining_weights(p: int) -> Floats:
+    """Weight s! (p - s - 1)! / p! of a coalition of size s = 0 .. p that a player joins; 0 for s = p."""
+    return np.array([1.0 / (p * math.comb(p - 1, s)) if s < p else 0.0 for s in range(p + 1)])
+
+
+def _with_and_without(by_mask: NDArray[Any], player: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Entries of the coalitions without a player, and of the same with the player."""
     halves = by_mask.reshape(-1, 2, 1 << player)
     return halves[:, 0], halves[:, 1]
@@ -50,7 +61,7 @@ def interactions_of(game: Floats) -> Floats:
     """
     p = len(game).bit_length() - 1
     found = np.zeros((p, p))
-    sizes = np.array([int(mask).bit_count() for mask in range(1 << p)])
+    sizes = _sizes(p)
     weight = np.array([1.0 / ((p - 1) * math.comb(p - 2, s)) if s <= p - 2 else 0.0 for s in range(p + 1)])
     masks = np.arange(1 << p)
     for j in range(p):
