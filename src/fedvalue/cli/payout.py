@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli import options
+from fedvalue.cli import shared_options as options
 
 if TYPE_CHECKING:
     from fedvalue.decisions.payout import Payout

@@ -27,7 +27,7 @@ def report(
     The page loads nothing from anywhere and holds no script.
     """
     from fedvalue.cli.terminal import say
-    from fedvalue.decisions.selection import read_prices
+    from fedvalue.decisions.prices import read_prices
     from fedvalue.errors import InputError
     from fedvalue.reports import html
     from fedvalue.valuation.result import Valuation

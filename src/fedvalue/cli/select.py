@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from fedvalue.cli import options
+from fedvalue.cli import shared_options as options
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def select(
     by the sum of their members.
     """
     from fedvalue.decisions import selection
+    from fedvalue.decisions.prices import read_prices
 
-    listed = selection.read_prices(prices)
+    listed = read_prices(prices)
     if label is None:
         if party or each or task:
             raise InputError("--party, --each and --task describe a table, which needs --label too")
@@ -60,7 +61,7 @@ def select(
 
         valuation = Valuation.from_json(source)
     else:
-        from fedvalue.cli.columns import split_names
+        from fedvalue.cli.column_owners import split_names
         from fedvalue.tables.coding_settings import CodingSettings
         from fedvalue.valuation.settings import ValuationSettings
 
@@ -79,11 +80,11 @@ def _value(
     data: str, label: str, task: str, party: list[str], each: bool, settings: ValuationSettings
 ) -> Valuation:
     """Value a table as `fedvalue value` does."""
-    from fedvalue.cli.columns import Columns
+    from fedvalue.cli.column_owners import ColumnOwners
     from fedvalue.cli.terminal import progress_bar
     from fedvalue.cli.value import value_source
 
-    owners = Columns.parse(data, label=label, task=task, party=party, each=each, ids=None)
+    owners = ColumnOwners.parse(data, label=label, task=task, party=party, each=each, ids=None)
     with progress_bar("valuing", watch_compiling=True) as progress:
         return value_source(data, owners, settings, progress=progress)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from fedvalue.cli import options
-from fedvalue.cli.columns import Columns, split_names
+from fedvalue.cli import shared_options as options
+from fedvalue.cli.column_owners import ColumnOwners, split_names
 from fedvalue.cli.terminal import (
     interruptible,
     progress_bar,
@@ -120,7 +120,7 @@ def value(
     shop=spend,visits
     """
     refuse_unwritable(json_file, html)
-    owners = Columns.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
+    owners = ColumnOwners.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
     from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.valuation.settings import ValuationSettings
 
@@ -166,7 +166,7 @@ def deliver(valuation: Valuation, json_file: str | None, html: Path | None) -> N
 
 def value_source(
     data: str,
-    owners: Columns,
+    owners: ColumnOwners,
     settings: ValuationSettings,
     *,
     state: Path | None = None,
@@ -226,13 +226,13 @@ def value_source(
 def _with_sensitivity(
     valuation: Valuation,
     data: str,
-    owners: Columns,
+    owners: ColumnOwners,
     settings: ValuationSettings,
     executor: Executor | None,
 ) -> Valuation:
     from msgspec.structs import replace
 
-    from fedvalue.decisions.sensitivity import other_codings, sensitivity
+    from fedvalue.decisions.coding_sensitivity import other_codings, sensitivity
 
     every = [valuation]
     others = other_codings(settings.coding)

@@ -6,17 +6,17 @@ looks at data again. Money is exact: amounts are decimals, never binary fraction
 
 from __future__ import annotations
 
-from fedvalue.decisions.contribution import Contribution, Verdict
+from fedvalue.decisions.contribution import Contribution, ContributionVerdict
 from fedvalue.decisions.payout import Payout, payout
 from fedvalue.decisions.redundancy import Redundancy, redundancy
 from fedvalue.decisions.selection import Selection, select
 
 __all__ = [
     "Contribution",
+    "ContributionVerdict",
     "Payout",
     "Redundancy",
     "Selection",
-    "Verdict",
     "payout",
     "redundancy",
     "select",

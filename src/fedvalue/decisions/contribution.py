@@ -40,7 +40,7 @@ CALIBRATION = 1.5
 """Row-wise standard errors are this much too small (docs/statistics.md). Used where the result has none."""
 
 
-class Verdict(StrEnum):
+class ContributionVerdict(StrEnum):
     """What an interval says about a contribution."""
 
     ADDS = "adds"
@@ -63,7 +63,7 @@ class Contribution:
     gain: float
     low: float | None
     high: float | None
-    verdict: Verdict
+    verdict: ContributionVerdict
     rows_needed: int | None = None
 
 
@@ -118,13 +118,15 @@ class Judge:
     def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
         if half is None:
             adds = gain > self.negligible
-            return Contribution(gain, None, None, Verdict.ADDS if adds else Verdict.NOTHING)
+            return Contribution(
+                gain, None, None, ContributionVerdict.ADDS if adds else ContributionVerdict.NOTHING
+            )
         low, high = gain - half, gain + half
         if high <= self.negligible:
-            return Contribution(gain, low, high, Verdict.NOTHING)
+            return Contribution(gain, low, high, ContributionVerdict.NOTHING)
         if low > 0:
-            return Contribution(gain, low, high, Verdict.ADDS)
+            return Contribution(gain, low, high, ContributionVerdict.ADDS)
         distance = max(gain, self.negligible - gain)
         # More rows do not shrink agreed noise in this way.
         rows = None if noisy or distance <= 0 else math.ceil(self._n * (half / distance) ** 2)
-        return Contribution(gain, low, high, Verdict.UNDECIDED, rows)
+        return Contribution(gain, low, high, ContributionVerdict.UNDECIDED, rows)

@@ -7,7 +7,7 @@ overlap or complement each other. `Game.basis` says which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -116,3 +116,12 @@ def additive_game(names: tuple[str, ...], values: list[float]) -> Game:
         return float(sum(v for k, v in enumerate(values) if mask >> k & 1))
 
     return Game(names, value, ADDITIVE)
+
+
+def listing(names: Sequence[str], most: int | None = None) -> str:
+    """Names as people list them: a, b and c; "a, b and 5 more" beyond `most`."""
+    if most is not None and len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

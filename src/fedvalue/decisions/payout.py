@@ -17,16 +17,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fedvalue.decisions import games, least_core, money
+from fedvalue.decisions import games, money
 from fedvalue.decisions.contribution import Judge
+from fedvalue.decisions.games import listing
+from fedvalue.decisions.stability import NOT_CHECKED, Stability, stability_of
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
-_ROUNDING = 1e-9  # excess, relative to everybody's value, that is rounding and no reason to leave
 _NOTICEABLE = 0.01  # part of the pot from which a payment for memorised value is mentioned
 
 
@@ -51,24 +50,6 @@ class Share:
     rank: int
     tied: bool
     bound: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stability:
-    """Whether some group of parties is paid less than it would bring without the others.
-
-    Args:
-        stable: Whether no group is, by more than is negligible (see `contribution`).
-        coalition: The group that falls short most.
-        excess: By how much, as money.
-        least: The shortfall of some group that no division of this pot avoids, as money (0 when the core is
-            not empty).
-    """
-
-    stable: bool
-    coalition: tuple[str, ...]
-    excess: Decimal
-    least: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +98,8 @@ class Payout:
             )
         for rank in sorted({s.rank for s in self.shares if s.tied}):
             tied = [s.name for s in self.shares if s.rank == rank]
-            said.append(f"Too close to rank: {_listing(tied)}; their values differ by less than their error.")
-        said.append(_stability_sentence(self.stability))
+            said.append(f"Too close to rank: {listing(tied)}; their values differ by less than their error.")
+        said.append(NOT_CHECKED if self.stability is None else self.stability.sentence())
         return tuple(said)
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,26 +131,6 @@ class Payout:
         if self.memorised:
             out["memorised"] = {name: str(fair) for name, fair in self.memorised.items()}
         return out
-
-
-def _listing(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _stability_sentence(stability: Stability | None) -> str:
-    if stability is None:
-        return "Groups of parties were not checked: the result does not say what each group would bring."
-    if stability.stable:
-        return (
-            "Every group of parties gets at least what it would bring without the others: "
-            "none has a reason to leave."
-        )
-    who = _listing(stability.coalition)
-    short = f"{who} {'gets' if len(stability.coalition) == 1 else 'get'} {stability.excess:,} less than "
-    short += f"{'it' if len(stability.coalition) == 1 else 'they'} would bring without the others"
-    if stability.least == 0:
-        return f"{short}; another division of this pot would leave no group short."
-    return f"{short}. In every division of this pot some group falls short, by {stability.least:,} at least."
 
 
 def _harmless(name: str) -> str:
@@ -226,7 +187,7 @@ def payout(
         pot=money.from_cents(pot_cents),
         by=by,
         shares=shares,
-        stability=_stability(valuation, by, amounts, pot_cents),
+        stability=stability_of(valuation, by, amounts, pot_cents),
         memorised=_memorised(valuation, by, amounts, pot_cents),
     )
 
@@ -321,30 +282,3 @@ def _tied(values: list[float], half_widths: list[float | None], a: int, b: int) 
     if wide_a is None or wide_b is None:
         return values[a] == values[b]
     return abs(values[a] - values[b]) <= math.hypot(wide_a, wide_b)
-
-
-def _stability(valuation: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
-    game = games.game_of(valuation, by)
-    if game.table is None or len(game.names) > least_core.MAX_PARTIES or pot == 0:
-        return None
-    everybody = float(game.table[-1])
-    if everybody <= 0 or len(game.names) < 2:
-        return None
-    # In units of the pot, so that value and money are compared as parts of the same whole.
-    table = game.table / everybody
-    found = least_core.excesses(table, np.array(amounts) / pot)
-    worst = int(np.argmax(found))
-    least = max(least_core.least_core(table).epsilon, 0.0)
-    return Stability(
-        # Rounding to the cent moves a coalition by less than a cent per member.
-        stable=bool(
-            found[worst] <= max(_ROUNDING, len(amounts) / pot, Judge(valuation, by).negligible / everybody)
-        ),
-        coalition=game.members(worst),
-        excess=_money(float(found[worst]), pot),
-        least=_money(least, pot),
-    )
-
-
-def _money(part: float, pot: int) -> Decimal:
-    return money.from_cents(round(part * pot))

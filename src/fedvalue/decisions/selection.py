@@ -12,23 +12,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedvalue.decisions import games, money
-from fedvalue.decisions.contribution import Contribution, Judge, Verdict
+from fedvalue.decisions import games
+from fedvalue.decisions.contribution import Contribution, ContributionVerdict, Judge
 from fedvalue.decisions.games import Game
-from fedvalue.errors import InputError
+from fedvalue.decisions.prices import Purse
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fedvalue.valuation.result import Valuation
 
 MAX_PARTIES_EXACT = 20
@@ -108,19 +104,19 @@ class Selection:
     @property
     def undecided(self) -> tuple[Step, ...]:
         """Parties of which these rows cannot say whether they add anything."""
-        return self._others(Verdict.UNDECIDED)
+        return self._others(ContributionVerdict.UNDECIDED)
 
     @property
     def idle(self) -> tuple[Step, ...]:
         """Parties that add nothing worth mentioning to those before them."""
-        return self._others(Verdict.NOTHING)
+        return self._others(ContributionVerdict.NOTHING)
 
     @property
     def unaffordable(self) -> tuple[Step, ...]:
         """Parties that would add something and do not fit into the budget."""
-        return self._others(Verdict.ADDS)
+        return self._others(ContributionVerdict.ADDS)
 
-    def _others(self, verdict: Verdict) -> tuple[Step, ...]:
+    def _others(self, verdict: ContributionVerdict) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if not step.invited and step.adds.verdict is verdict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,32 +125,6 @@ class Selection:
         data["undecided"] = [step.party for step in self.undecided]
         data["guarantee"] = 1.0 if self.method == "exact" else GREEDY_BOUND
         return {"schema": "fedvalue.selection/2", **{key: _plain(item) for key, item in data.items()}}
-
-
-def read_prices(path: str | Path) -> dict[str, Decimal]:
-    """Prices from a CSV file with the columns party and price (a header line of these names, or none).
-
-    Raises:
-        InputError: The file cannot be read, a line is not a party and a price, or a party comes twice.
-    """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV file: {error}") from error
-    if lines and [cell.strip().lower() for cell in lines[0]] == ["party", "price"]:
-        lines = lines[1:]
-    prices: dict[str, Decimal] = {}
-    for row in lines:
-        if len(row) != 2:
-            raise InputError(f"{path}: each line must hold a party and a price, got {len(row)} cells")
-        name = row[0].strip()
-        if name in prices:
-            raise InputError(f"{path}: party {name!r} has two prices")
-        prices[name] = money.amount(row[1], f"the price of party {name!r}")
-    return prices
 
 
 def select(
@@ -179,18 +149,21 @@ def select(
     """
     if by is None:
         by = "learnable" if valuation.learnable_total is not None else "shapley-cmi"
-    purse = _Purse.of(valuation, prices, budget)
+    purse = Purse.of(valuation, prices, budget)
     game = game or games.game_of(valuation, by)
-    choice = _Choice(valuation, game, purse, Judge(valuation, by))
+    judge = Judge(valuation, by)
+    choice = _Choice(valuation, game, purse, judge)
     exact = len(game.names) <= MAX_PARTIES_EXACT
     best, curve = _compare_all(game, purse) if exact else _take_greedily(game, purse)
     invited = choice.settle(best)
     steps = choice.steps(invited)
-    undecided = [step for step in steps if not step.invited and step.adds.verdict is Verdict.UNDECIDED]
+    undecided = [
+        step for step in steps if not step.invited and step.adds.verdict is ContributionVerdict.UNDECIDED
+    ]
     together = None
     if len(undecided) > 1:
         group = sum(1 << game.names.index(step.party) for step in undecided)
-        together = Judge(valuation, by).several(game.value(invited | group) - game.value(invited))
+        together = judge.several(game.value(invited | group) - game.value(invited))
     return Selection(
         parties=tuple(step.party for step in steps if step.invited),
         value=game.value(invited),
@@ -207,40 +180,12 @@ def select(
 
 
 @dataclass(frozen=True, slots=True)
-class _Purse:
-    """Prices in the order of the parties, and what may be spent; every party costs 1 without prices."""
-
-    price: tuple[Decimal, ...]
-    budget: Decimal | None
-    priced: bool
-
-    @classmethod
-    def of(cls, valuation: Valuation, prices: Mapping[str, object] | None, budget: object | None) -> _Purse:
-        names = [party.name for party in valuation.parties]
-        if prices is None:
-            if budget is not None:
-                raise InputError("a budget needs prices: without them there is nothing to spend it on")
-            return cls((Decimal(1),) * len(names), None, priced=False)
-        missing = [name for name in names if name not in prices]
-        if missing:
-            raise InputError(f"no price for {', '.join(repr(name) for name in missing)}")
-        price = tuple(money.amount(prices[name], f"the price of party {name!r}") for name in names)
-        return cls(price, None if budget is None else money.amount(budget, "the budget"), priced=True)
-
-    def cost(self, mask: int) -> Decimal:
-        return sum((p for k, p in enumerate(self.price) if mask >> k & 1), Decimal(0))
-
-    def allows(self, mask: int) -> bool:
-        return self.budget is None or self.cost(mask) <= self.budget
-
-
-@dataclass(frozen=True, slots=True)
 class _Choice:
     """Turns the best set into the invited one, and everybody into steps."""
 
     valuation: Valuation
     game: Game
-    purse: _Purse
+    purse: Purse
     judge: Judge
 
     def adds(self, k: int, mask: int) -> Contribution:
@@ -262,7 +207,7 @@ class _Choice:
             weak = []
             for k in self._inside(mask):
                 adds = self.adds(k, mask)
-                if adds.verdict is not Verdict.ADDS:
+                if adds.verdict is not ContributionVerdict.ADDS:
                     weak.append((adds.gain, -self.purse.price[k], k))
             if not weak:
                 return mask
@@ -274,7 +219,7 @@ class _Choice:
             for k in self._inside(self.game.everybody ^ mask):
                 if self.purse.allows(mask | 1 << k):
                     adds = self.adds(k, mask)
-                    if adds.verdict is Verdict.ADDS:
+                    if adds.verdict is ContributionVerdict.ADDS:
                         strong.append((adds.gain, -k))
             if not strong:
                 return mask
@@ -290,7 +235,7 @@ class _Choice:
                 rest.remove(k)
                 adds = self.adds(k, mask)
                 if group == invited:  # by what it adds to all the others: it may need one that comes later
-                    adds = Contribution(adds.gain, adds.low, adds.high, Verdict.ADDS)
+                    adds = Contribution(adds.gain, adds.low, adds.high, ContributionVerdict.ADDS)
                 mask |= 1 << k
                 steps.append(
                     Step(
@@ -307,10 +252,10 @@ class _Choice:
         return [k for k in range(len(self.game.names)) if mask >> k & 1]
 
 
-def _compare_all(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
+def _compare_all(game: Game, purse: Purse) -> tuple[int, tuple[Point, ...]]:
     """Compare all sets: the most valuable one in the budget, then the cheapest, then the smallest."""
     table = game.dense()
-    units, unit = _whole_numbers(purse.price)
+    units, unit = purse.whole_numbers()
     cost = np.zeros(len(table), dtype=np.int64)
     for k, own in enumerate(units):
         cost[1 << k : 1 << (k + 1)] = cost[: 1 << k] + own
@@ -326,17 +271,7 @@ def _compare_all(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
     return affordable[-1], curve
 
 
-def _whole_numbers(price: tuple[Decimal, ...]) -> tuple[NDArray[np.int64], Decimal]:
-    """Prices as multiples of one unit, so that costs are compared exactly."""
-    digits = max((-int(p.normalize().as_tuple().exponent) for p in price), default=0)
-    unit = Decimal(1).scaleb(-max(digits, 0))
-    units = [int(p / unit) for p in price]
-    if sum(units) > 2**62:
-        raise InputError("prices have too many digits to be added exactly")
-    return np.array(units, dtype=np.int64), unit
-
-
-def _take_greedily(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
+def _take_greedily(game: Game, purse: Purse) -> tuple[int, tuple[Point, ...]]:
     """Gain per price while the money lasts, or the best single party if that is worth more."""
     everyone = list(range(len(game.names)))
     chosen = 0
@@ -360,7 +295,7 @@ def _take_greedily(game: Game, purse: _Purse) -> tuple[int, tuple[Point, ...]]:
     return chosen, tuple(curve)
 
 
-def _next(game: Game, mask: int, candidates: list[int], purse: _Purse) -> tuple[int, float]:
+def _next(game: Game, mask: int, candidates: list[int], purse: Purse) -> tuple[int, float]:
     """The candidate with the most gain per price; a free one that gains anything comes first."""
     best: tuple[float, float, int] | None = None
     for k in candidates:

@@ -10,26 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fedvalue.decisions.redundancy import INTERACTIONS, redundancy
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
 from fedvalue.reports.computation import computation
 from fedvalue.reports.glossary import glossary
+from fedvalue.reports.overlap import Overlap, overlap
 from fedvalue.reports.price_curve import PriceCurve, price_curve
 from fedvalue.reports.scales import round_up, ticks
 from fedvalue.reports.waterfall import Waterfall, waterfall
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
-    from fedvalue.decisions.redundancy import Redundancy
     from fedvalue.valuation.result import PartyValue, UpliftRow, Valuation
-
-MAP_PARTIES = 6
-"""Up to here the overlap is a square table, which fits a phone; beyond, a list of the strongest pairs."""
-
-PAIRS_LISTED = 12
 
 UPLIFT_PARTIES = 15
 """Up to here the table of gains has each party alone and all but each; beyond, all and nobody only."""
@@ -68,34 +60,6 @@ class Fact:
 
     who: str
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of the overlap table: its text, its kind, and how strong its colour is (0 to 1)."""
-
-    text: str
-    kind: str
-    strength: float
-
-
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Which parties overlap: a square table for few parties, else the strongest pairs.
-
-    Args:
-        sentences: The strongest relations in words.
-        names: The parties.
-        rows: One row of cells per party; empty for many parties.
-        pairs: "A beside B" and the change; empty for few parties.
-        basis: What it was computed from, where that needs saying.
-    """
-
-    sentences: tuple[str, ...]
-    names: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    pairs: tuple[tuple[str, Cell], ...]
-    basis: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +148,7 @@ def view(
         chart_text=_chart_text(parties, learnable),
         cmi_reason=_cmi_reason(valuation) if learnable else "",
         facts=_facts(valuation),
-        overlap=_overlap(valuation),
+        overlap=overlap(valuation),
         gains=_gains(valuation),
         sensitivity=_sensitivity(valuation),
         protection=wording.PROTECTION.get(
@@ -285,39 +249,6 @@ def _facts(valuation: Valuation) -> tuple[Fact, ...]:
     ]
     facts += [Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings]
     return tuple(facts + [Fact("", str(note)) for note in valuation.details.get("notes", ())])
-
-
-def _overlap(valuation: Valuation) -> Overlap | None:
-    found = redundancy(valuation)
-    if found is None:
-        return None
-    p = len(found.names)
-    few = p <= MAP_PARTIES
-    rows = tuple((name, tuple(_cell(found, b, a) for a in range(p))) for b, name in enumerate(found.names))
-    return Overlap(
-        sentences=found.sentences[:6],
-        names=found.names,
-        rows=rows if few else (),
-        pairs=() if few else _pairs(found),
-        basis="Averaged over the presence of the other parties." if found.basis == INTERACTIONS else "",
-    )
-
-
-def _pairs(found: Redundancy) -> tuple[tuple[str, Cell], ...]:
-    p = len(found.names)
-    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(found.change[b, a])]
-    known.sort(key=lambda pair: -abs(found.change[pair]))
-    return tuple(
-        (f"{found.names[b]} beside {found.names[a]}", _cell(found, b, a)) for b, a in known[:PAIRS_LISTED]
-    )
-
-
-def _cell(found: Redundancy, b: int, a: int) -> Cell:
-    change = found.change[b, a]
-    if np.isnan(change):
-        return Cell(found.text(b, a), "empty", 0.0)
-    kind = "overlaps" if change < 0 else "complements"
-    return Cell(found.text(b, a), kind, float(min(abs(change), 1.0)))
 
 
 def _gains(valuation: Valuation) -> tuple[Gain, ...]:

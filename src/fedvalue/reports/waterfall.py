@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedvalue.decisions.contribution import Verdict
+from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.reports import wording
 from fedvalue.reports.scales import round_up, ticks
 
@@ -99,16 +99,16 @@ def signed_percent(part: float) -> str:
 def _kind(step: Step) -> str:
     if step.invited:
         return "invited"
-    return "unaffordable" if step.adds.verdict is Verdict.ADDS else step.adds.verdict.value
+    return "unaffordable" if step.adds.verdict is ContributionVerdict.ADDS else step.adds.verdict.value
 
 
 def _note(step: Step, n_samples: int) -> str:
     price = "" if step.price is None else f" for {step.price:,}"
     if step.invited:
         return f"invite{price}" + (", for what it adds to the others" if step.only_together else "")
-    if step.adds.verdict is Verdict.ADDS:
+    if step.adds.verdict is ContributionVerdict.ADDS:
         return f"beyond the budget{price}"
-    if step.adds.verdict is Verdict.NOTHING:
+    if step.adds.verdict is ContributionVerdict.NOTHING:
         return "adds nothing worth mentioning"
     needed = step.adds.rows_needed
     if needed is None or needed > wording.FAR_MORE_ROWS * n_samples:

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedvalue.decisions.games import ADDITIVE, game_of
+from fedvalue.decisions.games import ADDITIVE, game_of, listing
 
 if TYPE_CHECKING:
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
+
+__all__ = [
+    "decision",
+    "effect",
+    "interval",
+    "listing",
+    "nats",
+    "noise",
+    "per_1000",
+    "percent",
+    "rows",
+    "uncertainty",
+]
 
 NAMES_SHOWN = 6
 """A sentence lists this many names; the table below it has all of them."""
@@ -53,15 +66,6 @@ def percent(part: float) -> str:
 def per_1000(number: float) -> str:
     """A number of cases per 1,000."""
     return (f"{number:.0f}" if abs(number) >= 9.95 else f"{number:.1f}").replace("-", "−")
-
-
-def listing(names: Sequence[str], most: int | None = None) -> str:
-    """Names as people list them: a, b and c; "a, b and 5 more" beyond `most`."""
-    if most is not None and len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def rows(number: int) -> str:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from fedvalue.decisions import select
 from fedvalue.decisions.games import Game
-from fedvalue.decisions.selection import GREEDY_BOUND, read_prices
+from fedvalue.decisions.prices import read_prices
+from fedvalue.decisions.selection import GREEDY_BOUND
 from fedvalue.errors import InputError
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from fedvalue.decisions.sensitivity import other_codings, sensitivity
+from fedvalue.decisions.coding_sensitivity import other_codings, sensitivity
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.valuation.settings import ValuationSettings
 from tests.unit.decisions.results import result_of_values

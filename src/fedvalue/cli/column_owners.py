@@ -11,7 +11,7 @@ _NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]+)')  # in double quotes
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnOwners:
     """The owners of a source's columns.
 
     Args:
@@ -29,7 +29,7 @@ class Columns:
     @classmethod
     def parse(
         cls, source: str, *, label: str, task: str, party: list[str], each: bool, ids: str | None
-    ) -> Columns:
+    ) -> ColumnOwners:
         """Read the command line's words.
 
         Raises:
