@@ -7,7 +7,6 @@ import re
 import shlex
 from pathlib import Path
 
-import matplotlib
 import pytest
 
 from tests.cli.runner import fedvalue
@@ -55,6 +54,8 @@ def test_every_command_runs(page: str, folder: Path) -> None:
 def test_python_runs(
     page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    import matplotlib
+
     matplotlib.use("agg")
     monkeypatch.chdir(folder)
     (program,) = [text for language, text in blocks(page) if language == "python"]

@@ -17,8 +17,6 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import expit, xlogy
-from scipy.stats import norm
 
 import fedvalue
 from fedvalue.simulation.example.generate import tables
@@ -32,6 +30,8 @@ GRID = 61
 
 def _steps(mean: np.ndarray, spread: float, most: int) -> np.ndarray:
     """P(clip(round(mean + spread e), 0, most) = k), shape (traits, most + 1)."""
+    from scipy.stats import norm
+
     edges = np.concatenate([[-np.inf], np.arange(most) + 0.5, [np.inf]])
     return np.diff(norm.cdf((edges - mean[:, None]) / spread), axis=1)
 
@@ -39,6 +39,9 @@ def _steps(mean: np.ndarray, spread: float, most: int) -> np.ndarray:
 @cache
 def population_values() -> dict[str, float]:
     """Shapley values of I(columns of S; default | income) in the population, in nats."""
+    from scipy.special import expit, xlogy
+    from scipy.stats import norm
+
     trait = np.linspace(-4.5, 4.5, GRID)
     prior = norm.pdf(trait)
     prior /= prior.sum()

@@ -7,19 +7,14 @@ import pytest
 from tests.statistics.demonstration import INFORMATIVE, PARTIES, population_values, redraws
 
 
-def test_population_values_follow_from_the_generator():
+def test_population_values_follow_from_the_generator(monkeypatch):
     """The useless party is worth nothing; the others' closed forms do not depend on the grid."""
     from tests.statistics import demonstration
 
     truth = population_values()
     assert truth["utility"] == pytest.approx(0.0, abs=1e-12)
-    demonstration.population_values.cache_clear()
-    fine, demonstration.GRID = demonstration.GRID, 41
-    try:
-        coarse = population_values()
-    finally:
-        demonstration.GRID = fine
-        demonstration.population_values.cache_clear()
+    monkeypatch.setattr(demonstration, "GRID", 41)
+    coarse = population_values.__wrapped__()  # not the cached values of the fine grid
     assert coarse == pytest.approx(truth, abs=1e-5)
 
 

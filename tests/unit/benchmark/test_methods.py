@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.feature_selection import mutual_info_classif
 
 import fedvalue
 from fedvalue.benchmark.methods.counting_methods import information_value, knn_information
@@ -56,6 +55,8 @@ def test_information_value_by_hand() -> None:
 
 def test_knn_information_of_one_column_is_scikit_learns() -> None:
     """Both follow Ross (2014) with three neighbours; scikit-learn's jitter differs, by far below 1e-3."""
+    from sklearn.feature_selection import mutual_info_classif
+
     rng = np.random.default_rng(2)
     label = rng.integers(0, 3, 400)
     x = label + rng.normal(size=400)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from fedvalue.benchmark.methods.method import Estimate, Method
 from fedvalue.benchmark.problem import Problem, VerticalTable
@@ -41,6 +40,8 @@ def problem() -> Problem:
 
 def test_scores_by_hand() -> None:
     """Shares 0.5, 0, 0.5 against 0.375, 0.375, 0.25: TV = (0.125 + 0.375 + 0.25) / 2."""
+    from scipy import stats
+
     scores = score(problem(), Truth(GAME), Fixed(), Estimate({"a": 0.4, "b": -0.1, "c": 0.4}), 1.5)
     assert scores.tv == pytest.approx(0.375)
     assert scores.noise == pytest.approx(0.5)
@@ -48,8 +49,8 @@ def test_scores_by_hand() -> None:
     assert scores.lost == 0  # a and c bring all there is
     assert scores.seconds == 1.5
     values, true = [0.4, -0.1, 0.4], [0.3, 0.3, 0.2]
-    assert scores.pearson == pytest.approx(scipy.stats.pearsonr(values, true).statistic)
-    assert scores.spearman == pytest.approx(scipy.stats.spearmanr(values, true).statistic)
+    assert scores.pearson == pytest.approx(stats.pearsonr(values, true).statistic)
+    assert scores.spearman == pytest.approx(stats.spearmanr(values, true).statistic)
 
 
 def test_the_truth_has_perfect_scores() -> None:
@@ -73,8 +74,10 @@ def test_negative_values_get_no_share_and_nothing_is_split_evenly() -> None:
 
 
 def test_ranks_are_scipys() -> None:
+    from scipy import stats
+
     values = np.array([3.0, 1.0, 3.0, 2.0, 1.0])
-    assert ranks(values).tolist() == scipy.stats.rankdata(values).tolist()
+    assert ranks(values).tolist() == stats.rankdata(values).tolist()
 
 
 def test_a_constant_has_no_correlation() -> None:
