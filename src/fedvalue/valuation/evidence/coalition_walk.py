@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
-from fedvalue.valuation.evidence.evidence_game import COMPILE_ABOVE, EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
 from fedvalue.valuation.shapley_indices import shapley_coefficients
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def fit_keys(
     progress: Progress | None = None,
 ) -> WalkedGame:
     """Fit the pools of distinct sets of evidences, in a fixed number of tasks; results by place."""
-    costs = game.work(np.array([len(key) for key in keys]))
-    compiled = bool(costs.sum() > COMPILE_ABOVE)
+    sizes = np.array([len(key) for key in keys])
+    costs, compiled = game.work(sizes), game.compiles(sizes)
     tasks = []
     cuts = _cuts(costs)
     for low, high in pairwise(cuts):

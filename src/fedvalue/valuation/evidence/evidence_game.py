@@ -17,10 +17,7 @@ import numpy as np
 from fedvalue.valuation.evidence.canonical_table import CanonicalTable, canonical_table
 from fedvalue.valuation.evidence.evidence_pool import (
     PRIOR_WEIGHT,
-    ArrayPasses,
-    CompiledPasses,
     EvidenceArrays,
-    Passes,
     PoolFit,
     fit_pool,
 )
@@ -38,8 +35,8 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.evidence.feature_table import FeatureTable
 
-COMPILE_ABOVE = 3.0e9
-"""Predicted work (see `EvidenceGame.work`) from which compiled passes pay for their compilation."""
+COMPILE_ABOVE = 0.3
+"""Predicted seconds of plain NumPy from which fits are compiled, which takes several seconds once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,9 +137,17 @@ class EvidenceGame:
 
     def work(self, n_evidences: NDArray[np.int64]) -> Floats:
         """Predicted cost of fitting pools of these sizes, in units of about 0.1 ns on one core."""
+        return self._row_work(n_evidences) + 1e6
+
+    def compiles(self, n_evidences: NDArray[np.int64], repeats: int = 1) -> bool:
+        """Whether compiled fits pay for themselves, by the sizes of the pools alone."""
+        seconds = np.sum(1.2e-3 + 4e-10 * self._row_work(n_evidences))
+        return bool(repeats * seconds > COMPILE_ABOVE)
+
+    def _row_work(self, n_evidences: NDArray[np.int64]) -> Floats:
         k = n_evidences.astype(np.float64)
         rows = float(self.arrays.n_items) * max(1, self.n_labels - 1)
-        return np.asarray(7.5 * rows * (k**2 + 10.0 * k + 60.0) + 5e6)
+        return np.asarray(7.5 * rows * (k**2 + 10.0 * k + 60.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +209,8 @@ def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *,
         start: First guess of the weight of every evidence of the game; those chosen get their fitted weights.
         compiled: Whether to use the compiled passes.
     """
-    arrays = game.arrays
-    if len(chosen) == 0:
-        return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T), 0)
     places = np.array(chosen, dtype=np.int64)
-    passes: Passes = CompiledPasses(arrays, places) if compiled else ArrayPasses(arrays, places)
-    fit = fit_pool(passes, start[places], game.n_samples)
+    fit = fit_pool(game.arrays, places, start[places], n_samples=game.n_samples, compiled=compiled)
     start[places] = fit.weights
     return fit
 
@@ -237,7 +238,7 @@ def _with_synergies(
         if len(columns) < 2 or columns in known:
             continue
         key = game.evidences_of(coalition)
-        compiled = float(game.work(np.array([len(key)])).sum()) > COMPILE_ABOVE / MAX_SYNERGIES
+        compiled = game.compiles(np.array([len(key)]), MAX_SYNERGIES)
         fit = fit_evidences(game, key, np.full(game.arrays.n_evidences, PRIOR_WEIGHT), compiled=compiled)
         evidence = synergy_evidence(table, columns, fit.log_odds, n_judged)
         if evidence is not None:

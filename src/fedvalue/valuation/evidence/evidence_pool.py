@@ -6,7 +6,7 @@ The objective is strictly concave, so there is one optimum; Newton steps on the 
 line search, reach it to rounding from any start. A row's own pull on w is removed by one Newton step per
 row, w + H^-1 (gradient without it), so a row's prediction does not use its label.
 
-`EvidenceArrays` is all that fits need, in arrays that travel to workers; `Passes` looks at the rows.
+`EvidenceArrays` is all that fits need, in arrays that travel to workers.
 """
 
 from __future__ import annotations
@@ -96,25 +96,6 @@ class EvidenceArrays:
         return len(self.label)
 
 
-class Passes(Protocol):
-    """Looks at all rows, for chosen evidences, and the linear algebra between the looks."""
-
-    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
-        """-sum ln p(y_i | i), its gradient and its Hessian, without the penalty."""
-
-    def solve(self, matrix: Floats, right: Floats) -> Floats:
-        """Solution of a positive definite system."""
-
-    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
-        """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
-
-        Args:
-            w: The optimum; weights that are not free are zero.
-            free: Which weights are free.
-            hessian: Of the free weights, with the penalty.
-        """
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFit:
     """A fitted pool.
@@ -146,8 +127,102 @@ def log_likelihood(log_odds: Floats) -> Floats:
     return np.asarray(-top - np.log(np.exp(-top) + np.exp(log_odds - top).sum(axis=0)))
 
 
-class ArrayPasses:
-    """Passes in plain NumPy: nothing is compiled. The compiled ones give the same to rounding."""
+class Passes(Protocol):
+    """Looks at all rows, for chosen evidences, and the linear algebra between the looks."""
+
+    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """-sum ln p(y_i | i) with the penalty, its gradient and its Hessian."""
+
+    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
+        """Minimum of the quadratic model at w over non-negative weights."""
+
+    def left_out(self, w: Floats, hessian: Floats) -> Floats:
+        """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
+
+        Args:
+            w: The optimum; weights at the bound do not move.
+            hessian: There.
+        """
+
+
+def fit_pool(
+    arrays: EvidenceArrays, chosen: NDArray[np.int64], start: Floats, *, n_samples: int, compiled: bool
+) -> PoolFit:
+    """Fit the weights of chosen evidences.
+
+    Args:
+        arrays: The evidences and the rows.
+        chosen: Which evidences.
+        start: First guess of their weights; the answer does not depend on it beyond rounding.
+        n_samples: Decides how small the last step must be: what it leaves open moves the mean log-likelihood
+            by less than 1e-12.
+        compiled: Whether to use compiled passes, which give the same to rounding.
+
+    Raises:
+        EngineError: The steps do not converge, which no table of counts should cause.
+    """
+    if len(chosen) == 0:
+        return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T), 0)
+    passes: Passes = CompiledPasses(arrays, chosen) if compiled else PlainPasses(arrays, chosen)
+    tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / len(chosen)))
+    w = np.maximum(start, 0.0)
+    loss, gradient, hessian = passes.derivatives(w)
+    n_steps = 1
+    while True:
+        target = passes.target(hessian, gradient, w)
+        step = target - w
+        if float(np.abs(step).max()) <= tolerance:
+            break
+        slope, scale = float(np.sum(gradient * step)), 1.0
+        while True:
+            if n_steps >= MOST_STEPS:
+                raise EngineError(f"the pool of {len(chosen)} evidences did not converge in {n_steps} steps")
+            trial = np.maximum(w + scale * step, 0.0)
+            found = passes.derivatives(trial)
+            n_steps += 1
+            # Near the optimum the decrease drowns in rounding.
+            if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
+                break
+            scale *= 0.5
+        w = trial
+        loss, gradient, hessian = found
+    w = np.where(target > SNAP, target, 0.0)
+    return PoolFit(w, passes.left_out(w, hessian), n_steps)
+
+
+class CompiledPasses:
+    """Passes by compiled code, which frees the interpreter lock and starts no threads of its own."""
+
+    def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
+        self._chosen = chosen
+        self._rows = arrays.index, arrays.tables, arrays.first, arrays.base, arrays.label, arrays.count
+
+    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
+        """See `Passes`; the Hessian is padded."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        found: tuple[float, Floats, Floats] = pool_kernel.derivatives(
+            *self._rows, self._chosen, w, PENALTY, PRIOR_WEIGHT
+        )
+        return found
+
+    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
+        """See `Passes`."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        return np.asarray(pool_kernel.newton_target(hessian, gradient, w))
+
+    def left_out(self, w: Floats, hessian: Floats) -> Floats:
+        """See `Passes`."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        free = np.flatnonzero(w)
+        root = pool_kernel.inverse_factor(hessian, free)
+        return np.asarray(pool_kernel.left_out(*self._rows, self._chosen[free], w[free], root))
+
+
+class PlainPasses:
+    """Passes in plain NumPy: nothing is compiled."""
 
     def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
         self._offset = np.ascontiguousarray(arrays.base[arrays.label].T)
@@ -167,51 +242,27 @@ class ArrayPasses:
         else:
             mean = (x * p).sum(axis=1, keepdims=True)
             hessian -= _products(mean * count, mean)
-        return float(np.sum(count * log_z)), weighted.sum(axis=(1, 2)), hessian
+        hessian[np.diag_indices_from(hessian)] += PENALTY
+        off = w - PRIOR_WEIGHT
+        loss = float(np.sum(count * log_z)) + 0.5 * PENALTY * float(np.sum(off * off))
+        return loss, weighted.sum(axis=(1, 2)) + PENALTY * off, hessian
 
-    def solve(self, matrix: Floats, right: Floats) -> Floats:
+    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
         """See `Passes`."""
-        return np.asarray(np.linalg.solve(matrix, right))
+        return plain_target(hessian, gradient, w)
 
-    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
+    def left_out(self, w: Floats, hessian: Floats) -> Floats:
         """See `Passes`."""
+        free = w > 0
         x = self._x[free]
         log_odds = self._offset + np.einsum("k,kai->ai", w[free], x)
         p, _ = _softmax(log_odds)
-        root = np.linalg.inv(np.linalg.cholesky(hessian))
+        root = np.linalg.inv(np.linalg.cholesky(hessian[np.ix_(free, free)]))
         y, flat = np.empty_like(x), x.reshape(len(x), -1)
         for piece in _pieces(max(1, len(x)), flat.shape[1]):
             y.reshape(flat.shape)[:, piece] = root @ flat[:, piece]
         pull = (y * p).sum(axis=1)
         return np.asarray(log_odds + (y * pull[:, None]).sum(axis=0))
-
-
-class CompiledPasses:
-    """Passes by compiled code, which frees the interpreter lock and starts no threads of its own."""
-
-    def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
-        self._chosen = chosen
-        self._rows = arrays.index, arrays.tables, arrays.first, arrays.base, arrays.label, arrays.count
-
-    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
-        """See `Passes`."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        loss, gradient, padded = pool_kernel.derivatives(*self._rows, self._chosen, w)
-        lower = padded[: len(w), : len(w)]
-        return float(loss), gradient, np.tril(lower) + np.tril(lower, -1).T
-
-    def solve(self, matrix: Floats, right: Floats) -> Floats:
-        """See `Passes`."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        return np.asarray(pool_kernel.solve(matrix, right))
-
-    def left_out(self, w: Floats, free: NDArray[np.bool_], hessian: Floats) -> Floats:
-        """See `Passes`."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        return np.asarray(pool_kernel.left_out(*self._rows, self._chosen[free], w[free], hessian))
 
 
 def _softmax(log_odds: Floats) -> tuple[Floats, Floats]:
@@ -242,55 +293,7 @@ def _pieces(k: int, length: int) -> Iterator[slice]:
         yield slice(at, at + size)
 
 
-def fit_pool(passes: Passes, start: Floats, n_samples: int) -> PoolFit:
-    """Fit the weights of chosen evidences.
-
-    Args:
-        passes: The rows.
-        start: First guess of the weights; the answer does not depend on it beyond rounding.
-        n_samples: Decides how small the last step must be: what it leaves open moves the mean log-likelihood
-            by less than 1e-12.
-
-    Raises:
-        EngineError: The steps do not converge, which no table of counts should cause.
-    """
-    k = len(start)
-    tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / max(k, 1)))
-    w = np.maximum(start, 0.0)
-    loss, gradient, hessian = _penalised(passes, w)
-    n_steps = 1
-    while True:
-        target = _quadratic_minimum(passes, hessian, gradient, w)
-        step = target - w
-        size = float(np.abs(step).max(initial=0.0))
-        if size <= tolerance:
-            w = np.where(target > SNAP, target, 0.0)
-            break
-        slope, scale = float(gradient @ step), 1.0
-        while True:
-            if n_steps == MOST_STEPS:
-                raise EngineError(f"the pool of {k} evidences did not converge in {MOST_STEPS} steps")
-            trial = np.maximum(w + scale * step, 0.0)
-            found = _penalised(passes, trial)
-            n_steps += 1
-            # Near the optimum the decrease drowns in rounding.
-            if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
-                break
-            scale *= 0.5
-        w = trial
-        loss, gradient, hessian = found
-    free = w > 0
-    return PoolFit(w, passes.left_out(w, free, hessian[np.ix_(free, free)]), n_steps)
-
-
-def _penalised(passes: Passes, w: Floats) -> tuple[float, Floats, Floats]:
-    loss, gradient, hessian = passes.derivatives(w)
-    off = w - PRIOR_WEIGHT
-    hessian[np.diag_indices_from(hessian)] += PENALTY
-    return loss + 0.5 * PENALTY * float(off @ off), gradient + PENALTY * off, hessian
-
-
-def _quadratic_minimum(passes: Passes, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
+def plain_target(hessian: Floats, gradient: Floats, w: Floats) -> Floats:
     """Minimum of the quadratic model at w over non-negative weights.
 
     Principal pivoting (Kostreva 1978; Portugal, Judice and Vicente 1994): exchange all weights that break a
@@ -303,7 +306,7 @@ def _quadratic_minimum(passes: Passes, hessian: Floats, gradient: Floats, w: Flo
     while True:
         z = np.zeros(k)
         if free.any():
-            z[free] = passes.solve(hessian[np.ix_(free, free)], linear[free])
+            z[free] = np.linalg.solve(hessian[np.ix_(free, free)], linear[free])
         slope = np.einsum("ij,j->i", hessian, z) - linear
         wrong = (free & (z < 0)) | (~free & (slope < -1e-12 * (1.0 + np.abs(linear))))
         n_wrong = int(wrong.sum())

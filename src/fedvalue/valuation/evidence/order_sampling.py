@@ -20,7 +20,7 @@ from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
 from fedvalue.valuation.frozen_random import random_orders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from fedvalue.typing import Floats, Progress
@@ -115,9 +115,12 @@ def sample_orders(
     values: list[Floats] = []
     contributions = np.zeros((p, game.arrays.n_items))
     stop = stop or engines.Stop()
-    parts = list(_parts(game, seed, max_orders // 2))
+    sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
+    compiled = game.compiles(sizes, FEWEST_PAIRS)
+    pair_work = 2.0 * p * float(game.work(sizes).mean())
+    parts = _parts(p, seed, max_orders // 2, max(1, min(4, int(TASK_WORK / pair_work))))
     with engines.using(executor) as pool, stop.offered():
-        shared = engines.share(pool, game), engines.share(pool, known)
+        shared = engines.share(pool, game), engines.share(pool, known), compiled
         walks = engines.map_in_order(pool, walk_orders, ((*shared, part) for part in parts))
         for part, walk in zip(parts, walks, strict=False):
             for order, row in zip(part, walk.likelihood - nobody, strict=True):
@@ -141,7 +144,9 @@ def sample_orders(
     )
 
 
-def walk_orders(game: EvidenceGame, known: KnownFits, orders: tuple[tuple[int, ...], ...]) -> OrderWalk:
+def walk_orders(
+    game: EvidenceGame, known: KnownFits, compiled: bool, orders: tuple[tuple[int, ...], ...]
+) -> OrderWalk:
     """Fit the pools along some orders; one unit of work for a worker."""
     arrays, n, p = game.arrays, game.n_samples, game.n_parties
     likelihood = np.zeros((len(orders), p + 1))
@@ -162,7 +167,7 @@ def walk_orders(game: EvidenceGame, known: KnownFits, orders: tuple[tuple[int, .
             if key in known.place:
                 rows = known.likelihood[known.place[key]]
             else:
-                rows = fit_evidences(game, key, start, compiled=True).log_likelihood
+                rows = fit_evidences(game, key, start, compiled=compiled).log_likelihood
             likelihood[k, step + 1] = float(np.sum(arrays.count * rows) / n)
             contributions[party] += rows - before
     return OrderWalk(likelihood, contributions)
@@ -212,14 +217,13 @@ def _fit_corners(
     )
 
 
-def _parts(game: EvidenceGame, seed: int, n_pairs: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+def _parts(p: int, seed: int, n_pairs: int, size: int) -> list[tuple[tuple[int, ...], ...]]:
     """Units of work: some orders, each followed by its reverse."""
-    p = game.n_parties
-    sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
-    size = max(1, min(16, int(TASK_WORK / (p * float(game.work(sizes).mean())))))
     forward = [tuple(order) for order in random_orders(n_pairs, p, seed=seed).tolist()]
-    for low in range(0, n_pairs, size):
-        yield tuple(order for one in forward[low : low + size] for order in (one, one[::-1]))
+    return [
+        tuple(order for one in forward[low : low + size] for order in (one, one[::-1]))
+        for low in range(0, n_pairs, size)
+    ]
 
 
 def _expected(done: int, error: float, goal: float, max_orders: int) -> float:

@@ -125,10 +125,10 @@ def _add_products(hessian, left, right, length):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def derivatives(index, tables, first, base, label, count, chosen, w):
-    """Loss, gradient and Hessian (see `evidence_pool.Passes`); the Hessian's upper triangle is not filled.
+def derivatives(index, tables, first, base, label, count, chosen, w, penalty, prior):
+    """Loss, gradient and Hessian (see `evidence_pool.Passes`).
 
-    Its size is rounded up to a multiple of 4.
+    The Hessian's size is that of `chosen`, rounded up to a multiple of 4.
     """
     k = len(chosen)
     padded = (k + 3) // 4 * 4
@@ -152,17 +152,23 @@ def derivatives(index, tables, first, base, label, count, chosen, w):
                 for i in range(size):
                     scaled[j, i] = -count[low + i] * mean[j, i]
             _add_products(hessian, scaled, mean, size)
+    for j in range(k):
+        for h in range(j):
+            hessian[h, j] = hessian[j, h]
+        off = w[j] - prior
+        loss += 0.5 * penalty * off * off
+        gradient[j] += penalty * off
+        hessian[j, j] += penalty
     return loss, gradient, hessian
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def lower_factor(matrix):
-    """Cholesky factor L of a positive definite matrix, of which the lower triangle is read."""
-    k = len(matrix)
-    lower = np.zeros((k, k))
-    for i in range(k):
+@njit(cache=True, nogil=True)
+def lower_factor(matrix, places, n_places):
+    """Cholesky factor of the first rows and columns `places` of a positive definite matrix."""
+    lower = np.zeros((n_places, n_places))
+    for i in range(n_places):
         for j in range(i + 1):
-            total = matrix[i, j]
+            total = matrix[places[i], places[j]]
             for h in range(j):
                 total -= lower[i, h] * lower[j, h]
             if i == j:
@@ -172,29 +178,81 @@ def lower_factor(matrix):
     return lower
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def solve(matrix, right):
-    """Solve a positive definite system."""
-    lower = lower_factor(matrix)
-    k = len(right)
-    z = np.empty(k)
+@njit(cache=True, nogil=True)
+def solve(matrix, places, n_places, right, z):
+    """Write into z[places] the solution of the system of these rows and columns; the rest of z is 0."""
+    lower = lower_factor(matrix, places, n_places)
+    for i in range(len(z)):
+        z[i] = 0.0
+    for i in range(n_places):
+        total = right[places[i]]
+        for h in range(i):
+            total -= lower[i, h] * z[places[h]]
+        z[places[i]] = total / lower[i, i]
+    for i in range(n_places - 1, -1, -1):
+        z[places[i]] /= lower[i, i]
+        for h in range(i):
+            z[places[h]] -= lower[i, h] * z[places[i]]
+
+
+@njit(cache=True, nogil=True)
+def _find_wrong(hessian, linear, z, free, wrong):
+    """Write the places of weights that break a sign condition; return their number."""
+    k = len(z)
+    n_wrong = 0
     for i in range(k):
-        total = right[i]
-        for h in range(i):
-            total -= lower[i, h] * z[h]
-        z[i] = total / lower[i, i]
-    for i in range(k - 1, -1, -1):
-        z[i] /= lower[i, i]
-        for h in range(i):
-            z[h] -= lower[i, h] * z[i]
-    return z
+        slope = -linear[i]
+        for h in range(k):
+            slope += hessian[i, h] * z[h]
+        sign = z[i] if free[i] == 1 else slope + 1e-12 * (1.0 + abs(linear[i]))
+        if sign < 0.0:
+            wrong[n_wrong] = i
+            n_wrong += 1
+    return n_wrong
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def _inverse_factor(matrix):
-    """R with R'R the inverse of the matrix, lower triangular, with three columns of zeros behind."""
-    lower = lower_factor(matrix)
-    k = len(lower)
+@njit(cache=True, nogil=True)
+def newton_target(hessian, gradient, w):
+    """Minimum of the quadratic model at w over non-negative weights (see `evidence_pool.plain_target`)."""
+    k = len(w)
+    z = np.empty(k)
+    linear = np.empty(k)
+    free = np.empty(k, dtype=np.int64)
+    wrong = np.empty(k, dtype=np.int64)
+    places = np.empty(k, dtype=np.int64)
+    for i in range(k):
+        linear[i] = -gradient[i]
+        for h in range(k):
+            linear[i] += hessian[i, h] * w[h]
+        free[i] = 1 if w[i] > 0.0 or gradient[i] < 0.0 else 0
+    fewest = k + 1
+    patience = 3
+    while True:
+        n_free = 0
+        for i in range(k):
+            places[n_free] = i
+            n_free += free[i]
+        solve(hessian, places, n_free, linear, z)
+        n_wrong = _find_wrong(hessian, linear, z, free, wrong)
+        if n_wrong == 0:
+            return z
+        first = 0
+        if n_wrong < fewest:
+            fewest = n_wrong
+            patience = 3
+        elif patience > 0:
+            patience -= 1
+        else:
+            first = n_wrong - 1
+        for i in range(first, n_wrong):
+            free[wrong[i]] = 1 - free[wrong[i]]
+
+
+@njit(cache=True, nogil=True)
+def inverse_factor(matrix, places):
+    """R with R'R the inverse of rows and columns `places`; lower triangular, then three columns of zeros."""
+    k = len(places)
+    lower = lower_factor(matrix, places, k)
     root = np.zeros((k, k + 3))
     # R is the inverse of L: row j is (e_j - sum_h L_jh row h) / L_jj.
     for j in range(k):
@@ -208,8 +266,11 @@ def _inverse_factor(matrix):
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def left_out(index, tables, first, base, label, count, chosen, w, hessian):
-    """Log-odds of each row without its own pull (see `evidence_pool.Passes`)."""
+def left_out(index, tables, first, base, label, count, chosen, w, root):
+    """Log-odds of each row without its own pull, shape (n_labels - 1, n_items).
+
+    `root` is that of `inverse_factor`.
+    """
     k = len(chosen)
     n_items = len(label)
     n_other = tables.shape[1]
@@ -218,7 +279,6 @@ def left_out(index, tables, first, base, label, count, chosen, w, hessian):
     p = np.empty(n_other * BLOCK)
     y = np.empty(n_other * BLOCK)
     out = np.empty((n_other, n_items))
-    root = _inverse_factor(hessian)
     for low in range(0, n_items, BLOCK):
         size = min(BLOCK, n_items - low)
         _load(index, tables, first, base, label, count, chosen, w, low, size, x, log_odds, p)

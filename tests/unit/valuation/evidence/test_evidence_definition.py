@@ -109,7 +109,7 @@ def test_tables_whose_counts_tell_all_codes_apart_agree_to_the_bit(seed):
 def test_compiled_and_plain_passes_walk_to_the_same_game(monkeypatch):
     game = EvidenceGame.of(random_table(3, n=700, labels=3))
     plain = walk_coalitions(game)
-    monkeypatch.setattr("fedvalue.valuation.evidence.coalition_walk.COMPILE_ABOVE", 0.0)
+    monkeypatch.setattr("fedvalue.valuation.evidence.evidence_game.COMPILE_ABOVE", 0.0)
     compiled = walk_coalitions(game)
     assert compiled.likelihood == pytest.approx(plain.likelihood, abs=1e-12)
     assert compiled.contributions == pytest.approx(plain.contributions, abs=1e-9)
