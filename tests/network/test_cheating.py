@@ -226,10 +226,10 @@ def test_a_row_unique_feature_is_refused_by_the_gate(tmp_path):
 
 def test_a_lying_party_cannot_pass_the_gate_by_its_own_program(tmp_path, monkeypatch):
     """Item 34: whatever a party's program says, the servers and all others check the gate too."""
-    from fedvalue.deployment.parties import participate
+    from fedvalue.deployment.parties import party_process
     from fedvalue.protocol import party_roles
 
-    for own_program in (participate, party_roles):
+    for own_program in (party_process, party_roles):
         monkeypatch.setattr(own_program, "check_gates", lambda *_: None)
     town = Town(tmp_path, n=100)
     _edit(town, "telco", lambda rows: [f"{row.partition(',')[0]},u{k}" for k, row in enumerate(rows)])
