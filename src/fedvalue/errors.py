@@ -10,7 +10,7 @@
         ├── LocalProtocolError   we did
         └── RemoteProtocolError  the peer did
 
-A message says what is wrong, what was expected and what came. It may hold names and sizes, and
+A message states the problem, names the thing and offers a remedy. It may hold names and sizes, and
 never tokens, keys, sample ids or rows. `code` is a short stable name (`E_MARGINAL`) for scripts,
 logs and tests; the command line turns classes into exit codes (`cli/exit_codes.py`).
 """
@@ -27,7 +27,7 @@ class FedValueError(Exception):
     """Base of all errors that FedValue raises on purpose.
 
     Args:
-        message: What is wrong, what was expected, what came.
+        message: The problem, the thing it is about, and the remedy.
         code: Stable short name; each class has its default.
     """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told how far long work has come; may raise KeyboardInterrupt to stop it."""
+    """Called with progress updates; may raise KeyboardInterrupt to stop the work."""
 
     def __call__(self, done: float, total: float, note: str = "") -> None:
         """`done` of `total` predicted units are finished; `note` is for a person."""

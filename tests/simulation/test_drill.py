@@ -143,7 +143,7 @@ def test_advice_says_what_the_published_check_never_sees() -> None:
 
 
 def test_advice_agrees_with_the_estimate_of_a_real_run() -> None:
-    """Equal ranges: the token count is that of protocol.md 1.3."""
+    """Equal ranges: the token count is q Σ_p n Π of the others' sizes."""
     world = World.drawn(1, n=50, sizes=(2, 2, 2), n_task=1)
     settings = world.settings("paper", q=3, n_r=5, harden=False)
     choice = next(c for c in advise(cells=16, samples=50, parties=3) if (c.q, c.n_r) == (3, 5))

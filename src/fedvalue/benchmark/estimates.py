@@ -103,7 +103,7 @@ def warm_up(methods: Sequence[Method]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Valuations:
-    """Method -> problem -> what came of it."""
+    """Method -> problem -> its estimate or failure."""
 
     estimates: dict[str, dict[str, dict[str, float]]]
     scores: dict[str, dict[str, Scores]]

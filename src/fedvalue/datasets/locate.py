@@ -102,7 +102,7 @@ def download(entry: Entry, fetch: Fetch | None = None) -> Place:
         fetch: URL -> bytes; the network when None.
 
     Raises:
-        InputError: The data set may not be fetched automatically, or what came is not it.
+        InputError: The data set may not be fetched automatically, or the download is not it.
         TransportError: The server could not be reached.
     """
     if not entry.urls:
@@ -111,7 +111,7 @@ def download(entry: Entry, fetch: Fetch | None = None) -> Place:
         columns = parse.DOWNLOADED[entry.name]([(fetch or _fetch)(url) for url in entry.urls])
     except (InputError, ValueError, IndexError) as error:
         raise InputError(
-            f"what came from {entry.urls[0]} is not the {entry.name} data set: {error}", code="E_DATASET"
+            f"the download from {entry.urls[0]} is not the {entry.name} data set: {error}", code="E_DATASET"
         ) from error
     _check(entry, columns, entry.urls[0])
     target = cache_folder() / entry.file_name

@@ -86,7 +86,7 @@ def map_in_order(
         executor: Where the tasks run.
         work: A module-level function, so that it can travel.
         tasks: Argument tuples.
-        done: Told the number of finished tasks after each.
+        done: Called with the number of finished tasks after each one.
 
     Raises:
         EngineError: Workers were lost more often than can be repaired.

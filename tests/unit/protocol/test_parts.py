@@ -108,7 +108,7 @@ def test_estimate_is_what_a_run_sends() -> None:
 
 
 def test_estimate_of_the_analysis() -> None:
-    """protocol.md 1.3: a million samples, five binary data parties, m_t = 4, q = 3: 1.06e9 tokens, 17 GB
+    """A million samples, five binary data parties, m_t = 4, q = 3: 1.06e9 tokens, 17 GB
     for the grand coalition (n_r = 0), 89 GB coalition by coalition."""
     world = World.drawn(1, n=4, sizes=(2,) * 5)
     base = world.settings("paper", q=3, n_r=0, harden=False, max_tokens=10**12)

@@ -56,7 +56,7 @@ def reference(name: str, method: Method, n_permutations: int, split_seed: int, s
 
 
 def sample(name: str, n_permutations: int, repeats: int, split_seed: int, seed: int) -> Numbers:
-    """Values of some independent runs with so many permutations, and the CPU seconds of one run."""
+    """Values of several independent runs of the sampled method, and the CPU seconds of one run."""
     counts = _counts(name, split_seed)
     few = ValuationSettings(method="sampled", n_permutations=2, statistics=False)
     value_counts(counts, few)  # compile and load first

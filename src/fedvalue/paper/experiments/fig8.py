@@ -25,7 +25,7 @@ _COST = {"breast": 3.0, "music": 12.0}
 
 
 def reduce(name: str, components: list[int], simulate: bool, seed: int) -> Numbers:
-    """Values and times of one random split, with all features and with so many components per party."""
+    """Values and times of one random split, with all features and with a few components per party."""
     dataset = load(name)
     split = split_among(dataset.feature_names, n_parties=N_PARTIES, seed=seed)
     arguments: dict[str, Any] = {

@@ -20,7 +20,7 @@ _MARKED = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
 def filled(page: str, folder: Path) -> str:
-    """The page with everything between marks made anew from the results in a folder.
+    """The page with everything between marks rebuilt from the results in a folder.
 
     Raises:
         InputError: A mark names no experiment, or its results are missing.

@@ -2,7 +2,7 @@
 
 The paper's efficiency figures come from a simulation: plain integers in Python sets, no encryption and
 no validation, one order of the parties, its time multiplied by |D|!. Its sampled valuations recount
-every prefix of a permutation from scratch with Python counters. Both are written anew here from that
+every prefix of a permutation from scratch with Python counters. Both are written here from that
 description, and only to be timed.
 """
 

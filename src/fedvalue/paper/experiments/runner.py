@@ -51,7 +51,7 @@ def reproduce(
         seed: Of everything random.
         workers: Processes; the number of cores when None, this process alone when 0.
         fresh: Throw earlier results in `out` away.
-        progress: Told how much of the predicted work is done.
+        progress: Called with the part of the predicted work that is done.
 
     Returns:
         What was written to `<name>.json`, in the order asked for.

@@ -122,7 +122,7 @@ class Estimate:
 
 
 def estimate(settings: Settings) -> Estimate:
-    """Tokens sent by all parties (protocol.md 1.3), and bytes on all wires."""
+    """Tokens sent by all parties, and bytes on all wires."""
     q, n = copies(settings), settings.n_samples
     width = TOKEN_BYTES + (AUTHENTICATOR_BYTES if has_authenticators(settings) else 0)
     n_queries = n_tokens = n_checked = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.evidence.label_evidence import LabelEvidence
 
 PENALTY = 4.0
-"""lambda: how strongly weights are held at their prior mean (value.md, section 3)."""
+"""lambda: how strongly weights are held at their prior mean (docs/statistics.md)."""
 
 PRIOR_WEIGHT = 0.5
 """Weight of evidence before anything is seen: half, since columns repeat each other."""

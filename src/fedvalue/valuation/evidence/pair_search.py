@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
 
 MAX_PAIRS = 24
-"""Pairs that stay (value.md, section 3)."""
+"""Pairs that stay (docs/statistics.md)."""
 
 PAIR_COST = 2.0
 """Prior log-odds against any one pair, before the number of pairs is counted."""
