@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 import shutil
 
 import pytest
@@ -28,6 +30,10 @@ def test_init_makes_private_keys_and_prints_the_fingerprint(tmp_path):
         assert (tmp_path / "id" / name).stat().st_mode & 0o777 == 0o600
     card = fedvalue("audit", "card", tmp_path / "id" / "card.json")
     assert card.out.split("fingerprint")[1].split() == shown
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=365)
+    assert re.search(r"valid until  (\d{4}-\d\d-\d\d) ", card.out)[1] in (
+        f"{end:%Y-%m-%d}", f"{end - dt.timedelta(minutes=1):%Y-%m-%d}",
+    )  # fmt: skip
     again = fedvalue("init", tmp_path / "id", "--consortium", "alpha", "--role", "data", "--name", "telco")
     assert again.code == 4
     assert "never overwritten" in again.err

@@ -143,7 +143,8 @@ def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_pa
 
 
 def test_certificate_and_logs_of_the_run_check_offline(finished):
-    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.deployment.certificate_check import check_certificate
+    from fedvalue.deployment.valuation_certificate import read_certificate
     from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 
     town, _ = finished

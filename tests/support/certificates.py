@@ -6,12 +6,8 @@ from typing import Any
 
 import msgspec
 
-from fedvalue.deployment.valuation_certificate import (
-    CertificateCheck,
-    certificate_from,
-    check_certificate,
-    content_digest,
-)
+from fedvalue.deployment.certificate_check import CertificateCheck, check_certificate
+from fedvalue.deployment.valuation_certificate import certificate_from, content_digest
 from fedvalue.identity.cards import Identity
 
 

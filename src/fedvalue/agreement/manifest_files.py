@@ -13,7 +13,7 @@ from fedvalue._version import __version__
 from fedvalue.agreement.manifest import MAX_BYTES, Manifest, Participant, SignedManifest
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_cards
-from fedvalue.identity.tls_certificates import MAX_DAYS, ROLES
+from fedvalue.identity.tls_certificates import MAX_DAYS, ROLES, check_tls_certificate
 from fedvalue.storage.durable_files import PUBLIC, write_durably
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -40,7 +40,7 @@ def draft(
         **terms: Further terms of the manifest.
 
     Raises:
-        ConfigError: The cards do not make a consortium, or a term makes no sense.
+        ConfigError: The cards do not make a consortium, one has expired, or a term makes no sense.
     """
     participants = sorted(read_cards(cards).values(), key=lambda card: (ROLES.index(card.role), card.name))
     consortia = {card.consortium for card in participants}
@@ -59,6 +59,8 @@ def draft(
     if terms.get("policy", "valuation") == "valuation":
         settings = replace(settings, coalitions=False)
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    for card in participants:
+        check_tls_certificate(card.certificate, card.consortium, card.role, card.name, now=now)
     manifest = Manifest(
         consortium=consortia.pop(),
         nonce=secrets.token_bytes(16),

@@ -1,4 +1,4 @@
-"""From a manifest to what the protocol's roles need."""
+"""From a manifest to what the protocol's roles need, and how long a run may take."""
 
 from __future__ import annotations
 
@@ -65,3 +65,24 @@ def credentials_of(
     return Credentials(
         seed=seed, signing_key=identity.signing.private_bytes_raw(), pins=pins_of(manifest), psk=psk
     )
+
+
+def server_limit(manifest: Manifest, role: str, stage: str) -> int:
+    """Seconds that a stage may take at the server `compute` or `validate`."""
+    limits = manifest.deadlines
+    if stage in ("open", "keying"):
+        # Parties come to the computation server first, which has two stages until everybody is ready. It
+        # ends the run before the validation server does, so that exactly those who are missing are named.
+        return limits.keying * (3 if role == "validate" else 1)
+    if stage == "uploading":
+        # The validation server waits for uploads while the others still agree on keys. With noise each
+        # server then waits for the other's contribution, which comes after the computation.
+        keying = limits.keying if role == "validate" else 0
+        return limits.upload + keying + (limits.compute if manifest.epsilon is not None else 0)
+    return limits.compute
+
+
+def party_limit(manifest: Manifest) -> int:
+    """Seconds after which a party gives a run up: what the servers may take in all."""
+    limits = manifest.deadlines
+    return limits.keying * 2 + limits.upload + limits.compute * 2

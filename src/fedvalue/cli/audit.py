@@ -68,7 +68,8 @@ def certificate(
     """Check a valuation certificate: all signatures, both servers' results, the values."""
     from fedvalue.agreement.manifest_rules import check_pins
     from fedvalue.cli.terminal import show_valuation
-    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.deployment.certificate_check import check_certificate
+    from fedvalue.deployment.valuation_certificate import read_certificate
     from fedvalue.identity.identity_files import read_cards
 
     shown = read_certificate(file)
@@ -96,12 +97,14 @@ def _print_fingerprints(manifest: Manifest) -> None:
 
 
 def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:
-    """Print whose card it is and its fingerprint, to compare over another channel."""
+    """Print whose card it is, until when, and its fingerprint, to compare over another channel."""
     from fedvalue.identity.identity_files import read_card
+    from fedvalue.identity.tls_certificates import validity
 
-    found = read_card(file)
-    typer.echo(f"identity     {found.uri}")
-    typer.echo(f"fingerprint  {found.fingerprint}")
+    one = read_card(file)
+    typer.echo(f"identity     {one.uri}")
+    typer.echo(f"valid until  {validity(one.certificate)[1]:%Y-%m-%d %H:%M} UTC")
+    typer.echo(f"fingerprint  {one.fingerprint}")
 
 
 def export(

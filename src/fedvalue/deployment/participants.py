@@ -49,8 +49,7 @@ def run(
     Args:
         config: `task.toml`, or the same as an object.
         report: Called with (stage, words) as the run proceeds.
-        psk: File of 32 bytes that all parties share, instead of the key agreement. For tests and
-            air-gapped use.
+        psk: File of 32 bytes that all parties share, mixed into every pairwise key.
 
     Raises:
         FedValueError: The run failed; nothing was released. The deployment guide explains its `code`.
@@ -73,8 +72,7 @@ def join(
     Args:
         config: `party.toml`, or the same as an object.
         report: Called with (stage, words) as the run proceeds.
-        psk: File of 32 bytes that all parties share, instead of the key agreement. For tests and
-            air-gapped use.
+        psk: File of 32 bytes that all parties share, mixed into every pairwise key.
 
     Returns:
         A valuation with one party; None where the agreement gives the values to the task party alone.

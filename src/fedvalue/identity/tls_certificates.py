@@ -76,6 +76,12 @@ def pem_of(certificate: bytes) -> bytes:
     return _parse(certificate).public_bytes(serialization.Encoding.PEM)
 
 
+def validity(certificate: bytes) -> tuple[dt.datetime, dt.datetime]:
+    """First and last moment at which a certificate is valid, UTC."""
+    parsed = _parse(certificate)
+    return parsed.not_valid_before_utc, parsed.not_valid_after_utc
+
+
 def check_tls_certificate(
     certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
 ) -> None:
@@ -111,7 +117,7 @@ def check_tls_certificate(
     if now is not None and not parsed.not_valid_before_utc <= now < parsed.not_valid_after_utc:
         raise ConfigError(
             f"the certificate of {name!r} is valid from {parsed.not_valid_before_utc:%Y-%m-%d %H:%M} "
-            f"to {parsed.not_valid_after_utc:%Y-%m-%d %H:%M} UTC only",
+            f"to {parsed.not_valid_after_utc:%Y-%m-%d %H:%M} UTC only; this clock says {now:%Y-%m-%d %H:%M}",
             code="E_IDENTITY",
         )
 

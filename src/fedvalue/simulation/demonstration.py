@@ -208,8 +208,9 @@ def _finished(consortium: LocalConsortium, output: Path) -> Demonstration:
 
 def _checks(consortium: LocalConsortium) -> list[str]:
     """Certificate and audit logs, as an auditor would check them."""
+    from fedvalue.deployment.certificate_check import check_certificate
     from fedvalue.deployment.servers.server_store import read_audit
-    from fedvalue.deployment.valuation_certificate import check_certificate, read_certificate
+    from fedvalue.deployment.valuation_certificate import read_certificate
     from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 
     certificate = read_certificate(consortium.members[TASK].folder / "certificate.json")

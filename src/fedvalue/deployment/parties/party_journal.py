@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fedvalue import documents
-from fedvalue.agreement.deadlines import party_limit
+from fedvalue.agreement.run_settings import party_limit
 from fedvalue.deployment.audit_trail import AuditTrail
 from fedvalue.deployment.valuation_certificate import Certificate
 from fedvalue.documents import Document

@@ -55,8 +55,7 @@ def take_part(
         config: What `read_party_config` returns.
         role: task or data.
         report: Called with (stage, words) as the run proceeds.
-        psk: File of 32 bytes that all parties share, instead of the key agreement. For tests and
-            air-gapped use: whoever learns it later can unmask a recorded run.
+        psk: File of 32 bytes that all parties share, mixed into every pairwise key.
 
     Returns:
         All values for the task party, its own for a data party; None for a data party whose agreement

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue import documents, errors
-from fedvalue.agreement.deadlines import party_limit
-from fedvalue.agreement.run_settings import credentials_of, terms_of
+from fedvalue.agreement.run_settings import credentials_of, party_limit, terms_of
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.party_journal import RESULT_SCHEMA, PartyJournal, PartyResult
 from fedvalue.deployment.parties.scratch import ScratchError

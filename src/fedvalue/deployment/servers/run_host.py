@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from fedvalue.agreement.deadlines import server_limit
+from fedvalue.agreement.run_settings import server_limit
 from fedvalue.deployment.servers.admission import admit
 from fedvalue.deployment.servers.run_journal import RunJournal
 from fedvalue.deployment.servers.run_worker import RunWorker, ServerContext
