@@ -176,7 +176,7 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--label", "label", "--party", "a=bill", "--permutations", "0"], 3, "at least 2, got 0"),
         (["--label", "label", "--party", "a=bill", "--precision", "2"], 3, "between 0 and 1, got 2"),
         (["--label", "label", "--party", "a=bill", "--seed", "-1"], 3, "negative"),
-        (["--label", "label", "--party", "a=bill", "--pca", "4"], 3, "4"),
+        (["--label", "label", "--party", "a=bill", "--pca", "0"], 3, "pca must be a whole number from 1"),
         (["--label", "label", "--party", "a=bill", "--q", "3"], 3, "only with --protocol"),
         (["--label", "label", "--party", "a=bill", "--protocol", "magic"], 3, "magic"),
         (["--party", "a=bill"], 2, "--label"),
@@ -203,13 +203,13 @@ def test_a_cluster_that_does_not_answer_is_named(loans: Path) -> None:
     ("text", "message"),
     [
         ("", "empty"),
-        ("id,x,label\n", "at least one row, got none"),
-        ("id,x,label\n1,0,1\n2,1,1\n", "label 'label': expected at least two distinct labels"),
-        ("id,x,label\n1,0,1\n1,1,0\n", "column 'id': expected distinct ids, got 1 duplicates"),
+        ("id,x,label\n", "the table has no rows"),
+        ("id,x,label\n1,0,1\n2,1,1\n", "label 'label': all rows have the same label"),
+        ("id,x,label\n1,0,1\n1,1,0\n", "column 'id': ids must be distinct, got 1 duplicates"),
         ("id,x,label\n1,inf,1\n2,1,0\n", "infinite"),
         ("id,x,label\n1,0,1\n2,1\n", "row"),
         ("id,x,x,label\n1,0,0,1\n2,1,1,0\n", "x"),
-        ("id,x,label\n1,0,\n2,1,0\n", "missing"),
+        ("id,x,label\n1,0,\n2,1,0\n", "1 of 2 rows have no label"),
     ],
 )
 def test_wrong_files_get_a_message_and_exit_code_3(tmp_path: Path, text: str, message: str) -> None:

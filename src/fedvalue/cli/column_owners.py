@@ -38,7 +38,7 @@ class ColumnOwners:
         own = tuple(split_names(task))
         parties = parse_parties(party)
         if each:
-            from fedvalue.tables.files import column_names
+            from fedvalue.tables.sources import column_names
 
             taken = {label, *own, ids, *(column for columns in parties.values() for column in columns)}
             rest = [column for column in column_names(source) if column not in taken]

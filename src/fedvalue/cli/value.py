@@ -201,14 +201,15 @@ def value_source(
         return value_files(data, **named, **work)
     from fedvalue.federated.options import make_options
     from fedvalue.local.value import value_tables
-    from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import check_ids
+    from fedvalue.tables.sources import read_table
 
     if protocol is not None:
         from fedvalue.deployment.process import reuse_memory
 
         reuse_memory()
-    table = read_table(data, columns=owners.all, text_columns=[owners.ids] if owners.ids else [])
+    texts = [*settings.coding.categorical, *([owners.ids] if owners.ids else [])]
+    table = read_table(data, columns=owners.all, text_columns=texts)
     ids = None
     if owners.ids:
         ids = table.column(owners.ids)

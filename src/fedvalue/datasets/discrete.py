@@ -1,4 +1,4 @@
-"""Each feature of a data set as ordinal codes: what the paper's models are trained on."""
+"""Each feature of a data set as ordinal codes in the paper's equal-width bins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ def feature_codes(dataset: Dataset, *, bins: int = 5) -> NDArray[np.int64]:
 
     The same bins as in a valuation, numbered by rising value, whatever numbering a party table uses.
     """
+    settings = CodingSettings(bins=bins, binning="width")
     columns = []
     for name, values in dataset.X.items():
-        codes = party_table(name, {name: values}, bins=bins).codes
+        codes = party_table(name, {name: values}, settings).codes
         kinds, first = np.unique(codes, return_index=True)
         rank = np.empty(int(kinds.max()) + 1, dtype=np.int64)
         # Bins do not overlap, so any member orders them.

@@ -25,7 +25,7 @@ def warm_up(*, values: bool) -> None:
 
     samples = np.arange(8)
     label, task, *parties = (
-        PartyTable(name=name, codes=codes, n_codes=2, features=())
+        PartyTable(name=name, codes=codes, n_codes=2)
         for name, codes in (
             ("label", samples % 2), ("task", samples // 2 % 2), ("a", samples // 4), ("b", samples[::-1] % 2),
         )

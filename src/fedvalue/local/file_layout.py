@@ -10,50 +10,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedvalue.errors import InputError
-from fedvalue.information.contingency import JointCounts
-from fedvalue.tables.coding import ColumnCoding
-from fedvalue.tables.discretise import check_bins
-from fedvalue.tables.party_table import check_classes, joint_code
+from fedvalue.information.cells import Packing
+from fedvalue.information.contingency import Codebook, JointCounts, pack
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.tables.label import check_classes
+from fedvalue.tables.party_table import joined
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fedvalue.typing import Codes, Counts
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column belongs to whom, and how numbers are binned.
+    """Which column belongs to whom, and how columns are coded.
 
     Args:
         label: The label's column.
         task: The task party's columns, possibly none.
         parties: Each data party's name and columns.
-        bins: Bins of a numeric column.
+        coding: How columns are coded.
     """
 
     label: str
     task: tuple[str, ...]
     parties: tuple[tuple[str, tuple[str, ...]], ...]
-    bins: int = 5
+    coding: CodingSettings
 
     @classmethod
     def of(
-        cls, *, label: str, parties: Mapping[str, Sequence[str]], task: Sequence[str] = (), bins: int = 5
+        cls,
+        *,
+        label: str,
+        parties: Mapping[str, Sequence[str]],
+        task: Sequence[str] = (),
+        coding: CodingSettings | None = None,
     ) -> Layout:
         """The layout, checked.
 
         Raises:
-            InputError: No party, a party without columns, a column with two owners, bins < 2.
+            InputError: No party, a party without columns, a column with two owners, or PCA.
         """
-        check_bins(bins)
         if not parties:
             raise InputError("at least one data party is needed, got none")
-        layout = cls(
-            label, tuple(task), tuple((name, tuple(columns)) for name, columns in parties.items()), bins
-        )
+        owners = tuple((name, tuple(columns)) for name, columns in parties.items())
+        layout = cls(label, tuple(task), owners, coding or CodingSettings())
+        if layout.coding.pca is not None:
+            raise InputError("principal components need whole columns in memory: streaming takes no pca")
         for name, columns in layout.parties:
             if not columns:
-                raise InputError(f"party {name!r}: expected at least one column, got none")
+                raise InputError(f"party {name!r}: at least one column is needed, got none")
         repeated = sorted({name for name in layout.columns if layout.columns.count(name) > 1})
         if repeated:
             raise InputError(f"a column can have one owner, got {repeated} with several")
@@ -64,6 +76,12 @@ class Layout:
         """All columns: the label's, the task party's, the data parties'."""
         return (self.label, *self.task, *(column for _, columns in self.parties for column in columns))
 
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The owner of each column, as results name it."""
+        parties = (name for name, columns in self.parties for _ in columns)
+        return ("label", *("task" for _ in self.task), *parties)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTable:
@@ -71,22 +89,30 @@ class CellTable:
 
     Args:
         layout: Which column belongs to whom.
-        codings: One per column of the layout, in its order.
-        codes: One code column per column of the layout, in lexicographic order of the rows.
+        coders: One per column of the layout, in its order.
+        keys: The distinct rows in lexicographic order, packed as `packing_of(coders)` says.
         counts: Samples per row.
+        codings: How each column was coded.
         notes: What a person should know about the coding.
+        warnings: Facts about the label that a person should look at.
     """
 
     layout: Layout
-    codings: tuple[ColumnCoding, ...]
-    codes: tuple[Codes, ...] = field(repr=False)
+    coders: tuple[ColumnCoder, ...]
+    keys: NDArray[np.int64] = field(repr=False)
     counts: Counts = field(repr=False)
+    codings: tuple[ColumnCoding, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def n_samples(self) -> int:
         """Number of samples counted."""
         return int(self.counts.sum())
+
+    def column(self, name: str) -> Codes:
+        """The code of one column per distinct row."""
+        return packing_of(self.coders).column(self.keys, self.layout.columns.index(name))
 
     def joint_counts(self) -> JointCounts:
         """The joint counts, each party's features joined into one code.
@@ -94,18 +120,24 @@ class CellTable:
         Raises:
             InputError: The label is constant.
         """
-        place = {name: k for k, name in enumerate(self.layout.columns)}
-
-        def joined(columns: Sequence[str]) -> tuple[Codes, int]:
-            return joint_code([self.codes[place[name]] for name in columns])
-
-        label, n_labels = joined([self.layout.label])
-        check_classes(self.layout.label, n_labels)
-        parties = {name: joined(columns) for name, columns in self.layout.parties}
+        label = pack([self.column(self.layout.label)])
+        check_classes(self.layout.label, int(label.max()) + 1)
+        task, task_codebook = self._joined(self.layout.task) if self.layout.task else (None, None)
+        parties = {name: self._joined(columns) for name, columns in self.layout.parties}
         return JointCounts.from_columns(
             label=label,
-            task=joined(self.layout.task)[0] if self.layout.task else None,
+            task=task,
             parties={name: codes for name, (codes, _) in parties.items()},
             count=self.counts,
-            n_codes=[n_codes for _, n_codes in parties.values()],
+            n_codes=[codebook.n_codes for _, codebook in parties.values()],
+            codebooks=[codebook for _, codebook in parties.values()],
+            task_codebook=task_codebook,
         )
+
+    def _joined(self, columns: Sequence[str]) -> tuple[Codes, Codebook]:
+        return joined(columns, [self.column(name) for name in columns])
+
+
+def packing_of(coders: Sequence[ColumnCoder]) -> Packing:
+    """How the codes of these columns are packed."""
+    return Packing(tuple(max(coder.n_codes, 1) for coder in coders))

@@ -1,36 +1,37 @@
-"""`fedvalue value --state FILE`: add rows to an earlier state, revalue, tell what changed."""
+"""`fedvalue value --state FILE`: add rows to an earlier state, value all of them, report what changed."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import structs
 
 from fedvalue.engines import plain_interrupts
-from fedvalue.errors import InputError
+from fedvalue.errors import EngineError, InputError
+from fedvalue.information.cells import CellCounter
 from fedvalue.local.changes import changes, drift_of
-from fedvalue.local.file_layout import CellTable, Layout
-from fedvalue.local.passes import Passes, packing_of
+from fedvalue.local.file_layout import CellTable, Layout, packing_of
+from fedvalue.local.passes import Passes
 from fedvalue.local.state_file import CountedFile, State, fingerprint, load_state, save_state
-from fedvalue.local.streaming import refuse_whole_columns
-from fedvalue.tables.cells import CellCounter
-from fedvalue.tables.coding import ColumnCoding
-from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.parts import Part, with_types
-from fedvalue.tables.sources import Source
-from fedvalue.tables.summary import Summary
+from fedvalue.local.streaming import with_coding
+from fedvalue.storage.durable_files import exclusive_lock
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_summary import ColumnSummary
+from fedvalue.tables.sources import Part, Source
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fedvalue.engines import Stop
-    from fedvalue.typing import Progress
+    from fedvalue.typing import Counts, Progress
     from fedvalue.valuation.result import Valuation
 
 
@@ -59,7 +60,7 @@ def value_with_state(
         label: Column of the label.
         parties: Columns of each data party.
         task: Columns of the task party.
-        settings: What to compute and how to code columns; quantile bins and PCA are refused.
+        settings: What to compute and how to code columns; PCA is refused.
         executor: Where the work runs.
         progress: Called with progress updates.
         stop: Lets a person end the work early.
@@ -70,9 +71,8 @@ def value_with_state(
     """
     from fedvalue.valuation.engine import value_counts
 
-    settings = settings or ValuationSettings(coding=CodingSettings(binning="width"))
-    refuse_whole_columns(settings.coding.binning, settings.coding.pca)
-    layout = Layout.of(label=label, task=task, parties=parties, bins=settings.coding.bins)
+    settings = settings or ValuationSettings()
+    layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
     with _locked(state_file):
         old = load_state(state_file) if os.path.lexists(state_file) else None
         update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
@@ -91,6 +91,7 @@ def value_with_state(
         if old is not None and old.valuation is not None:
             drift = drift_of(counts, before)
             details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
+        result = with_coding(result, new.table, counts)
         result = structs.replace(result, details={**result.details, **details})
         save_state(state_file, replace(new, valuation=result))
     return result
@@ -114,49 +115,42 @@ class Update:
 def update_state(state: State | None, sources: Source | Sequence[Source], passes: Passes) -> Update:
     """The state with the sources' rows added.
 
-    Numbers outside the earlier range fall into the outer bins, new categories get new codes.
+    Numbers outside the earlier range fall into the outer bins. New categories get new codes, or are
+    "other" where rare ones were merged.
 
     Raises:
         InputError: Another layout, a file that begins with rows of the state, or wrong rows.
     """
-    if state is None:
-        new = with_types(
-            lambda sure: passes.open(sources, sure=sure), lambda parts: _New.of(parts, (), passes, None)
-        )
-        codings, notes = passes.fit(new.summaries)
-        codes, counts = passes.count(new.parts, codings)
-        return Update(State(CellTable(passes.layout, codings, codes, counts, notes), new.files))
-    state.check_layout(passes.layout)
-    table = state.table
-    # A CSV chunk of a text column may look like numbers; an empty column has shown no type yet.
-    texts = [c.name for c in table.codings if c.kind == "text" and set(c.categories) - {None}]
-    new = with_types(
-        lambda sure: passes.open(sources, text_columns=texts, sure=sure),
-        lambda parts: _New.of(parts, state.files, passes, table.codings),
-    )
-    if not new.parts:
+    if state is not None:
+        state.check_layout(passes.layout)
+    new = _NewFiles.among(passes.open(sources), () if state is None else state.files)
+    if state is not None and not new.parts:
         return Update(state, new.skipped)
-    table, notes = _added(table, new, passes)
+    if state is None:
+        looks = passes.look(new.parts)
+        table = passes.fit(looks)
+        keys, counts = passes.count(new.parts, table.coders, looks)
+        return Update(State(replace(table, keys=keys, counts=counts), new.files))
+    looks = passes.look(new.parts, state.table.coders)
+    coders = tuple(
+        coder.extended(look.summary) for coder, look in zip(state.table.coders, looks, strict=True)
+    )
+    table = _added(state.table, coders, *passes.count(new.parts, coders, looks))
+    news = zip(state.table.coders, coders, looks, strict=True)
+    notes = tuple(filter(None, (_news(before, after, look.summary) for before, after, look in news)))
     return Update(State(table, (*state.files, *new.files), state.valuation), new.skipped, notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
-    """The files that are not in the state yet, what is in them, and the names of the others."""
+class _NewFiles:
+    """The files that are not in the state yet, and the names of the others."""
 
     parts: list[Part]
     files: tuple[CountedFile, ...]
     skipped: tuple[str, ...]
-    summaries: list[Summary]
 
     @classmethod
-    def of(
-        cls,
-        parts: list[Part],
-        known: tuple[CountedFile, ...],
-        passes: Passes,
-        codings: tuple[ColumnCoding, ...] | None,
-    ) -> _New:
+    def among(cls, parts: list[Part], known: tuple[CountedFile, ...]) -> _NewFiles:
         # Files of one call are not compared with each other: two alike are two.
         seen = {file.sha256 for file in known}
         fresh: list[Part] = []
@@ -174,26 +168,26 @@ class _New:
             _refuse_grown(part, file, known)
             fresh.append(part)
             files.append(file)
-        summaries = passes.summarise(fresh, codings) if fresh else []
-        return cls(fresh, tuple(files), tuple(skipped), summaries)
+        return cls(fresh, tuple(files), tuple(skipped))
 
 
-def _added(table: CellTable, new: _New, passes: Passes) -> tuple[CellTable, tuple[str, ...]]:
-    codings = tuple(
-        coding.extended(summary) for coding, summary in zip(table.codings, new.summaries, strict=True)
-    )
-    packing = packing_of(codings)
+def _added(
+    table: CellTable, coders: tuple[ColumnCoder, ...], keys: NDArray[np.int64], counts: Counts
+) -> CellTable:
+    """The table with more rows, whose keys are packed for `coders`."""
+    earlier, packing = packing_of(table.coders), packing_of(coders)
     counter = CellCounter(len(packing.words))
-    counter.add(packing.pack(table.codes), table.counts)
-    codes, counts = passes.count(new.parts, codings)
-    counter.add(packing.pack(codes), counts)
-    keys, totals = counter.cells()
-    notes = [_news(*news) for news in zip(table.codings, codings, new.summaries, strict=True)]
-    table = replace(table, codings=codings, codes=tuple(packing.unpack(keys)), counts=totals)
-    return table, tuple(note for note in notes if note)
+    counter.add(packing.pack(earlier.unpack(table.keys)), table.counts)
+    counter.add(keys, counts)
+    keys, counts = counter.cells()
+    codings = tuple(
+        structs.replace(coding, n_codes=coder.n_codes)
+        for coding, coder in zip(table.codings, coders, strict=True)
+    )
+    return replace(table, coders=coders, keys=keys, counts=counts, codings=codings)
 
 
-def _news(before: ColumnCoding, after: ColumnCoding, later: Summary) -> str:
+def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
     """What is new in a column, in a sentence, or nothing."""
     if before.kind == "bins" and later.lowest is not None and later.highest is not None:
         assert before.lowest is not None
@@ -210,25 +204,21 @@ def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...])
     for earlier in known:
         if 0 < earlier.size < file.size and fingerprint(part.path, earlier.size) == earlier.sha256:
             raise InputError(
-                f"{part.path}: expected new rows only, got a file that begins with all rows of "
-                f"{earlier.name!r}, which are in the state already"
+                f"{part.path}: the file begins with all rows of {earlier.name!r}, which are already counted; "
+                "pass the new rows only"
             )
 
 
 @contextmanager
 def _locked(state_file: Source) -> Iterator[None]:
-    """Only one process at a time; the system frees the lock when that process ends, however it ends."""
+    """Keep other processes from the state; the system frees the lock when this process ends."""
     target = Path(state_file).resolve()  # one lock, whatever the name of the state
-    path = target.with_name(f".{target.name}.lock")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise InputError(f"{state_file}: cannot write the state there: {error.strerror}") from error
-    try:
+    if not target.parent.is_dir():
+        raise InputError(f"{state_file}: the folder of the state does not exist")
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(f"{state_file}: the state is in use by another process") from error
+            stack.enter_context(exclusive_lock(target.with_name(f".{target.name}.lock")))
+        except EngineError as error:
+            why = "the state is in use by another process" if error.code == "E_LOCKED" else error
+            raise InputError(f"{state_file}: {why}") from error
         yield
-    finally:
-        os.close(descriptor)

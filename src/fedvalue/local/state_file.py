@@ -1,40 +1,39 @@
 """Incremental valuation: a state file holds the counts so far, and later rows are added to it.
 
-    line 1   fedvalue.state/1
+    line 1   fedvalue.state/2
     line 2   SHA-256 of all that follows, in hexadecimal
-    line 3   JSON: layout, codings, sources, the last valuation
-    rest     the distinct rows of codes and their counts, as an Arrow stream
+    line 3   JSON: layout, coders, files, the last valuation
+    rest     the distinct rows, packed into words, and their counts, as an Arrow stream
 
-The file holds codes and counts, and the categories' names: it is as confidential as the data.
-
-It is replaced in one step (a temporary file, synced, renamed): who is killed in the middle finds
-the old state. The content of each file that was counted is remembered by its hash, so that running
-the same command again counts nothing twice; a file that has grown is refused, because its old rows
-are in already. Rows from a database have no such memory.
+- The file holds codes and counts, and the categories' names: it is as confidential as the data.
+- It is replaced in one step: a process that is killed leaves the old state.
+- It remembers the content of each counted file by its hash, so that running the same command again
+  counts nothing twice. A file that has grown is refused, because its old rows are already counted.
+  Rows from a database have no such memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.storage.durable_files import PRIVATE, atomic_write
-from fedvalue.tables.coding import ColumnCoding
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
     from fedvalue.tables.sources import Source
 
-SCHEMA = "fedvalue.state/1"
+SCHEMA = "fedvalue.state/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,16 @@ class State:
         Raises:
             InputError: Naming the first difference.
         """
-        mine, theirs = _layout_to_dict(self.table.layout), _layout_to_dict(layout)
-        for key, expected in mine.items():
-            if theirs[key] != expected:
-                raise InputError(f"the state was made with {key} {expected!r}, got {theirs[key]!r}")
+        for key in ("label", "task", "parties", "coding"):
+            expected, got = getattr(self.table.layout, key), getattr(layout, key)
+            if got != expected:
+                raise InputError(f"the state was made with {key} {_shown(expected)}, got {_shown(got)}")
+
+
+def _shown(setting: object) -> str:
+    if isinstance(setting, msgspec.Struct):
+        return ", ".join(f"{key}={item!r}" for key, item in msgspec.structs.asdict(setting).items())
+    return repr(setting)
 
 
 def save_state(path: Source, state: State) -> None:
@@ -101,7 +106,7 @@ def load_state(path: Source) -> State:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: expected a state file, got {error.strerror}") from error
+        raise InputError(f"{path}: cannot read the state file: {error.strerror}") from error
     schema, _, rest = content.partition(b"\n")
     if schema != SCHEMA.encode():
         found = schema[:40].decode("ascii", "replace") if schema.startswith(b"fedvalue.") else "another file"
@@ -113,8 +118,8 @@ def load_state(path: Source) -> State:
         )
     try:
         return _decode(body)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: expected a complete state, got one without {error}") from error
+    except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: the state file is incomplete: {error}") from error
 
 
 def fingerprint(path: str, size: int | None = None) -> str:
@@ -127,65 +132,52 @@ def fingerprint(path: str, size: int | None = None) -> str:
                 digest.update(block)
                 left -= len(block)
     except OSError as error:
-        raise InputError(f"{path}: expected a readable file, got {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     return digest.hexdigest()
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """Everything but the counts."""
+
+    layout: Layout
+    coders: tuple[ColumnCoder, ...]
+    codings: tuple[ColumnCoding, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    files: tuple[CountedFile, ...]
+    valuation: Valuation | None
 
 
 def _encode(state: State) -> bytes:
     import pyarrow as pa
 
     table = state.table
-    head = {
-        "layout": _layout_to_dict(table.layout),
-        "codings": [coding.to_dict() for coding in table.codings],
-        "notes": list(table.notes),
-        "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in state.files],
-        "valuation": None if state.valuation is None else state.valuation.to_dict(),
-    }
-    arrays = {f"c{k}": column.astype(_narrow(column)) for k, column in enumerate(table.codes)}
-    cells = pa.table({**arrays, "count": table.counts})
+    head = _Head(
+        table.layout, table.coders, table.codings, table.notes, table.warnings, state.files, state.valuation
+    )
+    words = {f"w{k}": np.ascontiguousarray(word) for k, word in enumerate(table.keys.T)}
+    cells = pa.table({**words, "count": table.counts})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, cells.schema) as writer:
         writer.write_table(cells)
-    payload: bytes = sink.getvalue().to_pybytes()
-    body = json.dumps(head, ensure_ascii=False, allow_nan=False).encode() + b"\n" + payload
+    body: bytes = msgspec.json.encode(head) + b"\n" + sink.getvalue().to_pybytes()
     return SCHEMA.encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
 def _decode(body: bytes) -> State:
     import pyarrow as pa
 
-    head_line, _, payload = body.partition(b"\n")
-    head = json.loads(head_line)
+    line, _, payload = body.partition(b"\n")
+    head = msgspec.json.decode(line, type=_Head)
     cells = pa.ipc.open_stream(payload).read_all()
-    layout = _layout_from_dict(head["layout"])
+    words = [cells[f"w{k}"].to_numpy() for k in range(cells.num_columns - 1)]
     table = CellTable(
-        layout=layout,
-        codings=tuple(ColumnCoding.from_dict(item) for item in head["codings"]),
-        codes=tuple(cells[f"c{k}"].to_numpy().astype(np.int64) for k in range(len(layout.columns))),
+        layout=head.layout,
+        coders=head.coders,
+        keys=np.column_stack(words),
         counts=cells["count"].to_numpy().astype(np.int64),
-        notes=tuple(head["notes"]),
+        codings=head.codings,
+        notes=head.notes,
+        warnings=head.warnings,
     )
-    valuation = head["valuation"]
-    return State(
-        table=table,
-        files=tuple(CountedFile(**item) for item in head["files"]),
-        valuation=None if valuation is None else Valuation.from_dict(valuation),
-    )
-
-
-def _narrow(column: Any) -> Any:
-    return np.min_scalar_type(int(column.max())) if len(column) else np.dtype(np.uint8)
-
-
-def _layout_to_dict(layout: Layout) -> dict[str, Any]:
-    return {
-        "label": layout.label,
-        "task": list(layout.task),
-        "parties": {name: list(columns) for name, columns in layout.parties},
-        "bins": layout.bins,
-    }
-
-
-def _layout_from_dict(data: Mapping[str, Any]) -> Layout:
-    return Layout.of(label=data["label"], task=data["task"], parties=data["parties"], bins=data["bins"])
+    return State(table, head.files, head.valuation)

@@ -1,32 +1,27 @@
 """Joint counts of files larger than memory.
 
-Two passes. The first gathers what the codings need (smallest, largest and distinct values); the
-second codes each batch and counts distinct rows. Memory is bounded by a few batches and the number
-of distinct rows. The files of a folder are mapped over an executor where there is one; the result
-is the same whatever the batches, the files' order and the number of workers, and the same as the
-in-memory valuation's.
-
-Quantile bins and PCA need whole columns at once and are refused here.
+Two passes. The first gathers what the coders need (distinct values and their counts); the second
+codes each batch and counts distinct rows. Memory is bounded by a few batches, the summaries and the
+number of distinct rows. The files of a folder are mapped over an executor where there is one; the
+result is the same whatever the batches, the files' order and the number of workers, and the same as
+the in-memory valuation's. PCA needs whole columns at once and is refused here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from fedvalue.engines import plain_interrupts
-from fedvalue.errors import InputError
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.local.passes import Passes
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.discretise import check_binning
-from fedvalue.tables.parts import BATCH_ROWS, with_types
-from fedvalue.tables.sources import Source, find
-from fedvalue.tables.sql_source import is_database
+from fedvalue.tables.label import leak_warnings
+from fedvalue.tables.sources import BATCH_ROWS, Source, source_bytes
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -42,11 +37,10 @@ STREAM_BYTES = 128 << 20
 def stream_by_default(source: Source) -> bool:
     """Whether a source is better streamed: files of `STREAM_BYTES` and more in all.
 
-    Below that it does not matter, the values are the same; in memory, quantile bins and PCA work too.
+    Below that it does not matter, the values are the same; in memory, PCA works too.
     """
-    if is_database(source):
-        return False
-    return sum(Path(found.path).stat().st_size for found in find(source)) >= STREAM_BYTES
+    size = source_bytes(source)
+    return size is not None and size >= STREAM_BYTES
 
 
 def count_files(
@@ -55,16 +49,13 @@ def count_files(
     label: str,
     parties: Mapping[str, Sequence[str]],
     task: Sequence[str] = (),
-    bins: int = 5,
-    binning: str = "width",
-    pca: int | None = None,
+    coding: CodingSettings | None = None,
     batch_rows: int = BATCH_ROWS,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> JointCounts:
     """The joint counts of one or more sources, streamed (see `tabulate`)."""
-    layout = Layout.of(label=label, task=task, parties=parties, bins=bins)
-    refuse_whole_columns(binning, pca)
+    layout = Layout.of(label=label, task=task, parties=parties, coding=coding)
     return tabulate(sources, Passes(layout, batch_rows, executor, progress)).joint_counts()
 
 
@@ -87,7 +78,7 @@ def value_files(
         label: Column of the label.
         parties: Columns of each data party.
         task: Columns of the task party.
-        settings: What to compute and how to code columns; quantile bins and PCA are refused.
+        settings: What to compute and how to code columns; PCA is refused.
         executor: Where the work runs.
         progress: Called with progress updates.
         stop: Lets a person end the work early.
@@ -97,37 +88,30 @@ def value_files(
     """
     from fedvalue.valuation.engine import value_counts
 
-    settings = settings or ValuationSettings(coding=CodingSettings(binning="width"))
-    refuse_whole_columns(settings.coding.binning, settings.coding.pca)
-    layout = Layout.of(label=label, task=task, parties=parties, bins=settings.coding.bins)
+    settings = settings or ValuationSettings()
+    layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
     table = tabulate(sources, Passes(layout, executor=executor, progress=progress))
-    result = value_counts(table.joint_counts(), settings, executor=executor, progress=progress, stop=stop)
+    counts = table.joint_counts()
+    result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
+    return with_coding(result, table, counts)
+
+
+def with_coding(result: Valuation, table: CellTable, counts: JointCounts) -> Valuation:
+    """The result with what is known about its columns."""
     details = {**result.details, **({"notes": list(table.notes)} if table.notes else {})}
-    return replace(result, details=details)
-
-
-def refuse_whole_columns(binning: str, pca: int | None) -> None:
-    """Refuse what cannot be computed from a stream.
-
-    Raises:
-        InputError: Quantile bins, PCA, or an unknown binning.
-    """
-    check_binning(2, binning)
-    if binning != "width":
-        raise InputError("quantile bins need whole columns in memory: streaming takes binning 'width' only")
-    if pca is not None:
-        raise InputError("principal components need whole columns in memory: streaming takes no pca")
+    return structs.replace(
+        result, columns=table.codings, warnings=(*table.warnings, *leak_warnings(counts)), details=details
+    )
 
 
 def tabulate(sources: Source | Sequence[Source], passes: Passes) -> CellTable:
-    """Fit the codings and count the distinct rows of the sources, which hold all columns.
+    """Fit the coders and count the distinct rows of the sources, which hold all columns.
 
     Raises:
         InputError: A file is unreadable or lacks a column, a label is missing, or there is no row.
     """
-    parts, summaries = with_types(
-        lambda sure: passes.open(sources, sure=sure), lambda parts: (parts, passes.summarise(parts))
-    )
-    codings, notes = passes.fit(summaries)
-    codes, counts = passes.count(parts, codings)
-    return CellTable(passes.layout, codings, codes, counts, notes)
+    parts = passes.open(sources)
+    looks = passes.look(parts)
+    table = passes.fit(looks)
+    keys, counts = passes.count(parts, table.coders, looks)
+    return replace(table, keys=keys, counts=counts)

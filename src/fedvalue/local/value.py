@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.label import leak_warnings
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
@@ -19,7 +20,7 @@ from fedvalue.valuation.settings import ValuationSettings
 if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.federated.options import ProtocolOptions
-    from fedvalue.tables.discretise import Binning
+    from fedvalue.tables.coding_settings import Binning
     from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import Columns, Method
@@ -32,8 +33,10 @@ def value(
     parties: Mapping[str, Any],
     task: Any = None,
     bins: int = 5,
-    binning: Binning = "width",
+    binning: Binning = "quantile",
+    label_bins: int | None = None,
     pca: int | None = None,
+    categorical: Sequence[str] = (),
     method: Method = "auto",
     n_permutations: int = 5000,
     seed: int = 0,
@@ -52,13 +55,15 @@ def value(
     """What each data party's data is worth for predicting `label`, given what the task party has.
 
     Args:
-        label: One label per sample. A regression label is binned, and the result says so.
+        label: One label per sample. An amount is cut into bins, and the result says so.
         parties: The features of each data party by its name; NumPy array, pandas or Polars frame,
             Arrow table or dict of columns, rows aligned with the label.
         task: The task party's own features, or None.
         bins: Bins of a numeric column.
-        binning: "width" for equal-width bins (the paper's), "quantile" for equally filled ones.
-        pca: Reduce each data party to this many principal components before binning.
+        binning: "quantile" for about equally filled bins, "width" for the paper's bins of equal width.
+        label_bins: Bins of a label that is an amount; `bins` when None.
+        pca: Replace the numbers of each data party that has more columns by this many principal components.
+        categorical: Columns whose numbers are names, such as zip codes: never binned.
         method: "exact", "sampled", or "auto" to let the predicted cost decide.
         n_permutations: Permutations of the sampled method.
         seed: Of the sampled permutations.
@@ -88,7 +93,9 @@ def value(
     settings = ValuationSettings(
         method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit,
         statistics=statistics, coalitions=coalitions, columns=columns,
-        coding=CodingSettings(bins=bins, binning=binning, pca=pca),
+        coding=CodingSettings(
+            bins=bins, binning=binning, label_bins=label_bins, pca=pca, categorical=tuple(categorical)
+        ),
     )  # fmt: skip
     return value_tables(
         label=label, parties=parties, task=task, settings=settings, protocol=protocol, ids=ids,
@@ -114,15 +121,14 @@ def value_tables(
         raise InputError("align needs a protocol (single, paper, mirror): rows of plain tables are aligned")
     _check_parties(parties)
     coding = settings.coding
-    y = label_table(label, bins=coding.bins)
-    own = task_table(task, len(y.codes), bins=coding.bins, binning=coding.binning)
-    tables = {
-        name: party_table(name, table, bins=coding.bins, binning=coding.binning, pca=coding.pca)
-        for name, table in parties.items()
-    }
-    check_lengths(y, [own] if align == "intersect" else [own, *tables.values()])
+    y = label_table(label, coding)
+    own = task_table(task, len(y.codes), structs.replace(coding, pca=None))
+    tables = {name: party_table(name, table, coding) for name, table in parties.items()}
+    intersect = align == "intersect"  # then the parties' rows are not those of the label
+    check_lengths(y, [own] if intersect else [own, *tables.values()])
+    counts = None if intersect else joint_counts(y, own, tables)
     if protocol is None:
-        counts = joint_counts(y, own, tables)
+        assert counts is not None
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
     else:
         if settings.time_limit is not None:
@@ -133,9 +139,14 @@ def value_tables(
             label=y, task=own, parties=list(tables.values()), ids=ids, align=align, protocol=protocol,
             settings=settings, executor=executor, progress=progress,
         )  # fmt: skip
-    notes = [note for table in (y, own, *tables.values()) for note in table.notes]
-    details = {**result.details, **({"notes": notes} if notes else {})}
-    return replace(result, details=details)
+    everybody = (y, own, *tables.values())
+    notes = [note for table in everybody for note in table.notes]
+    return structs.replace(
+        result,
+        columns=tuple(column for table in everybody for column in table.columns),
+        warnings=(*y.warnings, *(() if counts is None else leak_warnings(counts))),
+        details={**result.details, **({"notes": notes} if notes else {})},
+    )
 
 
 def _check_parties(parties: Mapping[str, Any]) -> None:
@@ -156,6 +167,8 @@ def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, Part
         task=task.codes,
         parties={name: table.codes for name, table in parties.items()},
         n_codes=[table.n_codes for table in parties.values()],
+        codebooks=[table.codebook for table in parties.values() if table.codebook is not None],
+        task_codebook=task.codebook,
     )
 
 

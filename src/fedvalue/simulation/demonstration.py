@@ -106,7 +106,7 @@ def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
 def central_valuation(settings: ValuationSettings) -> Valuation:
     """The valuation of the example tables, joined by id in this process."""
     from fedvalue.local.value import value_tables
-    from fedvalue.tables.files import read_table
+    from fedvalue.tables.sources import read_table
 
     tables = {}
     for name in (TASK, *PARTIES):

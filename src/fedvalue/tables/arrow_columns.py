@@ -6,6 +6,7 @@ inference for Python objects and its dictionary encoding are exact and compiled.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedvalue.errors import InputError
-from fedvalue.tables.columns import Column, NumberColumn, TextColumn, number_column
+from fedvalue.tables.columns import Column, NumberColumn, Scale, TextColumn, number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,37 +79,56 @@ def _kinds(data: Any) -> str:
     return " and ".join(names) if names else "nothing"
 
 
-def arrow_column(array: Any, name: str) -> Column:
+def arrow_column(array: Any, name: str, *, categorical: bool = False) -> Column:
     """An Arrow array as a number or text column.
 
-    Dictionaries of text are text, dictionaries of numbers are numbers that are never binned.
     Decimals become floats: a difference beyond 15 digits is not seen.
+
+    Args:
+        array: An array or chunked array.
+        name: The column.
+        categorical: Its numbers are names. The values of a dictionary are names anyway.
 
     Raises:
         InputError: A nested type, an infinite value, or a date out of range.
     """
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return arrow_column(_storage(array), name)
+        return arrow_column(_storage(array), name, categorical=categorical)
     if pa.types.is_dictionary(kind):
-        return _dictionary(array, name)
-    if pa.types.is_null(kind) or _is_text(kind):
-        return _text(array, name)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _numbers(array, name)
-    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return _numbers(array.cast(pa.int64()) if pa.types.is_boolean(kind) else _floats(array), name)
-    if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
-        raise InputError(f"column {name!r}: expected numbers or categories, got the type {kind}")
-    return _numbers(_microseconds(array, name), name, unit="us")
+        return arrow_column(_undictionaried(array), name, categorical=True)
+    if not (is_scalar(kind) or is_text(kind) or is_bytes(kind) or pa.types.is_null(kind)):
+        raise InputError(f"column {name!r}: columns must hold numbers, text or dates, got the type {kind}")
+    if categorical or not is_scalar(kind):
+        return _text_column(_names(array), name)
+    if pa.types.is_temporal(kind):
+        dates = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        return _number_column(_microseconds(array, name), name, scale="date" if dates else "time")
+    return _number_column(_plain_numbers(array), name)
 
 
-def _is_text(kind: Any) -> bool:
-    tests = (
-        "is_string", "is_large_string", "is_string_view", "is_binary", "is_large_binary",
-        "is_binary_view", "is_fixed_size_binary",
-    )  # fmt: skip
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: Any) -> bool:
+    """Whether an Arrow type is bytes."""
+    tests = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary")
     return any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def is_scalar(kind: Any) -> bool:
+    """Whether an Arrow type lies on a scale: numbers, booleans, dates and times."""
+    tests = ("is_integer", "is_floating", "is_boolean", "is_decimal", "is_temporal")
+    return any(getattr(pa.types, test)(kind) for test in tests) and not pa.types.is_interval(kind)
+
+
+def one_array(array: Any) -> Any:
+    """The array, with its chunks put together."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
 
 
 def _storage(array: Any) -> Any:
@@ -119,6 +139,12 @@ def _storage(array: Any) -> Any:
     return array.storage
 
 
+def _plain_numbers(array: Any) -> Any:
+    if pa.types.is_boolean(array.type):
+        return array.cast(pa.int64())
+    return _floats(array) if pa.types.is_decimal(array.type) else array
+
+
 def _floats(decimals: Any) -> Any:
     """The float nearest to each decimal.
 
@@ -127,11 +153,27 @@ def _floats(decimals: Any) -> Any:
     return decimals.cast(pa.string()).cast(pa.float64())
 
 
-def _numbers(array: Any, name: str, *, categorical: bool = False, unit: str = "") -> NumberColumn:
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
-    values, missing = _buffers(array)
-    return number_column(values, missing, name=name, categorical=categorical, unit=unit)
+def _names(array: Any) -> Any:
+    """Text as it is, bytes in hexadecimal, and numbers as names: 1234 and 1234.0 are one name."""
+    array = one_array(array)
+    if is_bytes(array.type):
+        return pa.array([None if item is None else "0x" + item.hex() for item in array.to_pylist()])
+    if not (pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)):
+        return array.cast(pa.large_string())
+    floats = array.cast(pa.float64()) if pa.types.is_floating(array.type) else _floats(array)
+    names = [_name(number) for number in floats.to_pylist()]
+    return pa.array(names, pa.large_string())
+
+
+def _name(number: float | None) -> str | None:
+    if number is None or math.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _number_column(array: Any, name: str, *, scale: Scale = "") -> NumberColumn:
+    values, missing = _buffers(one_array(array))
+    return number_column(values, missing, name=name, scale=scale)
 
 
 def _buffers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -175,16 +217,11 @@ def _microseconds(array: Any, name: str) -> Any:
         ) from error
 
 
-def _dictionary(array: Any, name: str) -> Column:
-    """Categories that come with their dictionary."""
+def _undictionaried(array: Any) -> Any:
+    """The values of a dictionary array."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     values = [_viewless(chunk.dictionary).take(chunk.indices) for chunk in chunks]
-    if not values:
-        values = [_viewless(pa.nulls(0, array.type.value_type))]
-    plain = arrow_column(pa.chunked_array(values), name)
-    if isinstance(plain, TextColumn):
-        return plain
-    return NumberColumn(name, plain.values, plain.missing, categorical=True, unit=plain.unit)
+    return pa.chunked_array(values or [_viewless(pa.nulls(0, array.type.value_type))])
 
 
 def _viewless(values: Any) -> Any:
@@ -192,33 +229,14 @@ def _viewless(values: Any) -> Any:
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
-def _text(array: Any, name: str) -> TextColumn:
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        array = _as_utf8(array)
+def _text_column(array: Any, name: str) -> TextColumn:
     encoded = pc.dictionary_encode(array)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries()
-        chunks = encoded.chunks
-        dictionary = chunks[0].dictionary if chunks else pa.nulls(0, pa.large_string())
-        places = [_places(chunk.indices) for chunk in chunks]
-        index = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-    else:
-        dictionary = encoded.dictionary
-        index = _places(encoded.indices)
-    order = pc.sort_indices(dictionary)
+    order = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(order) + 1, dtype=np.int64)
     rank[_buffers(order)[0]] = np.arange(len(order))
     rank[-1] = -1  # index -1, a missing value, stays -1
-    return TextColumn(name, rank[index], dictionary.take(order).cast(pa.large_string()))
-
-
-def _as_utf8(array: Any) -> Any:
-    """Text of any layout as plain text; bytes in hexadecimal, so that any bytes are a category."""
-    kind = array.type
-    if pa.types.is_string_view(kind) or pa.types.is_null(kind):
-        return array.cast(pa.large_string())
-    values = [None if item is None else "0x" + item.hex() for item in array.to_pylist()]
-    return pa.array(values, pa.large_string())
+    categories = encoded.dictionary.take(order).cast(pa.large_string())
+    return TextColumn(name, rank[_places(encoded.indices)], categories)
 
 
 def _places(indices: Any) -> NDArray[np.int64]:

@@ -23,7 +23,8 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         bins: Bins of a numeric column; a column with no more distinct numbers keeps them.
         binning: "quantile" for about equally filled bins, "width" for the paper's bins of equal width.
         label_bins: Bins of a label that is an amount; `bins` when None.
-        pca: Replace the columns of a party that has more than this many by as many principal components.
+        pca: Replace the numbers of a party that has more columns by this many principal components; with
+            "width", as in the paper, also those of a party that has as many.
         categorical: Numeric columns whose numbers are names, such as zip codes: never binned.
 
     Raises:

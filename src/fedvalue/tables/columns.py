@@ -1,17 +1,19 @@
-"""Whatever a user holds as a table, brought into two plain forms of column.
+"""Tables of any library, brought into two plain forms of column.
 
-A `NumberColumn` holds numbers (also booleans, dates, times and decimals, which are numbers on a
-scale); a `TextColumn` holds categories. Missing values (None, NaN, NaT, null) are marked and never
-hidden; infinite values and nested types are refused here, by name, so that no later step meets them.
+- A `NumberColumn` holds numbers, and what lies on a scale: booleans, dates, times and decimals.
+- A `TextColumn` holds categories. Text in an array or frame is categories whatever it spells; the text
+  of a file is read by its values (`text_readings`).
+- Missing values (None, NaN, NaT, null) are marked and never hidden. Infinite values and nested types
+  are refused here, by name, so that no later step meets them.
 
-Rows are matched by position. A pandas index is not looked at.
+Rows are matched by position; `fedvalue.local.alignment` looks at the index of pandas inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from fedvalue.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Scale = Literal["", "date", "time"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberColumn:
@@ -27,23 +31,22 @@ class NumberColumn:
 
     Args:
         name: The column.
-        values: Integers or floats, shape (n_samples,). What stands at a missing place means nothing.
+        values: Integers or floats, shape (n_samples,). Entries at missing places mean nothing.
         missing: True where the value is missing, shape (n_samples,).
-        categorical: The numbers are names (a pandas Categorical, an Arrow dictionary): never binned.
-        unit: "us" for dates and times, as microseconds (since 1970, UTC where a zone is known).
+        scale: "date" for microseconds since 1970 (UTC where a zone is known), "time" for microseconds
+            of a time of day or a duration, "" for plain numbers.
     """
 
     name: str
     values: NDArray[Any] = field(repr=False)
     missing: NDArray[np.bool_] = field(repr=False)
-    categorical: bool = False
-    unit: str = ""
+    scale: Scale = ""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def present(self) -> NDArray[Any]:
-        """The values that are there."""
+        """The values that are not missing."""
         return self.values[~self.missing] if self.missing.any() else self.values
 
 
@@ -73,7 +76,7 @@ class TextColumn:
 Column: TypeAlias = NumberColumn | TextColumn
 
 
-def columns_of(X: object, *, name: str) -> dict[str, Column]:
+def columns_of(X: object, *, name: str, categorical: Collection[str] = ()) -> dict[str, Column]:
     """The columns of a table, in order.
 
     Args:
@@ -81,27 +84,27 @@ def columns_of(X: object, *, name: str) -> dict[str, Column]:
             pandas or Polars frame or series, an Arrow table or anything with the Arrow PyCapsule
             interface, a dict of columns, or a flat list.
         name: Whose table it is, for messages; also the name of a single unnamed column.
+        categorical: Columns whose numbers are names.
 
     Raises:
         InputError: Not a table, no columns, columns of different lengths, two columns of one name,
             an infinite value, or a type that is neither number nor category.
     """
     columns: dict[str, Column] = {}
-    for key, data in _parts(X, name):
-        column = column_of(data, name=key)
+    for key, data in named_columns(X, name):
         if key in columns:
-            raise InputError(f"{name}: expected distinct column names, got {key!r} twice")
-        columns[key] = column
+            raise InputError(f"{name}: column names must be distinct, got {key!r} twice")
+        columns[key] = column_of(data, name=key, categorical=key in categorical)
     if not columns:
-        raise InputError(f"{name}: expected at least one column, got none")
+        raise InputError(f"{name}: at least one column is needed, got none")
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         sizes = ", ".join(f"{key!r} has {len(column)}" for key, column in columns.items())
-        raise InputError(f"{name}: expected columns of one length, got different ones: {sizes}")
+        raise InputError(f"{name}: columns must have the same number of rows: {sizes}")
     return columns
 
 
-def column_of(data: object, *, name: str) -> Column:
+def column_of(data: object, *, name: str, categorical: bool = False) -> Column:
     """One column from an array, series, Arrow array or flat list.
 
     Raises:
@@ -112,17 +115,14 @@ def column_of(data: object, *, name: str) -> Column:
     if isinstance(data, np.ndarray):
         if data.ndim != 1:
             raise InputError(f"column {name!r}: expected one dimension, got {data.ndim}")
-        return _from_numpy(data, name)
-    return _from_arrow_like(data, name)
+        if not categorical:
+            return _from_numpy(data, name)
+        data = _with_nulls(data)
+    return _from_arrow_like(data, name, categorical)
 
 
 def number_column(
-    values: NDArray[Any],
-    missing: NDArray[np.bool_],
-    *,
-    name: str,
-    categorical: bool = False,
-    unit: str = "",
+    values: NDArray[Any], missing: NDArray[np.bool_], *, name: str, scale: Scale = ""
 ) -> NumberColumn:
     """A number column, with NaN counted as missing and infinite values refused."""
     if values.dtype.kind == "f":
@@ -133,15 +133,13 @@ def number_column(
             bad = ~finite & ~missing
             n_infinite = int(np.isinf(values[bad]).sum())
             if n_infinite:
-                raise InputError(
-                    f"column {name!r}: expected finite numbers, got {n_infinite} infinite values"
-                )
+                raise InputError(f"column {name!r}: {n_infinite} values are infinite; use finite numbers")
             missing = missing | bad
-    return NumberColumn(name, values, missing, categorical=categorical, unit=unit)
+    return NumberColumn(name, values, missing, scale=scale)
 
 
-def _parts(X: object, name: str) -> list[tuple[str, object]]:
-    """The table as (name, column data) pairs."""
+def named_columns(X: object, name: str) -> list[tuple[str, object]]:
+    """The table as (name, column data) pairs; see `columns_of`."""
     if isinstance(X, Mapping):
         return [(str(key), data) for key, data in X.items()]
     if _is_pandas(X):
@@ -155,8 +153,8 @@ def _parts(X: object, name: str) -> list[tuple[str, object]]:
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         return [(name, X)]
     raise InputError(
-        f"{name}: expected a NumPy array, a pandas or Polars frame, an Arrow table or a dict of columns, "
-        f"got {type(X).__name__}"
+        f"{name}: a table must be a NumPy array, a pandas or Polars frame, an Arrow table or a dict of "
+        f"columns, got {type(X).__name__}"
     )
 
 
@@ -206,16 +204,24 @@ def _from_numpy(data: NDArray[Any], name: str) -> Column:
             data = data.astype(np.float64)
         return number_column(data, missing, name=name)
     if kind in "Mm":
-        absent = np.isnat(data)
-        return NumberColumn(name, _microseconds(data, name), missing | absent, unit="us")
+        scale: Scale = "date" if kind == "M" else "time"
+        return NumberColumn(name, _microseconds(data, name), missing | np.isnat(data), scale=scale)
     if kind == "c":
         raise InputError(f"column {name!r}: expected numbers or categories, got complex numbers")
+    return _from_arrow_like(_with_nulls(data, missing), name)
+
+
+def _with_nulls(data: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """An array that Arrow can read, with None at its missing places."""
+    if missing is None:
+        missing = np.ma.getmaskarray(data)
+        data = np.asarray(data)
     if missing.any():
         data = data.astype(object)
         data[missing] = None
-    elif kind not in "OUS":
+    elif data.dtype.kind not in "OUSbiufMm":
         data = data.astype(object)
-    return _from_arrow_like(data, name)
+    return data
 
 
 def _microseconds(data: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -231,7 +237,7 @@ def _microseconds(data: NDArray[Any], name: str) -> NDArray[np.int64]:
     return scaled.astype(np.int64)
 
 
-def _from_arrow_like(data: object, name: str) -> Column:
+def _from_arrow_like(data: object, name: str, categorical: bool = False) -> Column:
     from fedvalue.tables.arrow_columns import arrow_column, as_arrow_array
 
-    return arrow_column(as_arrow_array(data, name), name)
+    return arrow_column(as_arrow_array(data, name), name, categorical=categorical)

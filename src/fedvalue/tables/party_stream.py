@@ -1,30 +1,31 @@
 """One party's table in batches, for tables that need not fit into memory.
 
-Two passes. The first fits the codings (`PartyStream.open`), the second yields ids and codes
+Two passes. The first fits the coders (`PartyStream.open`), the second yields ids and codes
 (`batches`). A joint code is the rank of its features' codes among those that occur, which is known
-when the last row has been read: until then codes are numbered as they are first met, and `ranks`
-tells in the end what each of these numbers stands for. The codes are those of `party_table` and
-`label_table`. Quantile bins and PCA need whole columns at once and are not for streams.
+once the last row has been read: until then codes are numbered as they are first met, and `ranks` maps
+these numbers to codes. The codes are those of `party_table` and `label_table`. PCA needs whole columns
+and is not for streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from fedvalue.errors import InputError
-from fedvalue.tables.cells import CellCounter, Packing
-from fedvalue.tables.coding import ColumnCoding
-from fedvalue.tables.columns import Column, columns_of
-from fedvalue.tables.discretise import check_bins, fit_summary
-from fedvalue.tables.parts import BATCH_ROWS, Part, open_parts, with_types
-from fedvalue.tables.party_table import check_classes, feature_notes, fit_label, label_summary
-from fedvalue.tables.sources import Source, shown
-from fedvalue.tables.summary import Summary
+from fedvalue.information.cells import CellCounter, Packing
+from fedvalue.information.contingency import Codebook
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_coder import ColumnCoder, fit_column
+from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.party_table import column_notes
+from fedvalue.tables.sources import BATCH_ROWS, Part, Source, open_parts, shown
+from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,13 +37,13 @@ class JointNumbers:
     """Joint codes of columns that come in batches: numbered as they are met, ranked in the end.
 
     Args:
-        codings: How the columns are coded; no columns give one code.
+        columns: The coded columns; none give one code.
     """
 
-    def __init__(self, codings: Sequence[ColumnCoding]) -> None:
-        self._codings = codings
-        # A constant column of no columns has one code too.
-        self._packing = Packing(tuple(max(coding.n_codes, 1) for coding in codings) or (1,))
+    def __init__(self, columns: Sequence[StreamedColumn]) -> None:
+        self._columns = columns
+        # A column without values has one code too.
+        self._packing = Packing(tuple(max(column.coder.n_codes, 1) for column in columns) or (1,))
         self._counter = CellCounter(len(self._packing.words))
 
     @property
@@ -50,10 +51,10 @@ class JointNumbers:
         """Number of distinct codes so far."""
         return self._counter.n_cells
 
-    def number(self, columns: Mapping[str, Column], n: int) -> NDArray[np.int64]:
-        """The numbers of the next `n` rows."""
-        codes = [coding.codes(columns[coding.name]) for coding in self._codings]
-        return self._counter.number(self._packing.pack(codes or [np.zeros(n, dtype=np.int64)]))
+    def number(self, batch: Any) -> NDArray[np.int64]:
+        """The numbers of the next rows."""
+        codes = [column.codes(batch) for column in self._columns]
+        return self._counter.number(self._packing.pack(codes or [np.zeros(batch.num_rows, dtype=np.int64)]))
 
     def ranks(self) -> Codes:
         """The code that each number stands for."""
@@ -62,6 +63,13 @@ class JointNumbers:
     def counts(self) -> Counts:
         """How many samples have each code."""
         return self._counter.cells()[1]
+
+    def codebook(self) -> Codebook | None:
+        """The feature codes behind each code; None without features."""
+        if not self._columns:
+            return None
+        codes = np.column_stack(self._packing.unpack(self._counter.cells()[0]))
+        return Codebook(tuple(column.coder.name for column in self._columns), codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,16 +82,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartyStream:
-    """A party's table whose codings are known.
+    """A party's table whose coders are known.
 
     Args:
         parts: The files.
         id: Column of the sample ids.
         label: Column of the label, for the task party.
         columns: One joint column of the features, and one of the label.
-        notes: What a person should know about the codings.
+        codings: How each column was coded.
+        notes: What a person should know about the coding.
         n_samples: Number of rows.
-        most_codes: How many codes a column may have; None for any number.
+        most_codes: Most joint codes; None for any number.
         batch_rows: Rows in memory at a time.
     """
 
@@ -91,6 +100,7 @@ class PartyStream:
     id: str
     label: str | None
     columns: tuple[JointNumbers, ...]
+    codings: tuple[ColumnCoding, ...]
     notes: tuple[str, ...]
     n_samples: int
     most_codes: int | None
@@ -104,95 +114,99 @@ class PartyStream:
         id: str,
         features: Sequence[str],
         label: str | None = None,
-        bins: int = 5,
+        settings: CodingSettings | None = None,
         most_codes: int | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> PartyStream:
-        """The first pass.
+        """Make the first pass.
 
         Args:
             source: A file, a folder or a database URI.
             id: Column of the sample ids, read as text.
-            features: Columns of the features; none is possible with a label.
+            features: Columns of the features; may be empty where there is a label.
             label: Column of the label, for the task party.
-            bins: Bins of equal width of a numeric column.
-            most_codes: Refuse a table with more codes, before they fill the memory.
+            settings: How to code the columns; without PCA.
+            most_codes: Refuse a table with more joint codes, before they fill the memory.
             batch_rows: Rows in memory at a time.
 
         Raises:
-            InputError: As of `read_table`, `party_table` and `label_table`; too many categories.
+            InputError: As `read_table`, `party_table` and `label_table`.
         """
-        check_bins(bins)
-        wanted = [id, *([] if label is None else [label]), *features]
-
-        def look(parts: list[Part]) -> tuple[list[Part], list[Summary]]:
-            summaries = [] if label is None else [label_summary(label, bins=bins)]
-            summaries += [Summary(name, limit=bins) for name in features]
-            for part in parts:
-                _summarise(_without(id, part), summaries, most_codes, batch_rows)
-            return parts, summaries
-
-        parts, summaries = with_types(
-            lambda sure: open_parts(source, wanted, text_columns=(id,), sure=sure), look
-        )
-        n_samples = summaries[0].n_samples
+        settings = settings or CodingSettings()
+        own = [*([] if label is None else [label]), *features]
+        parts = open_parts(source, [id, *own], text_columns=(id,))
+        looks = [ColumnLook(name, categorical=name in settings.categorical) for name in own]
+        _look(parts, looks, batch_rows)
+        unsettled = [look for look in looks if not look.settled]
+        if unsettled:
+            again = [look.again() for look in unsettled]
+            _look(parts, again, batch_rows)
+            looks = [again[unsettled.index(look)] if look in unsettled else look for look in looks]
+        n_samples = looks[0].summary.n_samples
         if n_samples == 0:
-            raise InputError(f"{shown(source)}: expected at least one row, got none")
-        own = summaries[0 if label is None else 1 :]
-        codings = [fit_summary(summary, bins=bins) for summary in own]
-        notes = feature_notes({summary.name: summary.n_missing for summary in own}, codings)
-        columns = [JointNumbers(codings)]
-        if label is not None:
-            label_coding, more = fit_label(summaries[0], bins=bins)
-            columns.append(JointNumbers([label_coding]))
-            notes = (*notes, *more)
-        return cls(tuple(parts), id, label, tuple(columns), notes, n_samples, most_codes, batch_rows)
+            raise InputError(f"{shown(source)}: the table has no rows")
+        columns, codings, notes = _fitted(looks, label, settings)
+        numbers = [look.name for look in looks if look.reading == "number"]
+        parts = [part.with_numbers(numbers) for part in parts]
+        return cls(tuple(parts), id, label, columns, codings, notes, n_samples, most_codes, batch_rows)
 
     def batches(self) -> Iterator[Batch]:
-        """The second pass.
+        """Make the second pass.
 
         Raises:
-            InputError: The files are not what they were in the first pass, the label is constant, or
-                there are too many codes.
+            InputError: The files changed since the first pass, the label is constant, or there are too
+                many codes.
         """
-        n, where = 0, shown(self.parts[0].path)
+        n, where = 0, self.parts[0].name
         batches = (batch for part in self.parts for batch in part.batches(self.batch_rows))
         for rows in _gathered(batches, self.batch_rows):
-            names = [name for name in rows.schema.names if name != self.id]
-            columns = columns_of(rows.select(names), name=where) if names else {}
-            numbers = tuple(column.number(columns, rows.num_rows) for column in self.columns)
+            numbers = tuple(column.number(rows) for column in self.columns)
             for column in self.columns:
-                _check_number("the columns together", column.n_codes, self.most_codes)
+                self._check_codes(column.n_codes)
             n += rows.num_rows
             yield Batch(rows.column(self.id), numbers)
         if n != self.n_samples:
-            raise InputError(f"{where}: expected {self.n_samples} rows again, got {n}")
+            raise InputError(f"{where}: had {self.n_samples} rows when it was first read, now has {n}")
         if self.label is not None:
             check_classes(self.label, self.columns[1].n_codes)
 
-
-def _without(name: str, part: Part) -> Part:
-    """The part without the ids, which the first pass does not need; reading them is half of its work."""
-    rest = [known for known in part.schema if known.name != name]
-    # Columns that come from the folder's name alone have no rows of their own.
-    return replace(part, schema=pa.schema(rest)) if rest and not part.constants else part
-
-
-def _summarise(part: Part, summaries: Sequence[Summary], most_codes: int | None, batch_rows: int) -> None:
-    for batch in part.batches(batch_rows):
-        columns = columns_of(batch, name=shown(part.path))
-        for summary in summaries:
-            summary.add(columns[summary.name])
-            kept = len(summary.categories) + len(summary.numbers or ())
-            _check_number(f"column {summary.name!r}", kept, most_codes)
+    def _check_codes(self, n_codes: int) -> None:
+        if self.most_codes is not None and n_codes > self.most_codes:
+            raise InputError(
+                f"{self.parts[0].name}: the columns together have more than the {self.most_codes} codes "
+                "that are allowed: use fewer features or bins",
+                code="E_GATE",
+            )
 
 
-def _check_number(what: str, n_codes: int, most: int | None) -> None:
-    if most is not None and n_codes > most:
-        raise InputError(
-            f"{what}: expected at most {most} distinct codes, got more: use fewer features or bins",
-            code="E_GATE",
-        )
+def _look(parts: Sequence[Part], looks: Sequence[ColumnLook], batch_rows: int) -> None:
+    """Read the columns of these looks, without the ids: reading them is half of the work."""
+    for part in parts:
+        for batch in part.selected([look.name for look in looks]).batches(batch_rows):
+            for look in looks:
+                look.add(batch.column(look.name))
+
+
+def _fitted(
+    looks: Sequence[ColumnLook], label: str | None, settings: CodingSettings
+) -> tuple[tuple[JointNumbers, ...], tuple[ColumnCoding, ...], tuple[str, ...]]:
+    own = looks if label is None else looks[1:]
+    coders = [fit_column(look.summary, bins=settings.bins, binning=settings.binning) for look in own]
+    codings = [describe_column("", coder, look.summary) for coder, look in zip(coders, own, strict=True)]
+    notes = column_notes(codings)
+    columns = [JointNumbers([_streamed(coder, look) for coder, look in zip(coders, own, strict=True)])]
+    if label is not None:
+        summary = looks[0].summary
+        coder = fit_label(summary, settings)
+        coding = describe_label(coder, summary)
+        columns.append(JointNumbers([_streamed(coder, looks[0])]))
+        codings = [*codings, coding]
+        notes = (*notes, *label_notes(coding), *label_warnings(coding, summary))
+    return tuple(columns), tuple(codings), notes
+
+
+def _streamed(coder: ColumnCoder, look: ColumnLook) -> StreamedColumn:
+    return StreamedColumn(coder, look.reading, look.categorical)
 
 
 def _gathered(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:

@@ -16,6 +16,7 @@ import msgspec
 from fedvalue import documents
 from fedvalue.documents import Document
 from fedvalue.errors import InputError
+from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -116,30 +117,6 @@ class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
     log_loss_gain_interval: Interval | None = None
     auc_gain_interval: Interval | None = None
     errors_avoided_interval: Interval | None = None
-
-
-class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """How one column became codes.
-
-    Args:
-        party: Its owner; "label" and "task" for the task party's.
-        name: The column.
-        kind: "number", "category", "boolean", "date", "amount" or "component".
-        n_codes: Number of codes.
-        coding: The bins or categories in words, as far as the owner allows.
-        n_missing: Rows without a value; they have a code of their own.
-        largest: Part of the rows in the most frequent code.
-        warnings: What a person should know, one sentence each.
-    """
-
-    party: str
-    name: str
-    kind: str
-    n_codes: int
-    coding: str = ""
-    n_missing: int = 0
-    largest: float | None = None
-    warnings: tuple[str, ...] = ()
 
 
 class PrivacyStatement(Document, frozen=True, kw_only=True, omit_defaults=True):

@@ -91,7 +91,7 @@ def small(monkeypatch: Any) -> None:
 
 def both(table: TableConfig, party: str, scratch: Path, monkeypatch: Any, **terms: Any) -> list[PartyInput]:
     """The same table in memory and on disk."""
-    agreed = manifest(**{"n_samples": N, "binning": "width", **terms})
+    agreed = manifest(**{"n_samples": N, **terms})
     role = "task" if party == "bank" else "data"
     small(monkeypatch)
     whole = read_input(table, agreed, party, role)
@@ -139,7 +139,7 @@ def test_a_wrong_guess_of_a_csv_type_is_mended(tmp_path, monkeypatch):
     values = [str(k % 4) for k in range(6000)] + ["n/k"]
     lines = [f"{k},{value}" for k, value in enumerate(values)]
     path.write_text("\n".join(["id,x", *lines]) + "\n")
-    monkeypatch.setattr("fedvalue.tables.csv_files._BLOCK", 1 << 12)
+    monkeypatch.setattr("fedvalue.tables.sources.BLOCK_BYTES", 1 << 12)
     whole, streamed = both(
         config(path, "telco"), "telco", tmp_path / "state", monkeypatch, n_samples=len(values)
     )
@@ -192,9 +192,9 @@ def test_duplicate_ids_are_found_in_every_bucket(streamed, tmp_path, monkeypatch
         0, "id", pa.array([*table["id"].to_pylist(), *(f" {one}" for one in table["id"].to_pylist()[:40])])
     )
     table = config(write(twice, "parquet", tmp_path / "table"), "telco", memory_mib=1)
-    agreed = manifest(n_samples=N + 40, binning="width")
+    agreed = manifest(n_samples=N + 40)
     small(monkeypatch)
-    with pytest.raises(InputError, match="expected distinct ids, got 40 duplicates among 3040 rows"):
+    with pytest.raises(InputError, match="ids must be distinct, got 40 duplicates among 3,040 rows"):
         read_input(table, agreed, "telco", "data", tmp_path / "state" if streamed else None)
     assert (tmp_path / "state").exists() is streamed
 
@@ -211,13 +211,16 @@ def test_a_missing_id_is_refused(bad, tmp_path, monkeypatch):
         read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
 
 
-def test_too_many_categories_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    """E_GATE, from the first pass: the manifest allows N / 10 codes."""
-    table = rows("telco").append_column("name", pa.array([f"name {k}" for k in range(N)]))
+def test_too_many_codes_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
+    """E_GATE, while the rows are read: the manifest allows N / 10 codes."""
+    rng = np.random.default_rng(0)
+    table = rows("telco").append_column("size", pa.array(rng.normal(size=N)))
+    for k in range(5):
+        table = table.append_column(f"size {k}", pa.array(rng.normal(size=N)))
     source = write(table, "parquet", tmp_path / "table")
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
-    agreed = manifest(n_samples=N, binning="width")
-    with pytest.raises(InputError, match=r"column 'name': expected at most \d+ distinct codes") as caught:
+    agreed = manifest(n_samples=N)
+    with pytest.raises(InputError, match="more than the 600 codes that are allowed") as caught:
         read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
     assert caught.value.code == "E_GATE"
 
@@ -225,7 +228,6 @@ def test_too_many_categories_are_refused_before_they_fill_the_memory(tmp_path, m
 @pytest.mark.parametrize(
     ("terms", "reason"),
     [
-        ({"binning": "quantile"}, "quantile bins"),
         ({"pca": 1}, "principal components"),
         ({"align": "intersect"}, "align = 'intersect'"),
         ({"epsilon": "1"}, "the ledger of epsilon"),
@@ -236,7 +238,7 @@ def test_what_needs_whole_columns_says_so_when_the_machine_is_too_small(terms, r
     """Before the table is read; on a machine that has the memory it is read as always."""
     source = write(rows("telco").select(["id", "amount"]).slice(0, 200), "parquet", tmp_path / "table")
     table = config(source, "telco", memory_mib=1)
-    agreed = manifest(**{"n_samples": N, "binning": "width", **terms})
+    agreed = manifest(**{"n_samples": N, **terms})
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
     assert isinstance(read_input(table, agreed, "telco", "data", tmp_path).samples, MemorySamples)
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 10}
@@ -275,7 +277,7 @@ from tests.unit.deployment.test_streamed_input import config
 
 source, rows, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 table = config(source, "telco")
-samples, _ = read_streamed(table, manifest(n_samples=rows, binning="width"), ("x",), Space(scratch, 8 << 20))
+samples, _ = read_streamed(table, manifest(n_samples=rows), ("x",), Space(scratch, 8 << 20))
 hashed = samples.hashed(bytes(16))
 assert sum(len(part.hashes) for part in hashed.parts(bytes(16))) == rows
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)

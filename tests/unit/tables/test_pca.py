@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.columns import columns_of
 from fedvalue.tables.party_table import party_table
-from fedvalue.tables.pca import Components, fit_components
+from fedvalue.tables.pca import principal_components
 
 
 def scores(X, k):
-    columns = columns_of(X, name="p")
-    found = fit_components(columns, k, name="p").scores(columns)
+    found = principal_components(columns_of(X, name="p"), k, name="p", rotate=True)
     return np.column_stack([found[f"pc{j + 1}"].values for j in range(k)])
 
 
@@ -35,8 +33,9 @@ def test_components_are_those_of_scikit_learn_up_to_sign():
 def test_the_largest_loading_is_positive():
     """Two opposed features: the first of the equal loadings decides the sign."""
     x = np.array([1.0, 2.0, 4.0])
-    fitted = fit_components(columns_of({"a": x, "b": -x}, name="p"), 1, name="p")
-    np.testing.assert_allclose(fitted.loadings[0], [0.5**0.5, -(0.5**0.5)])
+    standardised = (x - x.mean()) / x.std()
+    np.testing.assert_allclose(scores({"a": x, "b": -x}, 1)[:, 0], 2**0.5 * standardised, atol=1e-9)
+    np.testing.assert_allclose(scores({"a": -x, "b": x}, 1)[:, 0], -(2**0.5) * standardised, atol=1e-9)
 
 
 def test_a_constant_feature_weighs_nothing():
@@ -58,8 +57,8 @@ def test_rows_with_missing_values_are_a_category_and_do_not_move_the_others():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(30, 3))
     holes = np.vstack([X, [np.nan, 1, 1], [5, 5, np.nan]])
-    whole = party_table("p", X, pca=2)
-    table = party_table("p", holes, pca=2)
+    whole = party_table("p", X, CodingSettings(pca=2))
+    table = party_table("p", holes, CodingSettings(pca=2))
     assert table.n_codes == whole.n_codes + 1
     np.testing.assert_array_equal(table.codes[:30], whole.codes)
     assert table.codes[30] == table.codes[31] == table.n_codes - 1
@@ -73,29 +72,39 @@ def test_more_features_than_samples():
     assert not got[:, 2:].any()
 
 
-def test_components_survive_json():
-    """Other rows get the same scores after a round trip, to the last bit."""
-    columns = columns_of(np.random.default_rng(4).normal(size=(30, 4)), name="p")
-    fitted = fit_components(columns, 3, name="p")
-    assert Components.from_dict(json.loads(json.dumps(fitted.to_dict()))) == fitted
-    with pytest.raises(InputError, match="expected fitted components"):
-        Components.from_dict({"features": []})
+def test_a_party_with_no_more_columns_than_components_keeps_them():
+    """Reducing one party to two components does not fail because another has one column."""
+    X = np.random.default_rng(4).normal(size=(30, 3))
+    for columns in (X[:, :1], X[:, :2]):
+        plain, settled = party_table("p", columns), party_table("p", columns, CodingSettings(pca=2))
+        np.testing.assert_array_equal(settled.codes, plain.codes)
+    assert party_table("p", X, CodingSettings(pca=2)).features == ("pc1", "pc2")
+
+
+def test_the_paper_rotates_as_many_columns_as_components():
+    """Fig. 8 has five components of five columns."""
+    X = np.random.default_rng(4).normal(size=(30, 2))
+    assert party_table("p", X, CodingSettings(pca=2, binning="width")).features == ("pc1", "pc2")
+
+
+def test_categories_stay_beside_the_components():
+    """Numbers are reduced, text is not; the report says which is which."""
+    X = {"city": ["a", "b", "a", "b"], "x": [1, 2, 3, 5], "y": [2, 1, 2, 1], "z": [5, 6, 7, 9]}
+    table = party_table("p", X, CodingSettings(pca=2))
+    assert table.features == ("pc1", "pc2", "city")
+    assert [column.kind for column in table.columns] == ["component", "component", "category"]
+    assert table.notes[0] == "p: 2 principal components of 3 columns"
 
 
 @pytest.mark.parametrize(
-    ("X", "k", "message"),
+    ("X", "message"),
     [
-        (np.eye(3), 4, "shop: the number of components must be from 1 to the 3 features, got 4"),
-        (np.eye(3), 0, "from 1 to the 3 features, got 0"),
-        (np.eye(3), 1.5, "must be a whole number, got 1.5"),
-        (np.eye(3), True, "got True"),
-        ({"a": ["x", "y"], "b": [1, 2]}, 1, "column 'a': PCA needs numbers, got categories"),
-        (np.full((3, 2), np.nan), 1, "shop: PCA needs rows without missing values, got none"),
-        (np.full((3, 2), 0.1), 1, "shop: PCA needs a feature that varies, got 2 constant ones"),
-        (np.eye(3) * 1e200, 1, "shop: PCA needs numbers whose squares are finite, got larger ones"),
+        (np.full((3, 2), np.nan), "shop: PCA needs rows without missing values, and there are none"),
+        (np.full((3, 2), 0.1), "shop: PCA needs a column that varies, and all 2 are constant"),
+        (np.eye(3) * 1e200, "shop: PCA needs numbers whose squares are finite"),
     ],
 )
-def test_what_has_no_components_is_refused(X, k, message):
-    """Each with the party or column, what was expected and what came."""
+def test_numbers_without_components_are_refused(X, message):
+    """Each with the party and the reason."""
     with pytest.raises(InputError, match=message):
-        party_table("shop", X, pca=k)
+        party_table("shop", X, CodingSettings(pca=1))

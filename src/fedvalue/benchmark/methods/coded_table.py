@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fedvalue.information.contingency import JointCounts, pack
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from fedvalue.benchmark.problem import VerticalTable
     from fedvalue.datasets.dataset import Feature
-    from fedvalue.tables.discretise import Binning
+    from fedvalue.tables.coding_settings import Binning
     from fedvalue.typing import Codes
 
 BINS = 5
@@ -49,12 +50,10 @@ class CodedTable:
 
 def coded(table: VerticalTable, binning: Binning, bins: int = BINS) -> CodedTable:
     """Every feature in bins of equal width, or of equal content."""
+    settings = CodingSettings(bins=bins, binning=binning)
 
     def codes(columns: Mapping[str, Feature]) -> tuple[Codes, ...]:
-        return tuple(
-            party_table(name, {name: column}, bins=bins, binning=binning).codes
-            for name, column in columns.items()
-        )
+        return tuple(party_table(name, {name: column}, settings).codes for name, column in columns.items())
 
     return CodedTable(
         table.label, codes(table.task), {name: codes(columns) for name, columns in table.parties.items()}

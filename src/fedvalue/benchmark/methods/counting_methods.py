@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fedvalue.benchmark.problem import VerticalTable
-    from fedvalue.tables.discretise import Binning
+    from fedvalue.tables.coding_settings import Binning
     from fedvalue.typing import Codes, Floats
 
 

@@ -4,8 +4,8 @@ Everything is checked here, before any byte leaves: missing columns, duplicate o
 labels, and the manifest's gates.
 
 A table that needs more memory than `table.memory_mib` is read in batches and kept on disk, if the run
-allows that: `mirror` over equal tables without epsilon, bins of equal width, no PCA. The uploads are the
-same. Every other run holds the table in memory.
+allows that: `mirror` over equal tables without epsilon, no PCA. The uploads are the same. Every other
+run holds the table in memory.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def read_input(
         ConfigError: The configuration asks for the impossible.
     """
     from fedvalue.crypto.ids import canonical_ids
-    from fedvalue.tables.files import read_table
     from fedvalue.tables.party_table import refuse_repeated_ids
+    from fedvalue.tables.sources import read_table
 
     features = _features(table, party, role)
     needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * len(features))
@@ -122,7 +122,6 @@ def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
         f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
         f"align = {manifest.align!r}": manifest.align != "equal",
         "the ledger of epsilon": manifest.epsilon is not None,
-        "quantile bins": manifest.settings.coding.binning != "width",
         "principal components": manifest.settings.coding.pca is not None,
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
@@ -144,7 +143,7 @@ def _check_machine(needed: int, reason: str) -> None:
 
 def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
     """The feature columns, by the configuration and the table's header."""
-    from fedvalue.tables.files import column_names
+    from fedvalue.tables.sources import column_names
 
     if (table.label is not None) != (role == "task"):
         raise ConfigError("the task party, and only the task party, needs table.label")
@@ -171,14 +170,13 @@ def _coded(
 
     features = [name for name in found.column_names if name not in (table.id, table.label)]
     coding = coding_of(table, manifest)
-    options: dict[str, Any] = {"bins": coding.bins, "binning": coding.binning, "pca": coding.pca}
     chosen = found.select(features) if features else None
     if role == "task":
-        own = task_table(chosen, len(ids), name=party, **options)
-        label = label_table(found.column(table.label), bins=coding.bins_of_label, name=str(table.label))
-        notes, sizes = (*own.notes, *label.notes), (own.n_codes, label.n_codes)
+        own = task_table(chosen, len(ids), coding, name=party)
+        label = label_table(found.column(table.label), coding, name=str(table.label))
+        notes, sizes = (*own.notes, *label.notes, *label.warnings), (own.n_codes, label.n_codes)
         return _made(ids, own.codes, label.codes, sizes, notes, reduce)
-    own = party_table(party, chosen, **options)
+    own = party_table(party, chosen, coding)
     return _made(ids, own.codes, None, (own.n_codes,), own.notes, reduce)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.deployment.parties.spooled_samples import Space, Spool, SpooledSamples
-from fedvalue.tables.parts import BATCH_ROWS
 from fedvalue.tables.party_stream import PartyStream
 from fedvalue.tables.party_table import refuse_repeated_ids
+from fedvalue.tables.sources import BATCH_ROWS
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read_streamed(
     table: TableConfig, manifest: Manifest, features: tuple[str, ...], space: Space
 ) -> tuple[SpooledSamples, tuple[str, ...]]:
-    """The samples of a table with bins of equal width, and notes about their coding.
+    """The samples of a table, and notes about their coding.
 
     Raises:
         InputError: The table cannot be read or used.
@@ -33,7 +33,7 @@ def read_streamed(
         id=table.id,
         features=features,
         label=table.label,
-        bins=manifest.settings.coding.bins,
+        settings=manifest.settings.coding,
         most_codes=most_codes,
         batch_rows=BATCH_ROWS,
     )

@@ -45,6 +45,7 @@ def measure(
         "label": dataset.y,
         "task": dataset.columns(split.task),
         "parties": {name: dataset.columns(held) for name, held in split.parties.items()},
+        "binning": "width",
         "method": "exact",
         "statistics": False,
     }

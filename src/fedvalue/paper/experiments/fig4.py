@@ -48,6 +48,7 @@ def compare(name: str, protocol: str, n_parties: int, bins: int, rows: int | Non
         "task": dataset.columns(names[:1]),
         "parties": {f"party-{k}": dataset.columns([names[k]]) for k in range(1, n_parties + 1)},
         "bins": bins,
+        "binning": "width",
         "method": "exact",
         "statistics": False,
     }

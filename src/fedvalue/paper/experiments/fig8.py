@@ -32,6 +32,7 @@ def reduce(name: str, components: list[int], simulate: bool, seed: int) -> Numbe
         "label": dataset.y,
         "task": dataset.columns(split.task),
         "parties": {party: dataset.columns(held) for party, held in split.parties.items()},
+        "binning": "width",
         "method": "exact",
         "statistics": False,
         "coalitions": False,
@@ -60,11 +61,13 @@ def _value(arguments: dict[str, Any], components: int | None) -> tuple[Any, floa
 def _simulation(arguments: dict[str, Any], components: int | None) -> float:
     """The published simulation on the same codes, without adversarial samples; q = 3."""
     from fedvalue.information.contingency import pack
+    from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.tables.party_table import label_table, party_table
 
-    task = party_table("task", arguments["task"])
-    label = label_table(arguments["label"])
-    parties = [party_table(name, X, pca=components) for name, X in arguments["parties"].items()]
+    plain, reduced = CodingSettings(binning="width"), CodingSettings(binning="width", pca=components)
+    task = party_table("task", arguments["task"], plain)
+    label = label_table(arguments["label"], plain)
+    parties = [party_table(name, X, reduced) for name, X in arguments["parties"].items()]
     return simulation_seconds(pack([task.codes, label.codes]), [party.codes for party in parties], q=3)
 
 

@@ -6,6 +6,7 @@ open-addressing hash table. Adding a chunk costs its rows, not the cells that ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,6 +61,12 @@ class Packing:
                 word += columns[k]
             keys[:, w] = word
         return keys
+
+    def column(self, keys: NDArray[np.int64], k: int) -> Codes:
+        """One code column of packed keys."""
+        w, members = next((w, members) for w, members in enumerate(self.words) if k in members)
+        after = math.prod(self.n_codes[j] for j in members[members.index(k) + 1 :])
+        return np.asarray(keys[:, w] // after % self.n_codes[k])
 
     def unpack(self, keys: NDArray[np.int64]) -> list[Codes]:
         """The inverse of `pack`."""

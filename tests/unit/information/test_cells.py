@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedvalue.errors import InputError
-from fedvalue.tables.cells import CellCounter, Packing
+from fedvalue.information.cells import CellCounter, Packing
 
 
 @given(

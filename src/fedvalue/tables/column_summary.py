@@ -1,0 +1,205 @@
+"""What must be known of a column before it can be coded, gathered chunk by chunk.
+
+A summary depends on the rows, not on their order or chunks. Its memory is bounded: by `MOST_CATEGORIES`
+for text and `MOST_NUMBERS` for numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.information.cells import CellCounter
+from fedvalue.tables.columns import Column, NumberColumn, Scale, TextColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.typing import Counts
+
+MOST_NUMBERS = 1 << 15
+"""Numbers that are counted one by one. A column with more pools neighbours (`NumberCounts`)."""
+
+MOST_CATEGORIES = 1 << 20
+"""Different texts of a column that are counted; they take about 100 MB."""
+
+_SLICE = 1 << 14
+_DENSE_RANGE = 1 << 14
+
+
+class NumberCounts:
+    """How many rows have each number; neighbours are pooled once there are more than `MOST_NUMBERS`.
+
+    Numbers are compared as 64-bit floats, mapped to integers of the same order. Pooling drops the
+    last bits of these integers, as few as needed; since a part of the rows never needs more than all
+    of them, the pools do not depend on the order in which rows come.
+    """
+
+    def __init__(self) -> None:
+        self._cells = CellCounter(1)
+        self._dropped = 0
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Count these numbers."""
+        for start in range(0, len(values), _SLICE):
+            keys, counts = _counted(values[start : start + _SLICE])
+            self._add(keys >> self._dropped, counts)
+
+    def merge(self, other: NumberCounts) -> None:
+        """Add the counts of other rows."""
+        keys, counts = other._cells.cells()
+        self._drop(other._dropped)
+        self._add(keys[:, 0] >> (self._dropped - other._dropped), counts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is counted apart."""
+        return self._dropped == 0
+
+    @property
+    def counts(self) -> Counts:
+        """Rows per number (or pool), in rising order of the numbers."""
+        return self._cells.cells()[1]
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """The numbers in rising order; the upper end of a pool."""
+        keys = self._cells.cells()[0][:, 0]
+        return _number((keys << self._dropped) | ((1 << self._dropped) - 1))
+
+    def _add(self, keys: NDArray[np.int64], counts: Counts | None) -> None:
+        self._cells.add(keys[:, np.newaxis], counts)
+        if self._cells.n_cells > MOST_NUMBERS:
+            keys = self._cells.cells()[0][:, 0]
+            # The fewest bits that leave room: half of what is left is tried each time.
+            few, many = 0, 64 - self._dropped
+            while few < many:
+                bits = (few + many) // 2
+                fits = np.count_nonzero(np.diff(keys >> bits)) < MOST_NUMBERS
+                few, many = (few, bits) if fits else (bits + 1, many)
+            self._drop(self._dropped + few)
+
+    def _drop(self, dropped: int) -> None:
+        """Pool numbers that differ in their last `dropped` bits only."""
+        if dropped > self._dropped:
+            keys, counts = self._cells.cells()
+            self._cells = CellCounter(1)
+            self._cells.add(keys >> (dropped - self._dropped), counts)
+            self._dropped = dropped
+
+
+def _counted(values: NDArray[Any]) -> tuple[NDArray[np.int64], Counts | None]:
+    """The keys of these numbers, with their counts where these come cheap."""
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < _DENSE_RANGE and high < 2**63:
+            counts = np.bincount(values.astype(np.int64) - low)
+            kept = np.flatnonzero(counts)
+            return _key(kept + low), counts[kept]
+    return _key(values), None
+
+
+def _key(values: NDArray[Any]) -> NDArray[np.int64]:
+    """64-bit floats as integers of the same order: negative numbers have their other bits flipped."""
+    bits = (values.astype(np.float64) + 0.0).view(np.int64)  # adding 0 makes -0.0 the same as 0.0
+    return np.asarray(bits ^ ((bits >> 63) & np.int64(2**63 - 1)))
+
+
+def _number(keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray((keys ^ ((keys >> 63) & np.int64(2**63 - 1))).view(np.float64))
+
+
+class ColumnSummary:
+    """Distinct values of one column and their counts.
+
+    Args:
+        name: The column.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.n_samples = 0
+        self.n_missing = 0
+        self.is_text: bool | None = None  # None until a value was seen
+        self.categories: dict[str, int] = {}
+        self.numbers = NumberCounts()
+        self.whole = True
+        self.scale: Scale = ""
+        self.dtype: np.dtype[Any] | None = None
+        self.lowest: float | None = None
+        self.highest: float | None = None
+
+    @property
+    def n_present(self) -> int:
+        """Rows with a value."""
+        return self.n_samples - self.n_missing
+
+    @property
+    def n_distinct(self) -> int | None:
+        """Distinct values; None where numbers were pooled."""
+        if self.is_text:
+            return len(self.categories)
+        return len(self.numbers.counts) if self.numbers.exact else None
+
+    def add(self, column: Column) -> None:
+        """Take in one more chunk of the column."""
+        n_missing = int(column.missing.sum())
+        self.n_samples += len(column)
+        self.n_missing += n_missing
+        if n_missing == len(column):
+            return  # a chunk without values says nothing about the type
+        self._check_type(isinstance(column, TextColumn))
+        if isinstance(column, TextColumn):
+            counts = np.bincount(column.index[column.index >= 0], minlength=len(column.categories))
+            self._add_categories(zip(column.categories.to_pylist(), counts.tolist(), strict=True))
+        else:
+            self._add_numbers(column)
+
+    def merge(self, other: ColumnSummary) -> None:
+        """Take in what another summary of the same column has seen."""
+        self.n_samples += other.n_samples
+        self.n_missing += other.n_missing
+        if other.is_text is None:
+            return
+        self._check_type(other.is_text)
+        if other.is_text:
+            self._add_categories(other.categories.items())
+            return
+        assert other.dtype is not None
+        assert other.lowest is not None
+        assert other.highest is not None
+        self._note_range(other.dtype, other.lowest, other.highest, other.scale)
+        self.whole &= other.whole
+        self.numbers.merge(other.numbers)
+
+    def _check_type(self, is_text: bool) -> None:
+        if self.is_text is not None and self.is_text != is_text:
+            raise InputError(f"column {self.name!r} has numbers in one part and text in another")
+        self.is_text = is_text
+
+    def _add_categories(self, counts: Any) -> None:
+        for category, count in counts:
+            if count:
+                self.categories[category] = self.categories.get(category, 0) + count
+        if len(self.categories) > MOST_CATEGORIES:
+            raise InputError(
+                f"column {self.name!r} has more than {MOST_CATEGORIES:,} different texts: "
+                "leave it out or group them"
+            )
+
+    def _add_numbers(self, column: NumberColumn) -> None:
+        values = column.present()
+        self._note_range(values.dtype, values.min().item(), values.max().item(), column.scale)
+        if values.dtype.kind == "f" and self.whole:
+            self.whole = bool((values == np.floor(values)).all())
+        self.numbers.add(values)
+
+    def _note_range(self, dtype: np.dtype[Any], lowest: float, highest: float, scale: Scale) -> None:
+        if self.dtype is not None and self.scale != scale:
+            raise InputError(f"column {self.name!r} has dates in one part and numbers in another")
+        self.scale = scale
+        self.dtype = dtype if self.dtype is None else np.result_type(self.dtype, dtype)
+        self.lowest = lowest if self.lowest is None else min(self.lowest, lowest)
+        self.highest = highest if self.highest is None else max(self.highest, highest)

@@ -1,0 +1,156 @@
+"""The label: classes or amounts, and what is wrong with it.
+
+Text and booleans are classes. Numbers are classes when they are whole and at most `MOST_CLASSES` of
+them are different, or when there are no more different ones than bins. Other numbers, and dates, are
+amounts and are cut into bins. Naming the label as categorical makes any label classes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_coder import ColumnCoder, fit_bins, fit_classes
+from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.column_summary import ColumnSummary
+
+if TYPE_CHECKING:
+    from fedvalue.information.contingency import JointCounts
+
+MOST_CLASSES = 20
+"""More different whole numbers are amounts: the digits are 10, school grades and wine scores fewer."""
+
+IMBALANCE = 0.95
+"""A class with more than this part of the rows is pointed out."""
+
+RARE_CLASS = 10
+"""A class with fewer rows is pointed out."""
+
+LEAK = 0.01
+"""A column that leaves at most this part of the errors of guessing the most frequent label reproduces it."""
+
+
+def fit_label(summary: ColumnSummary, settings: CodingSettings) -> ColumnCoder:
+    """The coder of a label.
+
+    Raises:
+        InputError: No samples, or missing labels.
+    """
+    check_labels(summary)
+    if _is_amount(summary, settings.bins_of_label):
+        return fit_bins(summary, bins=settings.bins_of_label, binning=settings.binning)
+    return fit_classes(summary)
+
+
+def describe_label(coder: ColumnCoder, summary: ColumnSummary) -> ColumnCoding:
+    """How the label was coded."""
+    return describe_column("label", coder, summary, "amount" if coder.kind == "bins" else "class")
+
+
+def _is_amount(summary: ColumnSummary, bins: int) -> bool:
+    if summary.is_text is not False:
+        return False
+    n_distinct = summary.n_distinct
+    whole = summary.whole and not summary.scale
+    return n_distinct is None or n_distinct > (max(bins, MOST_CLASSES) if whole else bins)
+
+
+def check_labels(summary: ColumnSummary) -> None:
+    """Refuse a label that some samples lack.
+
+    Raises:
+        InputError: Missing labels, or no samples.
+    """
+    if summary.n_samples == 0:
+        raise InputError(f"label {summary.name!r}: at least one row is needed, got none")
+    if summary.n_missing:
+        raise InputError(
+            f"label {summary.name!r}: {summary.n_missing:,} of {summary.n_samples:,} rows have no label; "
+            "leave them out"
+        )
+
+
+def check_classes(name: str, n_codes: int) -> None:
+    """Refuse a constant label.
+
+    Raises:
+        InputError: It is constant.
+    """
+    if n_codes < 2:
+        raise InputError(f"label {name!r}: all rows have the same label, so there is nothing to predict")
+
+
+def label_notes(coding: ColumnCoding) -> tuple[str, ...]:
+    """How a label that is an amount was cut."""
+    if coding.kind != "amount":
+        return ()
+    return (
+        f"label {coding.name!r} is an amount and was cut into {coding.n_codes} bins; "
+        "name it as categorical to keep each value as a class",
+    )
+
+
+def label_warnings(coding: ColumnCoding, summary: ColumnSummary) -> tuple[str, ...]:
+    """Dirty labels, heavy imbalance and rare classes, one sentence each."""
+    warnings = list(_dirty(summary))
+    if coding.kind == "class" and coding.largest > IMBALANCE:
+        most = coding.categories[int(np.argmax(coding.counts))]
+        warnings.append(f"label {coding.name!r}: {coding.largest:.1%} of the rows are {most!r}")
+    rare = [
+        f"{name!r} ({count})"
+        for name, count in zip(coding.categories, coding.counts, strict=False)
+        if count < RARE_CLASS and coding.n_codes <= MOST_CLASSES and summary.n_samples >= 10 * RARE_CLASS
+    ]
+    if coding.kind == "class" and rare:
+        warnings.append(f"label {coding.name!r}: few rows have the classes {', '.join(rare)}")
+    return tuple(warnings)
+
+
+def _dirty(summary: ColumnSummary) -> list[str]:
+    """Classes that differ only in case or blanks."""
+    alike: dict[str, list[str]] = {}
+    for category in sorted(summary.categories):
+        alike.setdefault(" ".join(category.casefold().split()), []).append(category)
+    return [
+        f"label {summary.name!r}: {', '.join(map(repr, spellings))} differ only in case or blanks and "
+        f"count as {len(spellings)} classes"
+        for spellings in alike.values()
+        if len(spellings) > 1
+    ]
+
+
+def leak_warnings(counts: JointCounts) -> tuple[str, ...]:
+    """Columns of data parties that reproduce the label.
+
+    Each row's label is guessed as the most frequent one among the other rows of the same code. A column
+    that leaves at most `LEAK` of the errors of guessing the most frequent label of all is named.
+    """
+    label, weight = np.unique(counts.label, return_inverse=True)[1], counts.count
+    n_labels = int(label.max()) + 1
+    errors = counts.n_samples - int(np.bincount(label, weight).max())
+    found = []
+    for k, party in enumerate(counts.names):
+        codes = counts.parties[:, k]
+        book = None if counts.codebooks is None else counts.codebooks[k]
+        columns = [(party, codes)] if book is None else zip(book.features, book.codes[codes].T, strict=True)
+        for feature, code in columns:
+            if _errors_left_out(code, label, weight, n_labels) <= LEAK * errors:
+                where = f"column {feature!r} of party {party!r}"
+                found.append(f"{where} reproduces the label: check that it is known before the label is")
+    return tuple(found)
+
+
+def _errors_left_out(code: np.ndarray, label: np.ndarray, weight: np.ndarray, n_labels: int) -> int:
+    """Rows whose label is not the most frequent one among the other rows of their code."""
+    place = np.unique(code, return_inverse=True)[1]
+    table = np.zeros((int(place.max()) + 1, n_labels), dtype=np.int64)
+    np.add.at(table, (place, label), weight)
+    ordered = np.sort(table, axis=1)
+    most, second = ordered[:, -1:], ordered[:, -2:-1]
+    # Without the row itself, its label still wins if its count minus one exceeds every other label's.
+    others = np.where(table == most, second, most)
+    right = np.where(table - 1 > others, table, 0)
+    return int(table.sum() - right.sum())

@@ -1,0 +1,113 @@
+"""Columns of tables that need not fit into memory: looked at in a first pass, coded in a second.
+
+The first pass gathers a summary of every column. Text is read as its first values suggest; where a
+later value does not fit, the summary is dropped, and a second look (`unsettled`) uses the reading that
+fits all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.errors import InputError
+from fedvalue.tables.arrow_columns import arrow_column, is_text
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_summary import ColumnSummary
+from fedvalue.tables.text_readings import Reading, TextReadings, read_text, without_missing_spellings
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Codes
+
+
+class ColumnLook:
+    """What a first pass learns about one column.
+
+    Args:
+        name: The column.
+        categorical: Its numbers are names.
+        reading: How to read its text, where that is known.
+    """
+
+    def __init__(self, name: str, *, categorical: bool = False, reading: Reading | None = None) -> None:
+        self.name = name
+        self.summary = ColumnSummary(name)
+        self.categorical = categorical
+        self._known: Reading | None = "text" if categorical else reading
+        self._used: Reading | None = None
+        self._readings = TextReadings()
+        self._dropped = False
+
+    @property
+    def reading(self) -> Reading | None:
+        """How to read the column's text; None where it has none."""
+        return self._known or self._readings.reading
+
+    @property
+    def settled(self) -> bool:
+        """Whether the summary holds all rows."""
+        return not self._dropped
+
+    def add(self, array: Any) -> None:
+        """Take in one more chunk of the column, an Arrow array."""
+        if is_text(array.type):
+            array = self._read(without_missing_spellings(array))
+        if not self._dropped:
+            self.summary.add(arrow_column(array, self.name, categorical=self.categorical))
+
+    def _read(self, text: Any) -> Any:
+        """The text as it is known, or else seems, to read."""
+        if self._known is not None:
+            return read_known(text, self._known, self.name)
+        typed = self._readings.look(text)
+        self._dropped |= self._used is not None and self._used != self.reading
+        self._used = self.reading
+        return text if typed is None else typed
+
+    def merge(self, other: ColumnLook) -> None:
+        """Take in what a look at other rows of the same column has learned."""
+        self._readings.merge(other._readings)
+        used = {look._used for look in (self, other)} - {None}
+        self._dropped |= other._dropped or len(used | ({self.reading} if used else set())) > 1
+        self._used = self._used or other._used
+        if not self._dropped:
+            self.summary.merge(other.summary)
+
+    def again(self) -> ColumnLook:
+        """A look at the same rows with the reading that fits all of them."""
+        return ColumnLook(self.name, categorical=self.categorical, reading=self.reading)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedColumn:
+    """A column whose coder is known.
+
+    Args:
+        coder: Gives the codes.
+        reading: How to read its text.
+        categorical: Its numbers are names.
+    """
+
+    coder: ColumnCoder
+    reading: Reading | None = None
+    categorical: bool = False
+
+    def codes(self, batch: Any) -> Codes:
+        """The codes of a batch's rows."""
+        name = self.coder.name
+        array = batch.column(name)
+        if self.reading is not None and is_text(array.type):
+            array = read_known(without_missing_spellings(array), self.reading, name)
+        return self.coder.codes(arrow_column(array, name, categorical=self.categorical))
+
+
+def read_known(text: Any, reading: Reading, name: str) -> Any:
+    """Text whose reading is known.
+
+    Raises:
+        InputError: A value does not fit it.
+    """
+    typed = read_text(text, reading)
+    if typed is None:
+        raise InputError(f"column {name!r}: a value does not read as a {reading}, unlike those before it")
+    return typed
