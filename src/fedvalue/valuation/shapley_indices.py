@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
 
 
+MOST_TERMS = 1000
+"""Players and pairs up to which a fit lists them: 44 players, a fraction of a second."""
+
+MOST_COALITIONS = 4000
+"""Coalitions that a fit of more players looks at: seconds."""
+
+
 def shapley_coefficients(p: int) -> Floats:
     """How v of each coalition counts in each player's Shapley value, shape (2^p, p)."""
     masks = np.arange(1 << p)
@@ -76,15 +83,26 @@ def interactions_of(game: Floats) -> Floats:
 def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floats:
     """Interactions of pairs that fit the values along some orders best, shape (p, p).
 
-    Least squares over all coalitions met, each counted as often as it was, of the game
+    Least squares over the coalitions met, each counted as often as it was, of the game
     v(S) = sum of a_i + sum of b_ij over the members and pairs of S; b is then the interaction index of every
-    kind. A little ridge keeps pairs that were never told apart at zero.
+    kind. A little ridge keeps pairs that were never told apart at zero: with fewer coalitions than pairs, the
+    interactions are shrunk.
 
     Args:
         orders: Orders of the p players.
         values: v of the first 0 .. p players of each order, shape (n_orders, p + 1).
     """
     place = np.argsort(np.array(orders), axis=1)
+    p = place.shape[1]
+    ridge = 1e-6 * len(place)
+    if p * (p + 1) // 2 <= MOST_TERMS:
+        return _fit_by_terms(place, values, ridge)
+    few = max(2, MOST_COALITIONS // p)
+    return _fit_by_coalitions(place[:few], values[:few], ridge)
+
+
+def _fit_by_terms(place: NDArray[np.int64], values: Floats, ridge: float) -> Floats:
+    """Normal equations: one unknown for each player and pair."""
     p = place.shape[1]
     first, second = np.triu_indices(p, 1)
     n_terms = p + len(first)
@@ -95,7 +113,23 @@ def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floa
         terms = np.concatenate([inside, inside[:, first] * inside[:, second]], axis=1)
         gram += terms.T @ terms
         moment += terms.T @ values[:, step]
-    gram[np.diag_indices_from(gram)] += 1e-6 * len(place)
+    gram[np.diag_indices_from(gram)] += ridge
     found = np.zeros((p, p))
     found[first, second] = np.linalg.solve(gram, moment)[p:]
     return found + found.T
+
+
+def _fit_by_coalitions(place: NDArray[np.int64], values: Floats, ridge: float) -> Floats:
+    """The same fit by its dual: one unknown for each coalition, so the pairs are never listed.
+
+    Two coalitions with c members in common have c + c (c - 1) / 2 terms in common.
+    """
+    p = place.shape[1]
+    inside = np.concatenate([(place < step).astype(np.float64) for step in range(1, p + 1)])
+    common = inside @ inside.T
+    gram = common + 0.5 * common * (common - 1.0)
+    gram[np.diag_indices_from(gram)] += ridge
+    weight = np.linalg.solve(gram, values[:, 1:].T.ravel())
+    found = (inside * weight[:, None]).T @ inside
+    np.fill_diagonal(found, 0.0)
+    return np.asarray(found)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation import shapley_indices
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.shapley_indices import (
     fitted_interactions,
@@ -99,3 +100,27 @@ def test_copies_are_redundant():
     a = np.array([0, 0, 1, 1])
     items = item_table(JointCounts.from_columns(label=a, parties={"a": a, "copy": a}))
     assert interactions_of(plug_in_game(items))[0, 1] == pytest.approx(-np.log(2))
+
+
+def test_both_ways_to_fit_interactions_agree(monkeypatch):
+    """Normal equations and their dual are one fit, with fewer and with more coalitions than pairs."""
+    rng = np.random.default_rng(3)
+    for n_orders in (3, 40):
+        orders = [rng.permutation(7).tolist() for _ in range(n_orders)]
+        values = np.cumsum(rng.random((n_orders, 8)), axis=1)
+        by_terms = fitted_interactions(orders, values)
+        monkeypatch.setattr(shapley_indices, "MOST_TERMS", 0)
+        assert fitted_interactions(orders, values) == pytest.approx(by_terms, abs=1e-5)
+        monkeypatch.undo()
+
+
+def test_interactions_of_two_hundred_players_are_fitted():
+    """v(S) = |S|^2 has an interaction of 2 for each of 19,900 pairs; 800 coalitions shrink them by little."""
+    orders = [np.random.default_rng(k).permutation(200).tolist() for k in range(4)]
+    values = np.tile(np.arange(201.0) ** 2, (4, 1))
+    found = fitted_interactions(orders, values)
+    pairs = found[np.triu_indices(200, 1)]
+    assert pairs.mean() == pytest.approx(2.0, rel=0.02)
+    assert np.mean(np.abs(pairs - 2.0) < 0.1) > 0.95
+    assert np.array_equal(found, found.T)
+    assert not found.diagonal().any()

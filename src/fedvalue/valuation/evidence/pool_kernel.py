@@ -39,6 +39,13 @@ def _load(index, tables, first, base, label, count, chosen, w, low, size, x, log
         for i in range(n_other * size):
             log_odds[i] += w[j] * x[j, i]
     loss = 0.0
+    if n_other == 1:
+        # One exponential per row instead of two.
+        for i in range(size):
+            e = np.exp(-abs(log_odds[i]))
+            p[i] = (1.0 if log_odds[i] > 0.0 else e) / (1.0 + e)
+            loss += count[low + i] * (max(log_odds[i], 0.0) + np.log(1.0 + e))
+        return loss
     for i in range(size):
         top = 0.0
         for a in range(n_other):
