@@ -24,6 +24,8 @@ from tests.naive import shapley
 
 PARTIES = ("telco", "shop", "insurer", "utility")
 INFORMATIVE = PARTIES[:3]
+BINS = 5
+"""Bins of a numeric column by default."""
 GRID = 61
 """Points of each trait; 41 and 81 give the same values to 1e-5."""
 
@@ -36,9 +38,25 @@ def _steps(mean: np.ndarray, spread: float, most: int) -> np.ndarray:
     return np.diff(norm.cdf((edges - mean[:, None]) / spread), axis=1)
 
 
+def _filled_evenly(seen: np.ndarray, prior: np.ndarray, bins: int | None) -> np.ndarray:
+    """The same column cut into bins that hold about equally many customers."""
+    if bins is None:
+        return seen
+    below = np.cumsum(prior @ seen) - 1e-9
+    place = np.minimum(below * bins, bins - 0.5).astype(int)
+    merged = np.zeros((len(prior), bins))
+    np.add.at(merged.T, place, seen.T)
+    return merged
+
+
 @cache
-def population_values() -> dict[str, float]:
-    """Shapley values of I(columns of S; default | income) in the population, in nats."""
+def population_values(bins: int | None = BINS) -> dict[str, float]:
+    """Shapley values of I(columns of S; default | income) in the population, in nats.
+
+    Args:
+        bins: Bins of the two columns with many values, income and bought_on_credit; None for their values
+            as they are.
+    """
     from scipy.special import expit, xlogy
     from scipy.stats import norm
 
@@ -51,6 +69,7 @@ def population_values() -> dict[str, float]:
     claims = _steps(1 - 1.1 * trait, 0.3, 3)
     edges = np.concatenate([[-np.inf], np.linspace(9.2, np.log(70_000), 60), [np.inf]])
     income = np.diff(norm.cdf((edges - (10.4 - 0.2 * trait)[:, None]) / 0.3), axis=1)
+    income, credit = _filled_evenly(income, prior, bins), _filled_evenly(credit, prior, bins)
     odds = -1.5 + 1.8 * trait[:, None, None] + 1.5 * trait[None, :, None] - 1.6 * trait[None, None, :]
     default = expit(odds)
     unknown = np.ones((GRID, 1))
@@ -88,7 +107,8 @@ class Redraws:
     Args:
         n: Number of redraws.
         mean: Mean learnable value by party.
-        covered: Part of the redraws whose 95% interval holds the population value, by party.
+        covered: Part of the redraws whose 95% interval holds the population value of the coded columns, by
+            party.
         invited: Part of the redraws that recommend exactly the three informative parties.
     """
 
@@ -141,14 +161,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--redraws", type=int, default=200)
     found = redraws(parser.parse_args().redraws)
-    truth = population_values()
-    print("| party | population | mean of redraws | error | intervals that cover |")
-    print("|---|---|---|---|---|")
+    truth, uncut = population_values(), population_values(None)
+    print("| party | population | in 5 bins | mean of redraws | error | intervals that cover |")
+    print("|---|---|---|---|---|---|")
     for name in PARTIES:
         error = f"{found.mean[name] / truth[name] - 1:+.1%}" if truth[name] > 1e-9 else ""
-        print(
-            f"| {name} | {truth[name]:.4f} | {found.mean[name]:.4f} | {error} | {found.covered[name]:.1%} |"
-        )
+        values = " | ".join(f"{value[name]:.4f}" for value in (uncut, truth, found.mean))
+        print(f"| {name} | {values} | {error} | {found.covered[name]:.1%} |")
     print(f"\nExactly the three informative parties recommended: {found.invited:.1%} of {found.n} redraws.")
 
 

@@ -18,6 +18,14 @@ def test_population_values_follow_from_the_generator(monkeypatch):
     assert coarse == pytest.approx(truth, abs=1e-5)
 
 
+def test_bins_cost_a_little():
+    """Cutting a column into bins can only lose information about the label; 5 bins lose at most a tenth."""
+    uncut, cut = population_values(None), population_values()
+    assert sum(cut.values()) < sum(uncut.values())
+    for name in INFORMATIVE:
+        assert cut[name] == pytest.approx(uncut[name], rel=0.1)
+
+
 def _check(found):
     truth = population_values()
     for name in INFORMATIVE:
