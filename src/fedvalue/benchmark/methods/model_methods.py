@@ -34,7 +34,7 @@ class ShapEnsemble(Method):
 
     name = "shap-ensemble"
     about = "SHAP of five trained models, averaged (the paper's reference)"
-    version = 1
+    version = 2
 
     epsilon = 0.05
     n_explained = 200
