@@ -166,6 +166,18 @@ def test_show_says_what_servers_see_of_joint_columns(made, tmp_path):
     assert "The columns of a party are used as one" in " ".join(shown.out.split())
 
 
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\x9b2J", "\u2028fedvalue: all is well", "\u202e"])
+def test_a_file_of_a_stranger_sends_no_commands_to_the_terminal(made, tmp_path, odd):
+    """Controls of both sets, separators and overrides, where a message quotes the file."""
+    data = json.loads((made.member(TASK).folder / "manifest.json").read_text())
+    for change in ({f"term{odd}": 1}, {"protocol": odd}):
+        file = tmp_path / "odd.json"
+        file.write_text(json.dumps({**data, "manifest": {**data["manifest"], **change}}))
+        refused = fedvalue_here("manifest", "show", file)
+        assert refused.code == 4
+        assert refused.err.rstrip("\n").isprintable(), refused.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

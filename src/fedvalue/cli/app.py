@@ -17,6 +17,7 @@ import typer
 from fedvalue.cli import exit_codes
 from fedvalue.cli.kernels import keep_kernels
 from fedvalue.errors import FedValueError
+from fedvalue.untrusted_text import printable
 
 app = typer.Typer(
     name="fedvalue",
@@ -66,7 +67,8 @@ def main() -> None:
         keep_kernels()
         app()
     except FedValueError as error:
-        sys.stderr.write(f"fedvalue: {error} [{error.code}]\n")
+        # The message may quote somebody else's file.
+        sys.stderr.write(f"fedvalue: {printable(str(error))} [{error.code}]\n")
         sys.exit(exit_codes.of(error))
     except KeyboardInterrupt:
         _stopped()

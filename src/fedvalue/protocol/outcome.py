@@ -138,8 +138,8 @@ def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, int | float) and isinstance(b, int | float):
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
+        if isinstance(a, int) or isinstance(b, int):
+            return type(a) is type(b) and a == b  # 300 is not 300.0000000001
         return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= tolerance
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same_numbers(a[key], b[key], tolerance) for key in a)

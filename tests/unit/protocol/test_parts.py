@@ -142,6 +142,8 @@ def test_numbers_of_two_servers_are_compared_to_1e_9() -> None:
     assert same_numbers({"a": [1.0, {"b": None}]}, {"a": [1.0 + 5e-10, {"b": None}]})
     assert not same_numbers({"a": 1.0}, {"a": 1.0 + 2e-9})
     assert not same_numbers({"a": 1}, {"a": 2})
+    assert not same_numbers({"n_samples": 300}, {"n_samples": 300.0000000001})
+    assert not same_numbers({"n_samples": 300}, {"n_samples": 300.0})
     assert not same_numbers({"a": 1.0}, {"b": 1.0})
     assert not same_numbers([1.0], [1.0, 2.0])
     assert not same_numbers(float("nan"), float("nan"))
