@@ -11,6 +11,7 @@ from msgspec import structs
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.local.inputs import gathered_inputs
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.label import leak_warnings
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
@@ -32,6 +33,7 @@ def value(
     label: Any,
     parties: Mapping[str, Any],
     task: Any = None,
+    data: Any = None,
     bins: int = 5,
     binning: Binning = "quantile",
     label_bins: int | None = None,
@@ -57,8 +59,10 @@ def value(
     Args:
         label: One label per sample. An amount is cut into bins, and the result says so.
         parties: The features of each data party by its name; NumPy array, pandas or Polars frame,
-            Arrow table or dict of columns, rows aligned with the label.
+            Arrow table, dict of columns, path of a file or database URI. Rows are those of the label: pandas
+            tables are put into its order by their index, all others match by position.
         task: The task party's own features, or None.
+        data: A table that holds all columns; then label, task, parties and ids are names of its columns.
         bins: Bins of a numeric column.
         binning: "quantile" for about equally filled bins, "width" for the paper's bins of equal width.
         label_bins: Bins of a label that is an amount; `bins` when None.
@@ -98,7 +102,7 @@ def value(
         ),
     )  # fmt: skip
     return value_tables(
-        label=label, parties=parties, task=task, settings=settings, protocol=protocol, ids=ids,
+        label=label, parties=parties, task=task, data=data, settings=settings, protocol=protocol, ids=ids,
         align=align, executor=executor, progress=progress, stop=stop,
     )  # fmt: skip
 
@@ -109,6 +113,7 @@ def value_tables(
     parties: Mapping[str, Any],
     task: Any,
     settings: ValuationSettings,
+    data: Any = None,
     protocol: str | ProtocolOptions | None = None,
     ids: Any = None,
     align: str = "equal",
@@ -119,12 +124,15 @@ def value_tables(
     """`value` with its settings as one object."""
     if protocol is None and align != "equal":
         raise InputError("align needs a protocol (single, paper, mirror): rows of plain tables are aligned")
-    _check_parties(parties)
     coding = settings.coding
-    y = label_table(label, coding)
-    own = task_table(task, len(y.codes), structs.replace(coding, pca=None))
-    tables = {name: party_table(name, table, coding) for name, table in parties.items()}
     intersect = align == "intersect"  # then the parties' rows are not those of the label
+    inputs = gathered_inputs(
+        data=data, label=label, task=task, parties=parties, ids=ids, categorical=coding.categorical,
+        aligned=not intersect,
+    )  # fmt: skip
+    y = label_table(inputs.label, coding)
+    own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
+    tables = {name: party_table(name, table, coding) for name, table in inputs.parties.items()}
     check_lengths(y, [own] if intersect else [own, *tables.values()])
     counts = None if intersect else joint_counts(y, own, tables)
     if protocol is None:
@@ -136,7 +144,7 @@ def value_tables(
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
-            label=y, task=own, parties=list(tables.values()), ids=ids, align=align, protocol=protocol,
+            label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align, protocol=protocol,
             settings=settings, executor=executor, progress=progress,
         )  # fmt: skip
     everybody = (y, own, *tables.values())
@@ -147,17 +155,6 @@ def value_tables(
         warnings=(*y.warnings, *(() if counts is None else leak_warnings(counts))),
         details={**result.details, **({"notes": notes} if notes else {})},
     )
-
-
-def _check_parties(parties: Mapping[str, Any]) -> None:
-    """Refuse what is not a table per party name, before anything is asked of it."""
-    if parties is not None and not isinstance(parties, Mapping):
-        raise InputError(f"parties: expected a dict of tables by party name, got {type(parties).__name__}")
-    if not parties:
-        raise InputError("at least one data party is needed, got none")
-    for name in parties:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"a party's name must be text, got {name!r}")
 
 
 def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, PartyTable]) -> JointCounts:

@@ -6,7 +6,7 @@
 - Missing values (None, NaN, NaT, null) are marked and never hidden. Infinite values and nested types
   are refused here, by name, so that no later step meets them.
 
-Rows are matched by position; `fedvalue.local.alignment` looks at the index of pandas inputs.
+Rows are matched by position here; `fedvalue.local.inputs` looks at the index of pandas inputs.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def column_of(data: object, *, name: str, categorical: bool = False) -> Column:
     Raises:
         InputError: It is not one-dimensional, or holds what `columns_of` refuses.
     """
-    if _is_pandas(data):
+    if is_pandas(data):
         data = _pandas_values(data)
     if isinstance(data, np.ndarray):
         if data.ndim != 1:
@@ -142,7 +142,7 @@ def named_columns(X: object, name: str) -> list[tuple[str, object]]:
     """The table as (name, column data) pairs; see `columns_of`."""
     if isinstance(X, Mapping):
         return [(str(key), data) for key, data in X.items()]
-    if _is_pandas(X):
+    if is_pandas(X):
         return _pandas_parts(X, name)
     if isinstance(X, np.ndarray):
         return _numpy_parts(X, name)
@@ -168,7 +168,8 @@ def _numpy_parts(X: NDArray[Any], name: str) -> list[tuple[str, object]]:
     raise InputError(f"{name}: expected an array of one or two dimensions, got {X.ndim}")
 
 
-def _is_pandas(data: object) -> bool:
+def is_pandas(data: object) -> bool:
+    """Whether an object is of pandas, which need not be installed."""
     return type(data).__module__.partition(".")[0] == "pandas"
 
 

@@ -16,7 +16,7 @@ COLUMN = [0, 1, 0, 1]
     [
         ({}, "at least one data party is needed, got none"),
         (None, "at least one data party is needed, got none"),
-        ([COLUMN], "parties: expected a dict of tables by party name, got list"),
+        ([COLUMN], "parties must be a dict of tables by party name, got list"),
         (pd.DataFrame({"shop": COLUMN}), "got DataFrame"),
         ({7: COLUMN}, "a party's name must be text, got 7"),
         ({"": COLUMN}, "a party's name must be text, got ''"),

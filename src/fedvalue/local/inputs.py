@@ -1,0 +1,212 @@
+"""The tables that a caller hands to `fedvalue.value`, brought into one form.
+
+- A table may be a path or database URI; it is read.
+- With `data`, label, task and parties are column names of that one table.
+- pandas inputs carry an index. Where the indexes are permutations of each other the rows are put into
+  the label's order; where they disagree the tables are refused. Other inputs match by position.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedvalue.errors import InputError
+from fedvalue.tables.columns import is_pandas, named_columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueInputs:
+    """Label, task features and the features of each data party, rows aligned.
+
+    Args:
+        label: One column.
+        task: The task party's features, or None.
+        parties: A table per data party.
+        ids: One id per sample, a dict of them by party, or None.
+    """
+
+    label: Any
+    task: Any
+    parties: dict[str, Any]
+    ids: Any = None
+
+
+def gathered_inputs(
+    *,
+    data: Any,
+    label: Any,
+    task: Any,
+    parties: Mapping[str, Any],
+    ids: Any = None,
+    categorical: Collection[str] = (),
+    aligned: bool = True,
+) -> ValueInputs:
+    """The inputs of a valuation in one form.
+
+    Args:
+        data: A table of all columns, or None.
+        label: A column; with `data` its name.
+        task: A table or None; with `data` column names.
+        parties: A table per party; with `data` column names per party.
+        ids: As of `fedvalue.value`; with `data` possibly a column name.
+        categorical: Columns whose numbers are names.
+        aligned: Whether the rows of all tables are the same samples.
+
+    Raises:
+        InputError: A column that is not there or has two owners, a name without `data`, or pandas
+            indexes that disagree.
+    """
+    _check_parties(parties)
+    if data is not None:
+        return _chosen(data, label, task, parties, ids, categorical)
+    if isinstance(label, str):
+        raise InputError(f"label {label!r} is a name: pass the column itself, or the table it is in as data")
+    inputs = ValueInputs(
+        label=label,
+        task=_read(task, categorical),
+        parties={name: _read(table, categorical) for name, table in parties.items()},
+        ids=ids,
+    )
+    return _aligned(inputs) if aligned else inputs
+
+
+def _check_parties(parties: Mapping[str, Any]) -> None:
+    if parties is not None and not isinstance(parties, Mapping):
+        raise InputError(f"parties must be a dict of tables by party name, got {type(parties).__name__}")
+    if not parties:
+        raise InputError("at least one data party is needed, got none")
+    for name in parties:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"a party's name must be text, got {name!r}")
+
+
+def _is_source(table: object) -> bool:
+    return isinstance(table, str | os.PathLike)
+
+
+def _read(table: Any, categorical: Collection[str]) -> Any:
+    """A table that is a path, read; any other as it is."""
+    if not _is_source(table):
+        return table
+    from fedvalue.tables.sources import read_table
+
+    return read_table(table, text_columns=categorical)
+
+
+def _chosen(
+    data: Any,
+    label: Any,
+    task: Any,
+    parties: Mapping[str, Any],
+    ids: Any,
+    categorical: Collection[str],
+) -> ValueInputs:
+    """The columns of one table by their owners."""
+    own = _names(task, "task") if task is not None else []
+    owners = {
+        "the label": _names(label, "label"),
+        "the task party": own,
+        **{f"party {name!r}": _names(columns, f"party {name!r}") for name, columns in parties.items()},
+    }
+    if len(owners["the label"]) != 1:
+        raise InputError(f"label must name one column of data, got {label!r}")
+    if isinstance(ids, str):
+        owners["the id"] = [ids]
+    _refuse_shared(owners)
+    wanted = [name for names in owners.values() for name in names]
+    columns = _columns(data, wanted, (*categorical, *owners.get("the id", ())))
+    return ValueInputs(
+        label={label_name: columns[label_name] for label_name in owners["the label"]},
+        task={name: columns[name] for name in own} if own else None,
+        parties={name: {column: columns[column] for column in owners[f"party {name!r}"]} for name in parties},
+        ids=columns[ids] if isinstance(ids, str) else ids,
+    )
+
+
+def _names(names: object, what: str) -> list[str]:
+    if isinstance(names, str):
+        return [names]
+    if isinstance(names, Sequence) and names and all(isinstance(name, str) for name in names):
+        return list(names)
+    raise InputError(f"{what}: with data, give the names of its columns, got {type(names).__name__}")
+
+
+def _refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
+    seen: dict[str, str] = {}
+    for owner, names in owners.items():
+        for name in names:
+            if name in seen:
+                raise InputError(
+                    f"column {name!r} belongs to {seen[name]} and to {owner}; it can have one owner"
+                )
+            seen[name] = owner
+
+
+def _columns(data: Any, wanted: Sequence[str], texts: Collection[str]) -> dict[str, Any]:
+    """The wanted columns of a table, or of a file that is read for them alone."""
+    from fedvalue.tables.sources import read_table, refuse_unknown_columns
+
+    if _is_source(data):
+        data = read_table(data, wanted, text_columns=texts)
+    columns = dict(named_columns(data, "data"))
+    refuse_unknown_columns(wanted, list(columns), "data")
+    return {name: columns[name] for name in wanted}
+
+
+def _aligned(inputs: ValueInputs) -> ValueInputs:
+    """The inputs with the rows of pandas tables in the order of the first of them, by index."""
+    tables = {"the label": inputs.label, "the task party": inputs.task}
+    tables |= {f"party {name!r}": table for name, table in inputs.parties.items()}
+    if is_pandas(inputs.ids):
+        tables["the ids"] = inputs.ids
+    indexes = [(who, index) for who, table in tables.items() for index in _indexes(table)]
+    if not indexes:
+        return inputs
+    first, reference = indexes[0]
+    others = [(who, index) for who, index in indexes if len(index) == len(reference)]
+    if all(index.equals(reference) for _, index in others):
+        return inputs
+    for who, index in others:
+        _refuse_mismatch(who, index, first, reference)
+    by_position = [who for who, table in tables.items() if table is not None and not _indexes(table)]
+    if by_position:
+        raise InputError(
+            f"the indexes put rows into different orders, and {by_position[0]} has no index to follow: "
+            "use pandas for all tables, or reset_index(drop=True) to match rows by position"
+        )
+    moved = {who: _reordered(table, reference) for who, table in tables.items()}
+    return ValueInputs(
+        label=moved["the label"],
+        task=moved["the task party"],
+        parties={name: moved[f"party {name!r}"] for name in inputs.parties},
+        ids=moved.get("the ids", inputs.ids),
+    )
+
+
+def _indexes(table: Any) -> list[Any]:
+    """The pandas indexes of a table, or of the columns of a dict."""
+    columns = table.values() if isinstance(table, Mapping) else [table]
+    return [column.index for column in columns if is_pandas(column) and hasattr(column, "iloc")]
+
+
+def _refuse_mismatch(who: str, index: Any, first: str, reference: Any) -> None:
+    remedy = "align the rows first, or reset_index(drop=True) to match rows by position"
+    if index.equals(reference):
+        return
+    if not (index.is_unique and reference.is_unique):
+        raise InputError(f"{who} and {first} have different indexes with repeated values: {remedy}")
+    n_unknown = len(index.difference(reference))
+    if n_unknown:
+        raise InputError(
+            f"{who}: {n_unknown:,} of {len(index):,} index values are not in the index of {first}: {remedy}"
+        )
+
+
+def _reordered(table: Any, reference: Any) -> Any:
+    if isinstance(table, Mapping):
+        return {name: _reordered(column, reference) for name, column in table.items()}
+    same_rows = is_pandas(table) and hasattr(table, "iloc") and len(table) == len(reference)
+    return table.reindex(reference) if same_rows else table
