@@ -136,7 +136,6 @@ def test_a_regression_label_is_binned_and_says_so() -> None:
         ({"bins": 2.5}, "bins"),
         ({"method": "fast"}, "auto, exact, sampled"),
         ({"n_permutations": 1}, "at least 2, got 1"),
-        ({"q": 3}, "only with a protocol"),
         ({"pca": 0}, "pca must be a whole number from 1 to 65536, got 0"),
     ],
 )
@@ -144,3 +143,9 @@ def test_wrong_arguments_are_refused(arguments: dict[str, object], message: str)
     good = {"label": [0, 1, 0, 1], "parties": {"a": [0, 1, 1, 1]}}
     with pytest.raises(InputError, match=message):
         fedvalue.value(**{**good, **arguments})  # type: ignore[arg-type]
+
+
+def test_an_option_of_a_protocol_is_no_argument() -> None:
+    """It belongs to the protocol's own object, such as Paper(q=3)."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'q'"):
+        fedvalue.value(label=[0, 1, 0, 1], parties={"a": [0, 1, 1, 1]}, q=3)  # type: ignore[call-arg]
