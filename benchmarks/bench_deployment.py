@@ -24,8 +24,6 @@ from harness import Row, at_most
 
 from fedvalue.simulation.children import Child, Children, wait_until
 from fedvalue.simulation.local_consortium import LocalConsortium, Source, agree, build, reserve_port
-from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.valuation.settings import ValuationSettings
 
 TASK = "bank"
 DATA = ("telco", "shop", "insurer", "utility", "press")
@@ -217,9 +215,7 @@ def _consortium(root: Path, n: int) -> LocalConsortium:
         name: Source(str(folder / f"{name}.parquet"), "id", "y" if name == TASK else None)
         for name in (TASK, *DATA)
     }
-    # Bins of equal width: the rows of 10^7 samples stay on disk, and few codes are no numbers to bin.
-    settings = ValuationSettings(coding=CodingSettings(binning="width"))
-    consortium = build(root, TASK, sources, purpose="a benchmark", n_samples=n, settings=settings)
+    consortium = build(root, TASK, sources, purpose="a benchmark", n_samples=n)
     for name in (TASK, *DATA):
         path = consortium.members[name].folder / "party.toml"
         path.write_text(path.read_text().replace('report = "report.html"\n', ""))

@@ -28,8 +28,6 @@ from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.settings import ProtocolName, Settings
-from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.valuation.settings import ValuationSettings
 
 PEERS = ("bank", "telco", "insurer", "utility", "press")
 ROLES = {"compute": "compute", "validate": "validate", "bank": "task"}
@@ -80,7 +78,6 @@ def _manifest(rows: int) -> Manifest:
         expires=now + dt.timedelta(days=1),
         participants=tuple(Participant.from_card(one, SERVERS.get(one.name, "")) for one in cards),
         n_samples=rows,
-        settings=ValuationSettings(coalitions=False, coding=CodingSettings(binning="width")),
         code_version=__version__,
     )
 

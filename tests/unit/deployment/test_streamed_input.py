@@ -116,6 +116,19 @@ def test_a_streamed_table_is_the_table_in_memory(kind, party, tmp_path, monkeypa
         assert ours.tolist() == theirs.tolist()
 
 
+def test_a_partys_own_categorical_columns_are_never_binned(tmp_path, monkeypatch):
+    """Numbers that are names, in memory and on disk: 40 zip codes stay 40 codes."""
+    zips = pa.array([10_000 + 7 * (k % 40) for k in range(N)])
+    source = write(pa.table({"id": rows("telco")["id"], "zip": zips}), "parquet", tmp_path / "table")
+    plain, _ = both(config(source, "telco"), "telco", tmp_path / "plain", monkeypatch)
+    named, streamed = both(
+        config(source, "telco", categorical=("zip",)), "telco", tmp_path / "named", monkeypatch
+    )
+    assert (plain.sizes, named.sizes) == ((5,), (40,))
+    assert streamed.sizes == named.sizes
+    assert streamed.digest == named.digest != plain.digest
+
+
 @pytest.mark.postgres
 def test_a_database_streams(postgres, tmp_path, monkeypatch):  # noqa: F811
     """Two queries in place of two passes over files; the order of rows is the query's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fedvalue.crypto.ids import canonical_ids
+from fedvalue.deployment.parties.party_input import coding_of
 from fedvalue.deployment.parties.spooled_samples import Space, Spool, SpooledSamples
 from fedvalue.tables.party_stream import PartyStream
 from fedvalue.tables.party_table import refuse_repeated_ids
@@ -33,7 +34,7 @@ def read_streamed(
         id=table.id,
         features=features,
         label=table.label,
-        settings=manifest.settings.coding,
+        settings=coding_of(table, manifest),
         most_codes=most_codes,
         batch_rows=BATCH_ROWS,
     )
