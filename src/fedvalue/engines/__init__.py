@@ -1,17 +1,16 @@
 """Where work runs: one seam, `concurrent.futures.Executor`.
 
-Everything that repeats (blocks of the walk, permutations, bootstrap draws, files) is a list of
-tasks that goes through `map_in_order`. Threads of this machine are the default, because the
-kernels release the interpreter lock: no start-up and no copies. A process pool and a Dask cluster
-are other executors; results do not depend on the choice.
+Long work (regions of the walk, permutations, subtrees of coalitions, files) is a list of tasks that
+`map_in_order` hands to an executor. Threads of this machine are the default, because the kernels release the
+interpreter lock: no start-up and no copies. A process pool and a Dask cluster are other executors. Tasks are
+cut and merged in a fixed order, so results do not depend on the choice.
 """
 
 from __future__ import annotations
 
-from fedvalue.engines.interrupts import plain_interrupts
-from fedvalue.engines.local import ProcessEngine, n_cores, thread_engine
+from fedvalue.engines.local_executors import ProcessEngine, n_cores, thread_engine
 from fedvalue.engines.ordered import map_in_order, n_workers, share, using
-from fedvalue.engines.stop import Stop
+from fedvalue.engines.stopping import Stop, plain_interrupts
 
 __all__ = [
     "ProcessEngine",

@@ -1,8 +1,7 @@
 """A Dask cluster as an executor: `with connect("tcp://host:8786") as executor: ...`.
 
-The scheduler is Dask's; nothing here schedules. Before any work starts, the scheduler must answer
-and every worker must have the same versions as this process: another fedvalue or NumPy could give
-other values, and that would go unnoticed.
+Dask schedules; nothing here does. Before any work starts, the scheduler must answer and every worker must
+have the same versions as this process: another fedvalue or NumPy could give other values unnoticed.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
         timeout: Seconds to wait for it.
 
     Raises:
-        EngineError: The extra is not installed, the scheduler cannot be reached, it has no
-            workers, or a worker has other versions.
+        EngineError: The extra is not installed, the scheduler cannot be reached or has no workers, or a
+            worker has other versions.
     """
     try:
         distributed = import_module("distributed")
@@ -36,7 +35,7 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
             "a cluster needs Dask, which is not installed: pip install 'fedvalue[cluster]'"
         ) from error
     try:
-        # A client that fails on its address would still wait, and print a traceback when it is deleted.
+        # A client with a malformed address would wait all the same, and print a traceback when deleted.
         distributed.comm.resolve_address(address)
     except (OSError, ValueError) as error:
         raise EngineError(
@@ -58,10 +57,10 @@ def check_workers(client: Any, address: str = "the scheduler") -> None:
     """Refuse a cluster without workers, or with a worker of other versions.
 
     Raises:
-        EngineError: With the worker, what it has and what is expected.
+        EngineError: Naming the worker, its version and the expected one.
     """
     here = versions()
-    # Module-level function by reference: a worker without fedvalue cannot load it, and says so.
+    # A module-level function travels by reference: a worker without fedvalue cannot load it, and says so.
     found = client.run(versions, on_error="return")
     if not found:
         raise EngineError(f"the cluster at {address} has no workers")

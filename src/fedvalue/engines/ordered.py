@@ -9,20 +9,20 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from fedvalue.engines.local import n_cores, thread_engine
+from fedvalue.engines.local_executors import n_cores, thread_engine
 from fedvalue.errors import EngineError, FedValueError
 
 Result = TypeVar("Result")
 
-# A lost worker's tasks are tried again this often; a task that kills its workers is then reported.
 RENEWALS = 3
+"""A lost worker's tasks are repeated up to this often; a task that kills its workers is then reported."""
 
 
 @contextmanager
 def using(executor: Executor | None) -> Iterator[Executor]:
-    """The given executor, or threads of this machine for the time being.
+    """The given executor, or threads of this machine within the `with` block.
 
-    A given executor stays open: it is its owner's to close.
+    A given executor stays open: its owner closes it.
     """
     if executor is not None:
         yield executor
@@ -35,7 +35,7 @@ def using(executor: Executor | None) -> Iterator[Executor]:
 
 
 def n_workers(executor: Executor | None) -> int:
-    """How many tasks the executor runs at a time, as far as it says."""
+    """How many tasks the executor runs at a time; 1 if it does not say."""
     if executor is None:
         return n_cores()
     client = _client(executor)
@@ -50,9 +50,10 @@ def n_workers(executor: Executor | None) -> int:
 def share(executor: Executor, data: Any) -> Any:
     """A handle on data that many tasks of this executor need, to be passed as a task's argument.
 
-    A cluster gets the data once and hands it from worker to worker; elsewhere it is the data. There it is
-    the result of a task, not scattered: a scheduler drops copies that it thinks superfluous, and what is
-    lost with the last worker that held it can be computed again only if it is a task's.
+    A cluster gets the data once and copies it from worker to worker; elsewhere the handle is the data itself.
+    On a cluster the data is the result of a task rather than scattered: a scheduler drops copies that it
+    considers superfluous, and only the result of a task can be computed again when the last worker that held
+    it is lost.
     """
     client = _client(executor)
     if client is None:
@@ -78,9 +79,9 @@ def map_in_order(
 ) -> Iterator[Result]:
     """Results of `work(*task)` for every task, in the order of the tasks.
 
-    At most a few tasks per worker are under way, so that tasks may be made lazily and a
-    result is not kept longer than needed. When the caller stops early, by an error, an
-    interrupt or a `break`, tasks that have not started are cancelled.
+    At most a few tasks per worker are under way, so that tasks may be made lazily and no result is kept
+    longer than needed. When the caller stops early, by an error, an interrupt or a `break`, tasks that have
+    not started are cancelled.
 
     Args:
         executor: Where the tasks run.
@@ -145,7 +146,7 @@ def _renew(
     renewals: int,
     error: BrokenExecutor,
 ) -> int:
-    """Replace a broken pool and submit again what it had not finished."""
+    """Replace a broken pool and resubmit the tasks that it had not finished."""
     renew = getattr(executor, "renew", None)
     if renew is None or renewals == RENEWALS:
         raise EngineError(f"a worker process died after {renewals} repair(s): {error}") from error
@@ -162,8 +163,8 @@ def _client(executor: Executor) -> Any:
 
 
 def _is_lost_worker(error: Exception) -> bool:
-    # By name: this module does not load distributed. KilledWorker: a task's workers died again and
-    # again; CommClosedError: the scheduler itself is gone; the others: what a task needs was lost with
-    # the last worker that held it.
+    # By name: this module does not load distributed. KilledWorker: a task's workers died repeatedly;
+    # CommClosedError: the scheduler is gone; the others: data that a task needs was lost with the last worker
+    # that held it.
     lost = {"KilledWorker", "CommClosedError", "FutureCancelledError", "CancelledError"}
     return type(error).__name__ in lost

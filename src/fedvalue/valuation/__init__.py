@@ -1,1 +1,1 @@
-"""Use cases: what each party's data is worth, on plain tables or federated."""
+"""Joint counts -> values and statistics, wherever the counts came from; `engine` is the way in."""

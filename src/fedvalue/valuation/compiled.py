@@ -20,14 +20,20 @@ from numba import njit
 from numba.core.options import DefaultOptions
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True}
-if hasattr(DefaultOptions, "_nrt"):  # a private option: without it kernels are slower, and right
-    _OPTIONS["_nrt"] = False
 
-kernel = njit(**_OPTIONS)
+def _options(**private: bool) -> dict[str, Any]:
+    """Options of a kernel. Where a version of numba lacks a private one, kernels are slower but right."""
+    known = {name: value for name, value in private.items() if hasattr(DefaultOptions, name)}
+    return {"cache": True, "nogil": True, **known}
+
+
+kernel = njit(**_options(_nrt=False, no_cfunc_wrapper=True))
 """Decorator of a kernel."""
 
-inlined_kernel = njit(inline="always", **_OPTIONS)
+inner_kernel = njit(**_options(_nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True))
+"""Decorator of a kernel that only other kernels call: it compiles faster without a way in from Python."""
+
+inlined_kernel = njit(inline="always", **_options(_nrt=False, no_cfunc_wrapper=True))
 """Decorator of a few lines that are copied into each kernel that calls them."""
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import inlined_kernel, kernel, xi_of
+from fedvalue.valuation.compiled import inlined_kernel, inner_kernel, kernel, xi_of
 from fedvalue.valuation.frozen_random import GOLDEN
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def extend_states(table, room, old, depth, item, block, start, n_blocks, costs):
             return used
 
 
-@kernel
+@inner_kernel
 def walk_order(table, prefixes, room, order, step, marginals):
     """Add half the marginals of one order to `marginals`; from its end when `step` is -1."""
     p = len(order)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_ITEMS = 8_000_000
 """Items in all states together: 8 bytes each, so at most 64 MB."""
 
+MOST_RUNS = 2
+"""Runs whose prefixes a process keeps."""
+
 DEEPEST = 6
 """Deeper prefixes do not pay: later parties split the few live items in little time."""
 
@@ -92,13 +95,20 @@ def build_prefixes(table: ItemTable, depth: int) -> Prefixes:
 
 
 _lock = Lock()
-_last: tuple[str, Prefixes] | None = None
+_runs: dict[str, Prefixes] = {}
 
 
-def cached_prefixes(table: ItemTable, depth: int, token: str) -> Prefixes:
-    """The prefixes of a run, made once per process: `token` names the run."""
-    global _last  # noqa: PLW0603 - one entry, replaced by the next run
+def cached_prefixes(table: ItemTable, depth: int, run: str) -> Prefixes:
+    """The prefixes of a run, made once per process and kept until other runs take their place."""
     with _lock:
-        if _last is None or _last[0] != token:
-            _last = (token, build_prefixes(table, depth))
-        return _last[1]
+        if run not in _runs:
+            while len(_runs) >= MOST_RUNS:
+                del _runs[next(iter(_runs))]
+            _runs[run] = build_prefixes(table, depth)
+        return _runs[run]
+
+
+def forget_prefixes(run: str) -> None:
+    """Free the prefixes of a run in this process."""
+    with _lock:
+        _runs.pop(run, None)

@@ -119,12 +119,16 @@ def _chunks(pool: Executor, table: ItemTable, n_permutations: int, seed: int) ->
     )
     if is_small(table):
         entropy = coalition_entropies(table)
-        return (look_up_chunk(entropy, *chunk) for chunk in chunks)
-    from fedvalue.valuation.permutations.prefixes import choose_depth
+        yield from (look_up_chunk(entropy, *chunk) for chunk in chunks)
+        return
+    from fedvalue.valuation.permutations.prefixes import choose_depth, forget_prefixes
 
     depth = choose_depth(table.n_items, table.n_parties, n_permutations)
-    shared, token = engines.share(pool, table), uuid4().hex
-    return engines.map_in_order(pool, walk_chunk, ((shared, depth, token, *chunk) for chunk in chunks))
+    shared, run = engines.share(pool, table), uuid4().hex
+    try:
+        yield from engines.map_in_order(pool, walk_chunk, ((shared, depth, run, *chunk) for chunk in chunks))
+    finally:
+        forget_prefixes(run)
 
 
 def look_up_chunk(entropy: Floats, n_pairs: int, seed: int, stream: int) -> RunningMoments:
@@ -139,7 +143,7 @@ def look_up_chunk(entropy: Floats, n_pairs: int, seed: int, stream: int) -> Runn
 
 
 def walk_chunk(
-    table: ItemTable, depth: int, token: str, n_pairs: int, seed: int, stream: int
+    table: ItemTable, depth: int, run: str, n_pairs: int, seed: int, stream: int
 ) -> RunningMoments:
     """Walk some pairs; one unit of work for a worker."""
     from fedvalue.valuation.permutations.permutation_kernels import walk_pairs
@@ -147,5 +151,5 @@ def walk_chunk(
 
     orders = random_orders(n_pairs, table.n_parties, seed=seed, stream=stream)
     marginals = np.zeros(orders.shape)
-    walk_pairs(table, cached_prefixes(table, depth, token), permutation_room(table), orders, marginals)
+    walk_pairs(table, cached_prefixes(table, depth, run), permutation_room(table), orders, marginals)
     return RunningMoments.of(marginals / table.n_samples)

@@ -1,1 +1,1 @@
-"""What stands beside the values: errors, learnable values, interactions, flags; each with its kernels."""
+"""What stands beside Shapley-CMI: data errors, the joint-table game and flags, with their kernels."""

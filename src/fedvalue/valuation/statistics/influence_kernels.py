@@ -1,6 +1,6 @@
 """Compiled walks behind `influence`: pointwise Shapley values, exact and from permutations."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,assignment"
 # numba infers the types of compiled functions from their arguments.
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def influence_subtree(table, room, weight, top, subtree, sums, budget):
     m = len(table.label)
     room.member[0] = top + 1
     room.following[0] = top
-    depth = 0
+    depth = np.int64(0)
     work = 0
     while depth >= 0:
         d = room.following[depth]
@@ -167,7 +167,7 @@ def influence_along(table, room, orders, root_gain, root_freedom, before, sums):
         for j in range(n_root):
             item = room.items[0, j]
             before[item] = root_gain[item]
-        here = 0
+        here = np.int64(0)
         for step in range(orders.shape[1]):
             n_live = room.starts[here, room.n_blocks[here]]
             if n_live == 0:

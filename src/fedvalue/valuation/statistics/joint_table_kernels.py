@@ -6,7 +6,7 @@ are all 2^p coalitions. The coalitions of one size with the same largest member 
 of their other members: a subtree has a table of its own, over those.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,assignment"
 # numba infers the types of compiled functions from their arguments.
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import kernel
+from fedvalue.valuation.compiled import inner_kernel, kernel
 from fedvalue.valuation.statistics.partition_kernels import refine_blocks
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SubtreeTable(NamedTuple):
     offset: NDArray[np.int64]
 
 
-@kernel
+@inner_kernel
 def score(table, given, room, depth, settled):
     """Sums over the samples of the blocks at a depth; blocks of one item are then dropped, in place.
 
@@ -143,7 +143,7 @@ def score(table, given, room, depth, settled):
     return settled + live, entropy, settled + bound, settled
 
 
-@kernel
+@inner_kernel
 def best_of_parts(best, c, s, below, binomial):
     """Largest entry among the coalitions {c_0 < ... < c_(s-1)} without one member, at least 0.
 
@@ -193,10 +193,10 @@ def walk_subtree(table, given, known, room, settled, coalition, out, top, order,
         party more would take: 0 when none of them can be a record.
     """
     binomial = known.binomial
-    settled[0] = score(table, given, room, 0, 0.0)[3]
+    settled[0] = score(table, given, room, np.int64(0), 0.0)[3]
     room.member[0] = top + 1
     room.following[0] = top
-    depth = 0
+    depth = np.int64(0)
     work = 0
     ahead = 0
     while depth >= 0:

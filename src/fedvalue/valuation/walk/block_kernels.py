@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import bit_index, inlined_kernel, kernel, xi_of
+from fedvalue.valuation.compiled import bit_index, inlined_kernel, inner_kernel, kernel, xi_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,7 +145,7 @@ def block_items(table, room, generator, witness):  # noqa: PLR0912 - two ways to
     return m
 
 
-@kernel
+@inner_kernel
 def is_constant(table, words, first, column):
     """Whether a block is constant on a column: all its items lie in the cell of its first item.
 
@@ -168,7 +168,7 @@ def is_constant(table, words, first, column):
     return True
 
 
-@kernel
+@inner_kernel
 def label_runs(table, room, m):
     """Number the labels of the block; return how many, the samples N_B and the cost c(B).
 
@@ -192,7 +192,7 @@ def label_runs(table, room, m):
     return n_fields, total, cost + xi_of(total, xi)
 
 
-@kernel
+@inner_kernel
 def count_cells(table, room, m, bits, n_words):
     """Add every item to the cells it is listed in: its hash, and its weight in the field of its label.
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.valuation.compiled import inlined_kernel, kernel, xi_of
+from fedvalue.valuation.compiled import inlined_kernel, inner_kernel, xi_of
 
 
-@kernel
+@inner_kernel
 def split_two(table, room, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept together for speed
     """Split a block of two labels, both counts in one word and ξ in its table; clear the cells.
 
@@ -83,7 +83,7 @@ def split_two(table, room, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept
     return n_free, players, n_parts
 
 
-@kernel
+@inner_kernel
 def split_narrow(table, room, n_walked, m, bits):  # noqa: PLR0915 - as above
     """Split a block whose label counts fit into one word, which is nearly every block; clear the cells.
 
@@ -158,7 +158,7 @@ def split_narrow(table, room, n_walked, m, bits):  # noqa: PLR0915 - as above
     return n_free, players, n_parts
 
 
-@kernel
+@inner_kernel
 def split_wide(table, room, n_walked, m, bits, n_words):  # noqa: PLR0912, PLR0915 - as above
     """The same for label counts that take several words."""
     cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import bit_index, inlined_kernel, kernel
+from fedvalue.valuation.compiled import bit_index, inlined_kernel, inner_kernel, kernel
 from fedvalue.valuation.frozen_random import GOLDEN
 from fedvalue.valuation.walk.block_kernels import block_items, count_cells, is_constant, label_runs
 from fedvalue.valuation.walk.split_kernels import credit, split_narrow, split_two, split_wide
@@ -81,7 +81,7 @@ def _place(slots, mask, stride, h):
     return slot * stride
 
 
-@kernel
+@inner_kernel
 def _describe(table, room, cell, n_walked):
     """The first item of a part of the block in hand, its rank, and whether it can be split at all."""
     words, part_words = room.words, room.part_words
@@ -109,7 +109,7 @@ def _describe(table, room, cell, n_walked):
     return first, rank, n_constant < len(table.multiplicity)
 
 
-@kernel
+@inner_kernel
 def _describe_small(table, room, m, column, cell, n_walked):
     """The same for a block of few items: look through them.
 
@@ -143,7 +143,7 @@ def _describe_small(table, room, m, column, cell, n_walked):
     return first, rank, varies
 
 
-@kernel
+@inner_kernel
 def _pass_on(table, room, found, n_walked, m, parent, n_parts, count):
     """Give every part its share of the masses and enter the new ones; return the new count of blocks.
 

@@ -27,8 +27,8 @@ def thread_engine(max_workers: int | None = None) -> ThreadPoolExecutor:
 class ProcessEngine(Executor):
     """Worker processes that are replaced when one dies.
 
-    `ProcessPoolExecutor` breaks for good when a worker is killed. This one can be renewed, and
-    `map_in_order` then repeats the tasks that were lost.
+    A `ProcessPoolExecutor` stays broken once a worker is killed. This one can be renewed; `map_in_order` then
+    repeats the lost tasks.
 
     Args:
         max_workers: Number of processes, one per core when None.
