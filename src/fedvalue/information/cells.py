@@ -1,7 +1,8 @@
 """Counting distinct rows of code columns in memory bounded by their number.
 
 A row of codes is packed into as few 64-bit words as its columns' ranges need, and counted in an
-open-addressing hash table. Adding a chunk costs its rows, not the cells that are already there.
+open-addressing hash table (`cell_kernels`). Adding a chunk costs its rows, not the cells that are already
+there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from fedvalue.errors import InputError
 
@@ -104,7 +104,9 @@ class CellCounter:
             raise InputError(f"expected {len(keys)} weights, got {len(weights)}")
         self._reserve(self.n_cells + len(keys))
         numbers = np.empty(len(keys), dtype=np.int64)
-        self.n_cells = _count(
+        from fedvalue.information.cell_kernels import count_rows
+
+        self.n_cells = count_rows(
             np.ascontiguousarray(keys), weights, self._slots, self._keys, self._counts, self.n_cells, numbers
         )
         return numbers
@@ -134,65 +136,7 @@ class CellCounter:
         if n_cells * _LOAD > len(self._slots):
             size = 1 << int(np.ceil(np.log2(n_cells * _LOAD)))
             self._slots = np.full(size, _EMPTY, dtype=np.int64)
-            _index(self._slots, self._keys, self.n_cells)
+            if self.n_cells:
+                from fedvalue.information.cell_kernels import enter_cells
 
-
-@njit(cache=True, nogil=True, inline="always")
-def _first_slot(key: NDArray[np.int64], mask: np.uint64) -> np.uint64:
-    """Where to look first: the words mixed by the finaliser of SplitMix64."""
-    mixed = np.uint64(0)
-    for w in range(key.shape[0]):
-        mixed ^= np.uint64(key[w])
-        mixed += np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-    return mixed & mask
-
-
-@njit(cache=True, nogil=True)
-def _index(slots: NDArray[np.int64], cells: NDArray[np.int64], n_cells: int) -> None:
-    """Enter known cells into an empty slot table."""
-    mask = np.uint64(slots.shape[0] - 1)
-    for k in range(n_cells):
-        slot = _first_slot(cells[k], mask)
-        while slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = k
-
-
-@njit(cache=True, nogil=True)
-def _count(
-    keys: NDArray[np.int64],
-    weights: NDArray[np.int64],
-    slots: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    n_cells: int,
-    numbers: NDArray[np.int64],
-) -> int:
-    """Add each row to its cell, making the cell where there is none; the number of cells then."""
-    mask = np.uint64(slots.shape[0] - 1)
-    n_words = keys.shape[1]
-    for row in range(keys.shape[0]):
-        slot = _first_slot(keys[row], mask)
-        while True:
-            cell = slots[slot]
-            if cell < 0:
-                cell = n_cells
-                slots[slot] = cell
-                for w in range(n_words):
-                    cells[cell, w] = keys[row, w]
-                n_cells += 1
-                break
-            same = True
-            for w in range(n_words):
-                if cells[cell, w] != keys[row, w]:
-                    same = False
-                    break
-            if same:
-                break
-            slot = (slot + np.uint64(1)) & mask
-        counts[cell] += weights[row]
-        numbers[row] = cell
-    return n_cells
+                enter_cells(self._slots, self._keys, self.n_cells)
