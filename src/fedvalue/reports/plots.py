@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from fedvalue.valuation.result import PartyValue, Valuation
 
-SOLID, PALE, INK, WARM, IDLE = "#17615c", "#b5d3cc", "#1c2530", "#8a4b12", "#8b939d"
-"""The report's colours."""
+SOLID, PALE, INK, WARM, IDLE = "#2f8f86", "#b5d3cc", "#1c2530", "#8a4b12", "#8b939d"
+"""Colours like the report's, light enough for error bars."""
 
 
 class Plots:
