@@ -10,6 +10,7 @@ A document is a frozen msgspec Struct whose fields are the JSON keys.
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 D = TypeVar("D")
+
+_prepared: set[type] = set()
+_preparing = threading.Lock()
 
 
 def encode(document: msgspec.Struct) -> bytes:
@@ -64,10 +68,22 @@ def convert(
         found = data.get("schema") if isinstance(data, dict) else None
         if found != schema:
             raise error(f"expected a document of schema {schema!r}, got {found!r}")
+    prepare(kind)
     try:
         return msgspec.convert(data, kind, dec_hook=_from_text)
     except msgspec.ValidationError as problem:
         raise error(_cause(problem)) from None
+
+
+def prepare(kind: type) -> None:
+    """Let one thread look up a type's fields.
+
+    msgspec does so on first use, and crashes the process if a second thread meets the type meanwhile.
+    """
+    if kind not in _prepared:
+        with _preparing:
+            msgspec.json.Decoder(kind)
+            _prepared.add(kind)
 
 
 def read(kind: type[D], path: str | Path, *, schema: str, error: type[FedValueError] = InputError) -> D:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from fedvalue import documents
 from fedvalue.errors import InputError
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.storage.durable_files import PRIVATE, atomic_write
@@ -168,6 +169,7 @@ def _decode(body: bytes) -> State:
     import pyarrow as pa
 
     line, _, payload = body.partition(b"\n")
+    documents.prepare(_Head)
     head = msgspec.json.decode(line, type=_Head)
     cells = pa.ipc.open_stream(payload).read_all()
     words = [cells[f"w{k}"].to_numpy() for k in range(cells.num_columns - 1)]
