@@ -1,11 +1,13 @@
 """Whether a party's value changed when rows were added.
 
-Two things move a value although nothing changed. Noise: the later valuation contains the earlier
-one's rows, so for a mean over n' samples, of which the first n gave the earlier mean, the variance
-of the difference is s² (1/n - 1/n'), with s² = n' · se² from the later valuation. Drift: the plug-in
-estimate is too high on few samples, the more so the more codes a party has, and falls as rows come.
-The drift is measured: n rows drawn from all n' rows, without replacement, several times, are what
-the earlier rows would have been if nothing had changed; their mean value is the expected earlier one.
+Two effects move a Shapley-CMI although nothing changed.
+
+- Noise: the later valuation contains the earlier one's rows. For a mean over n' samples, of which the
+  first n gave the earlier mean, the variance of the difference is s² (1/n - 1/n'), with s² = n' · se²
+  from the later valuation.
+- Drift: the plug-in estimate is too high on few samples, more so with more codes, and falls as rows are
+  added. It is measured: n rows drawn from all n' rows without replacement, several times, stand for
+  the earlier rows under no change; their mean value is the expected earlier one.
 """
 
 from __future__ import annotations

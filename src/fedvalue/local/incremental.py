@@ -18,13 +18,13 @@ from fedvalue.errors import EngineError, InputError
 from fedvalue.information.cells import CellCounter
 from fedvalue.local.changes import changes, drift_of
 from fedvalue.local.file_layout import CellTable, Layout, packing_of
-from fedvalue.local.passes import Passes
-from fedvalue.local.state_file import CountedFile, State, fingerprint, load_state, save_state
+from fedvalue.local.passes import FilePasses
+from fedvalue.local.state_file import CountedFile, SavedState, file_sha256, load_state, save_state
 from fedvalue.local.streaming import with_coding
 from fedvalue.storage.durable_files import exclusive_lock
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_summary import ColumnSummary
-from fedvalue.tables.sources import Part, Source
+from fedvalue.tables.parts import Part, Source
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def value_with_state(
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
     with _locked(state_file):
         old = load_state(state_file) if os.path.lexists(state_file) else None
-        update = update_state(old, sources, Passes(layout, executor=executor, progress=progress))
+        update = update_state(old, sources, FilePasses(layout, executor=executor, progress=progress))
         new = update.state
         counts = new.table.joint_counts()
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
@@ -107,12 +107,12 @@ class Update:
         notes: What a person should know about the new rows.
     """
 
-    state: State
+    state: SavedState
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def update_state(state: State | None, sources: Source | Sequence[Source], passes: Passes) -> Update:
+def update_state(state: SavedState | None, sources: Source | Sequence[Source], passes: FilePasses) -> Update:
     """The state with the sources' rows added.
 
     Numbers outside the earlier range fall into the outer bins. New categories get new codes, or are
@@ -130,7 +130,7 @@ def update_state(state: State | None, sources: Source | Sequence[Source], passes
         looks = passes.look(new.parts)
         table = passes.fit(looks)
         keys, counts = passes.count(new.parts, table.coders, looks)
-        return Update(State(replace(table, keys=keys, counts=counts), new.files))
+        return Update(SavedState(replace(table, keys=keys, counts=counts), new.files))
     looks = passes.look(new.parts, state.table.coders)
     coders = tuple(
         coder.extended(look.summary) for coder, look in zip(state.table.coders, looks, strict=True)
@@ -138,7 +138,7 @@ def update_state(state: State | None, sources: Source | Sequence[Source], passes
     table = _added(state.table, coders, *passes.count(new.parts, coders, looks))
     news = zip(state.table.coders, coders, looks, strict=True)
     notes = tuple(filter(None, (_news(before, after, look.summary) for before, after, look in news)))
-    return Update(State(table, (*state.files, *new.files), state.valuation), new.skipped, notes)
+    return Update(SavedState(table, (*state.files, *new.files), state.valuation), new.skipped, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _NewFiles:
                 fresh.append(part)
                 continue
             name = Path(part.path).name
-            file = CountedFile(name, os.path.getsize(part.path), fingerprint(part.path))
+            file = CountedFile(name, os.path.getsize(part.path), file_sha256(part.path))
             if file.sha256 in seen:
                 skipped.append(name)
                 continue
@@ -202,7 +202,7 @@ def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
 def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...]) -> None:
     """A file that begins with a counted one is that file with rows appended."""
     for earlier in known:
-        if 0 < earlier.size < file.size and fingerprint(part.path, earlier.size) == earlier.sha256:
+        if 0 < earlier.size < file.size and file_sha256(part.path, earlier.size) == earlier.sha256:
             raise InputError(
                 f"{part.path}: the file begins with all rows of {earlier.name!r}, which are already counted; "
                 "pass the new rows only"

@@ -21,8 +21,9 @@ from fedvalue.local.file_layout import CellTable, Layout, packing_of
 from fedvalue.tables.column_coder import ColumnCoder, fit_column
 from fedvalue.tables.column_report import describe_column
 from fedvalue.tables.label import check_labels, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.parts import BATCH_ROWS, Part, Source
 from fedvalue.tables.party_table import column_notes
-from fedvalue.tables.sources import BATCH_ROWS, Part, Source, open_parts
+from fedvalue.tables.sources import open_parts
 from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ FIRST, SECOND = "looking at values", "counting"
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
+class FilePasses:
     """How the passes are made.
 
     Args:

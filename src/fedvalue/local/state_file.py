@@ -32,7 +32,7 @@ from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
-    from fedvalue.tables.sources import Source
+    from fedvalue.tables.parts import Source
 
 SCHEMA = "fedvalue.state/2"
 
@@ -53,7 +53,7 @@ class CountedFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class SavedState:
     """Counts so far, how they were coded, and what they were last worth.
 
     Args:
@@ -84,7 +84,7 @@ def _shown(setting: object) -> str:
     return repr(setting)
 
 
-def save_state(path: Source, state: State) -> None:
+def save_state(path: Source, state: SavedState) -> None:
     """Write a state file in one step; a symbolic link to it stays one.
 
     Raises:
@@ -98,7 +98,7 @@ def save_state(path: Source, state: State) -> None:
         raise InputError(f"{target}: cannot write the state there: {error.strerror}") from error
 
 
-def load_state(path: Source) -> State:
+def load_state(path: Source) -> SavedState:
     """Read a state file.
 
     Raises:
@@ -123,7 +123,7 @@ def load_state(path: Source) -> State:
         raise InputError(f"{path}: the state file is incomplete: {error}") from error
 
 
-def fingerprint(path: str, size: int | None = None) -> str:
+def file_sha256(path: str, size: int | None = None) -> str:
     """SHA-256 of a file's content, or of its first `size` bytes."""
     digest = hashlib.sha256()
     left = os.path.getsize(path) if size is None else size
@@ -149,7 +149,7 @@ class _Head(msgspec.Struct, frozen=True):
     valuation: Valuation | None
 
 
-def _encode(state: State) -> bytes:
+def _encode(state: SavedState) -> bytes:
     import pyarrow as pa
 
     table = state.table
@@ -165,7 +165,7 @@ def _encode(state: State) -> bytes:
     return SCHEMA.encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-def _decode(body: bytes) -> State:
+def _decode(body: bytes) -> SavedState:
     import pyarrow as pa
 
     line, _, payload = body.partition(b"\n")
@@ -182,4 +182,4 @@ def _decode(body: bytes) -> State:
         notes=head.notes,
         warnings=head.warnings,
     )
-    return State(table, head.files, head.valuation)
+    return SavedState(table, head.files, head.valuation)

@@ -18,10 +18,11 @@ from msgspec import structs
 
 from fedvalue.engines import plain_interrupts
 from fedvalue.local.file_layout import CellTable, Layout
-from fedvalue.local.passes import Passes
+from fedvalue.local.passes import FilePasses
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.label import leak_warnings
-from fedvalue.tables.sources import BATCH_ROWS, Source, source_bytes
+from fedvalue.tables.parts import BATCH_ROWS, Source
+from fedvalue.tables.sources import source_bytes
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def count_files(
 ) -> JointCounts:
     """The joint counts of one or more sources, streamed (see `tabulate`)."""
     layout = Layout.of(label=label, task=task, parties=parties, coding=coding)
-    return tabulate(sources, Passes(layout, batch_rows, executor, progress)).joint_counts()
+    return tabulate(sources, FilePasses(layout, batch_rows, executor, progress)).joint_counts()
 
 
 @plain_interrupts()
@@ -90,7 +91,7 @@ def value_files(
 
     settings = settings or ValuationSettings()
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
-    table = tabulate(sources, Passes(layout, executor=executor, progress=progress))
+    table = tabulate(sources, FilePasses(layout, executor=executor, progress=progress))
     counts = table.joint_counts()
     result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
     return with_coding(result, table, counts)
@@ -104,7 +105,7 @@ def with_coding(result: Valuation, table: CellTable, counts: JointCounts) -> Val
     )
 
 
-def tabulate(sources: Source | Sequence[Source], passes: Passes) -> CellTable:
+def tabulate(sources: Source | Sequence[Source], passes: FilePasses) -> CellTable:
     """Fit the coders and count the distinct rows of the sources, which hold all columns.
 
     Raises:

@@ -92,7 +92,7 @@ def value(
         The values in nats, with everything else that was computed about each party.
 
     Raises:
-        InputError: The tables or a setting are wrong; the message says what was expected and what came.
+        InputError: A table or a setting is wrong.
     """
     settings = ValuationSettings(
         method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit,
@@ -133,8 +133,9 @@ def value_tables(
     y = label_table(inputs.label, coding)
     own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
     tables = {name: party_table(name, table, coding) for name, table in inputs.parties.items()}
-    check_lengths(y, [own] if intersect else [own, *tables.values()])
     counts = None if intersect else joint_counts(y, own, tables)
+    if own.n_samples != y.n_samples:
+        raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
     if protocol is None:
         assert counts is not None
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
@@ -167,13 +168,3 @@ def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, Part
         codebooks=[table.codebook for table in parties.values() if table.codebook is not None],
         task_codebook=task.codebook,
     )
-
-
-def check_lengths(label: PartyTable, others: list[PartyTable]) -> None:
-    """Refuse tables that do not have one row per label."""
-    n = len(label.codes)
-    for table in others:
-        if len(table.codes) != n:
-            raise InputError(
-                f"party {table.name!r}: expected {n} samples as the label has, got {len(table.codes)}"
-            )

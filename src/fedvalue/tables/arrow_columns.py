@@ -61,12 +61,12 @@ def as_arrow_array(data: Any, name: str) -> Any:
         return pa.array(data, from_pandas=True)
     except OverflowError as error:
         raise InputError(
-            f"column {name!r}: expected whole numbers from -2^63 to 2^63 - 1, got larger ones"
+            f"column {name!r}: whole numbers must be from -2^63 to 2^63 - 1; list larger ones as text"
         ) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         kinds = _kinds(data)
         raise InputError(
-            f"column {name!r}: expected values of one type (numbers, text, booleans or dates), got {kinds}"
+            f"column {name!r}: values must be of one type (numbers, text, booleans or dates), got {kinds}"
         ) from error
 
 

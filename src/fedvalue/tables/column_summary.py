@@ -73,7 +73,7 @@ class NumberCounts:
         self._cells.add(keys[:, np.newaxis], counts)
         if self._cells.n_cells > MOST_NUMBERS:
             keys = self._cells.cells()[0][:, 0]
-            # The fewest bits that leave room: half of what is left is tried each time.
+            # The fewest bits that leave room, by bisection.
             few, many = 0, 64 - self._dropped
             while few < many:
                 bits = (few + many) // 2

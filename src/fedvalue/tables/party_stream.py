@@ -23,8 +23,9 @@ from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder, fit_column
 from fedvalue.tables.column_report import ColumnCoding, describe_column
 from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.parts import BATCH_ROWS, Part, Source, shown
 from fedvalue.tables.party_table import column_notes
-from fedvalue.tables.sources import BATCH_ROWS, Part, Source, open_parts, shown
+from fedvalue.tables.sources import open_parts
 from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
 
 if TYPE_CHECKING:

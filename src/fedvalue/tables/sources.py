@@ -1,129 +1,35 @@
-"""Tables from files, folders and databases, whole or in batches.
+"""Tables from files, folders and databases: found, opened, and read at once.
 
 A source is a CSV, Parquet or Arrow file, a folder of files of one of these kinds (its subfolders may
-be partitions, `key=value`), or a database URI (`sql_source`). Files are read through pyarrow.dataset.
+be partitions, `key=value`), or a database URI (`sql_source`).
 
 - Every file of a folder must have the wanted columns, and a column has one type in all of them.
-- A part's CSV columns and partition keys are text; `text_readings` says what is a number.
-- A `Part` is one file or query. It can be sent to another process.
+- Text is read by its values (`text_readings`), in `read_table` and in the first pass of a stream.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from fedvalue.errors import InputError
 from fedvalue.tables import sql_source
 from fedvalue.tables.arrow_columns import is_text
-from fedvalue.tables.csv_files import BLOCK_BYTES, CsvHeader, csv_header, csv_problem, refuse_repeated_names
+from fedvalue.tables.csv_files import BLOCK_BYTES, CsvHeader, csv_header, refuse_repeated_names
+from fedvalue.tables.parts import Format, Part, Source, readable, shown
 from fedvalue.tables.text_readings import MISSING, read_by_values
-
-Source: TypeAlias = str | os.PathLike[str]
-Format = Literal["csv", "parquet", "arrow", "arrow stream", "database"]
-
-BATCH_ROWS = 1 << 16
-"""Rows per batch: half a megabyte per column. One that spans two row groups of a file has both in memory."""
-
-PIECE_ROWS = 1 << 20
-"""Rows of a piece: half a second of work, so that workers are kept busy and starting one costs little."""
 
 _FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".arrows": "arrow stream", ".feather": "arrow", ".ipc": "arrow",
 }  # fmt: skip
 _COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
-_KINDS = {"csv": "a CSV file", "parquet": "a Parquet file", "arrow": "an Arrow file"}
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file (or query) of a source, readable by itself and in another process.
-
-    Args:
-        path: The file, or the database URI (which may hold a password, so it is not shown).
-        format: How to read it.
-        stored: The columns as they are stored, partition keys included.
-        schema: The wanted columns and their types, the same for all parts of a source.
-        file_format: How pyarrow.dataset reads it; None for databases and Arrow streams.
-        partition: The values of the partition keys, as an expression.
-        row_groups: Which row groups of a Parquet file, from and up to; all when None.
-    """
-
-    path: str = field(repr=False)
-    format: Format
-    stored: Any = field(repr=False)
-    schema: Any
-    file_format: Any = field(default=None, repr=False)
-    partition: Any = field(default=None, repr=False)
-    row_groups: tuple[int, int] | None = None
-
-    @property
-    def fragment(self) -> Any:
-        """The file as a fragment of a dataset, opened for each use: it may have changed."""
-        from pyarrow.fs import LocalFileSystem
-
-        whole = self.file_format.make_fragment(self.path, LocalFileSystem(), self.partition)
-        if self.row_groups is None:
-            return whole
-        return whole.subset(row_group_ids=list(range(*self.row_groups)))
-
-    @property
-    def name(self) -> str:
-        """The part as messages may show it."""
-        return shown(self.path)
-
-    def pieces(self, piece_rows: int = PIECE_ROWS) -> list[Part]:
-        """This file in pieces of about `piece_rows` rows, where its format allows: Parquet."""
-        if self.format != "parquet":
-            return [self]
-        cuts, rows = [0], 0
-        with _readable(self.path, self.format):
-            groups = self.fragment.row_groups
-        for k, group in enumerate(groups):
-            rows += group.num_rows
-            if rows >= piece_rows:
-                cuts.append(k + 1)
-                rows = 0
-        if rows or len(cuts) == 1:
-            cuts.append(len(groups))
-        return [replace(self, row_groups=cut) for cut in pairwise(cuts)]
-
-    def selected(self, columns: Collection[str]) -> Part:
-        """The part with some of its columns."""
-        return replace(self, schema=pa.schema([known for known in self.schema if known.name in columns]))
-
-    def with_numbers(self, columns: Collection[str]) -> Part:
-        """The part with these text columns of a CSV file parsed as numbers, which is faster than casting."""
-        if self.format != "csv":
-            return self
-
-        def typed(schema: Any) -> Any:
-            return pa.schema(
-                [pa.field(known.name, pa.float64()) if known.name in columns else known for known in schema]
-            )
-
-        return replace(self, stored=typed(self.stored), schema=typed(self.schema))
-
-    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
-        """Record batches of at most `batch_rows` rows with the columns of `schema`.
-
-        Raises:
-            InputError: The file cannot be read, or has changed since it was opened.
-        """
-        for batch in _stored_batches(self, batch_rows):
-            whole = _conform(batch, self)
-            for start in range(0, whole.num_rows, batch_rows):
-                yield whole.slice(start, batch_rows)
 
 
 def read_table(
@@ -202,13 +108,6 @@ def refuse_unknown_columns(wanted: Sequence[str], available: Sequence[str], wher
         raise InputError(f"{where}: column {name!r} not found; {hint}")
 
 
-def shown(source: Source) -> str:
-    """The source as messages may show it: no password."""
-    if isinstance(source, str) and sql_source.is_database(source):
-        return sql_source.public_name(source)
-    return str(source)
-
-
 def _open_all(source: Source) -> list[Part]:
     """The files behind a source, in the order of their paths, with all their columns."""
     if sql_source.is_database(source):
@@ -278,7 +177,7 @@ def _open_file(path: Path, kind: Format, folder: Path) -> Part:
     steps = [step for step in path.relative_to(folder).parts[:-1] if "=" in step]
     keys = pa.schema([(step.partition("=")[0], pa.string()) for step in steps])
     if kind == "arrow stream":
-        with _readable(path, kind), pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        with readable(path, kind), pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
             return Part(str(path), kind, reader.schema, reader.schema)
     import pyarrow.dataset as ds
 
@@ -287,7 +186,7 @@ def _open_file(path: Path, kind: Format, folder: Path) -> Part:
     stored = pa.schema([]) if header is None else pa.schema([(name, pa.string()) for name in header.names])
     part = Part(str(path), kind, stored, stored, _dataset_format(kind, header), values)
     if header is None:
-        with _readable(path, kind):
+        with readable(path, kind):
             stored = part.fragment.physical_schema.remove_metadata()
     for key in keys:
         stored = stored if key.name in stored.names else stored.append(key)
@@ -331,50 +230,3 @@ def _as_text(known: Any, text_columns: Collection[str]) -> Any:
     if known.name in text_columns and not pa.types.is_nested(known.type):
         return pa.field(known.name, pa.string())
     return pa.field(known.name, known.type)
-
-
-def _stored_batches(part: Part, batch_rows: int) -> Iterator[Any]:
-    names = part.schema.names
-    with _readable(part.path, part.format):
-        if part.format == "database":
-            yield from sql_source.database_batches(part.path, names)
-        elif part.format == "arrow stream":
-            with pa.memory_map(part.path) as file, pa.ipc.open_stream(file) as reader:
-                yield from reader
-        else:
-            # A scan of a whole Parquet file reads ahead of a slow reader; one of a row group cannot.
-            whole = part.fragment
-            for fragment in whole.split_by_row_group() if part.format == "parquet" else [whole]:
-                yield from fragment.to_batches(
-                    schema=part.stored, columns=names, batch_size=batch_rows, batch_readahead=2
-                )
-
-
-@contextmanager
-def _readable(path: Source, kind: Format) -> Iterator[None]:
-    """Turn Arrow's and the system's errors into one that names the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        what = _KINDS.get(kind, "rows" if kind == "database" else "an Arrow file")
-        raise InputError(f"{shown(path)}: cannot be read as {what}: {csv_problem(error)}") from None
-
-
-def _conform(batch: Any, part: Part) -> Any:
-    """The batch with the wanted columns in order and in their types."""
-    arrays = []
-    for wanted in part.schema:
-        array = batch.column(wanted.name)
-        arrays.append(array if array.type == wanted.type else _cast(array, wanted, part))
-    return pa.RecordBatch.from_arrays(arrays, schema=part.schema)
-
-
-def _cast(array: Any, wanted: Any, part: Part) -> Any:
-    """The values in another type. Whole numbers beyond 2^53 become the nearest floats."""
-    try:
-        return array.cast(wanted.type, safe=not pa.types.is_floating(wanted.type))
-    except pa.ArrowException as error:
-        raise InputError(
-            f"{part.name}: column {wanted.name!r} has values of type {array.type} that do not fit the type "
-            f"{wanted.type} of the files beside it"
-        ) from error

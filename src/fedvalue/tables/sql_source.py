@@ -1,9 +1,9 @@
 """Tables from a PostgreSQL database, through ADBC, as Arrow batches.
 
-A source is a connection URI with the table or query behind a `#`:
+A source is a connection URI with the table or query after a `#`:
 `postgresql://user@host:5432/base#schema.table` or `postgresql://…/base#select a, b from t`. The
-password may come from PGPASSWORD or a password file, as for every PostgreSQL client; where it
-stands in the URI it is kept out of every message.
+password may come from PGPASSWORD or a password file, as for every PostgreSQL client. A password in the
+URI appears in no message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _reader(source: str, columns: Collection[str] | None, *, limit: int | None =
                 yield reader
     except (dbapi.Error, pa.ArrowException, OSError) as error:
         reason = _without_secrets(str(error), uri)
-        raise InputError(f"{public_name(source)}: expected rows from the database, got: {reason}") from None
+        raise InputError(f"{public_name(source)}: the database returned no rows: {reason}") from None
 
 
 def _cut(source: str) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def _statement(what: str, columns: Collection[str] | None, limit: int | None, so
     what = what.strip().rstrip(";")
     if not what:
         raise InputError(
-            f"{public_name(source)}: expected a table or query behind '#', as in postgresql://host/base#table"
+            f"{public_name(source)}: name a table or query after '#', as in postgresql://host/base#table"
         )
     wanted = "*" if columns is None else ", ".join(_quoted(name) for name in columns)
     if _TABLE.fullmatch(what):

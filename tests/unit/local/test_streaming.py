@@ -116,6 +116,28 @@ def test_a_csv_streams_as_it_reads(tmp_path):
     assert_same(count_files(sources, **OWNERS, batch_rows=100), in_memory(table))
 
 
+def test_partitions_of_csv_files_stream_as_they_read(tmp_path):
+    """Keys that are numbers, and keys that are text, are columns like any other."""
+    rng = np.random.default_rng(0)
+    for year in (2019, 2020, 2021):
+        for country in ("de", "fr"):
+            folder = tmp_path / f"year={year}" / f"country={country}"
+            folder.mkdir(parents=True)
+            rows = "".join(f"{rng.integers(0, 2)},{rng.normal():.3f}\n" for _ in range(40))
+            (folder / "0.csv").write_text("y,x\n" + rows)
+    parties = {"x": ["x"], "place": ["country", "year"]}
+    coding = CodingSettings(bins=2)
+    got = count_files(tmp_path, label="y", parties=parties, coding=coding)
+    table = read_table(tmp_path)
+    expected = joint_counts(
+        label_table(table["y"], coding),
+        task_table(None, 240),
+        {name: party_table(name, table.select(columns), coding) for name, columns in parties.items()},
+    )
+    assert_same(got, expected)
+    assert got.n_codes == (2, 4)
+
+
 def test_a_csv_whose_first_block_misleads_streams_as_it_reads(tmp_path):
     """Whole numbers for megabytes, then a fraction and a word: the columns are looked at again."""
     n = 700_000

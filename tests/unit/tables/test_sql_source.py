@@ -94,7 +94,7 @@ def test_what_the_database_refuses_is_said(postgres):
         with pytest.raises(InputError, match=reason) as error:
             read_table(f"{postgres.uri}#{what}")
         assert postgres.password not in _everything(error.value)
-    with pytest.raises(InputError, match="expected a table or query behind '#'") as error:
+    with pytest.raises(InputError, match="name a table or query after '#'") as error:
         read_table(postgres.uri)
     assert postgres.password not in _everything(error.value)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.deployment.parties.party_input import coding_of
 from fedvalue.deployment.parties.spooled_samples import Space, Spool, SpooledSamples
+from fedvalue.tables.parts import BATCH_ROWS
 from fedvalue.tables.party_stream import PartyStream
 from fedvalue.tables.party_table import refuse_repeated_ids
-from fedvalue.tables.sources import BATCH_ROWS
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
