@@ -99,7 +99,7 @@ def test_messages_out_of_order_are_refused_without_harm(town):
 
 def test_more_rows_than_the_manifest_allows_are_refused_at_the_declaration(town):
     """Item 18: declared rows against the manifest."""
-    declaration = m.Declaration(121, 2, 1, digest=bytes(32), radices=(2, 2, 3, 3), code_keys=bytes(64))
+    declaration = m.Declaration(121, 2, 1, bytes(32), (2, 2, 3, 3), ((),) * 4, bytes(32), bytes(64))
     body = codec.encode(m.Envelope(town.run_id, "telco", "compute", declaration))
     assert refused(lambda: town.client("telco").post(town.run_id, 0, body)).code == "E_SIZE"
 

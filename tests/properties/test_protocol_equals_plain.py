@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedvalue.crypto.ids import canonical_ids
 from fedvalue.federated.options import Mirror, Paper, Single
 from fedvalue.federated.run import federated_value
+from fedvalue.protocol.outcome import same_numbers
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from tests import naive
@@ -125,3 +126,29 @@ def test_sampled_values_by_the_servers_agree_within_their_error() -> None:
     assert found.method == "sampled"
     for party in found.parties:
         assert abs(party.value - exact[party.name].value) <= 5 * party.se_sampling + 1e-12
+
+
+@pytest.mark.parametrize("protocol", [Mirror(), Mirror(policy="counts"), Single(), Paper(n_r=1)])
+def test_columns_one_by_one_give_the_plain_result_under_every_protocol(
+    protocol: Mirror | Single | Paper,
+) -> None:
+    """Values, learnable values, interactions, coalitions and uplift, to 1e-9: the whole result."""
+    world = World.drawn(15, n=150, sizes=(4, 6, 3), n_task=3).with_features()
+    how = ValuationSettings(method="exact")
+    plain = value_counts(world.counts(), how).to_dict()
+    found = federated_value(**columns(world), protocol=protocol, threads=1, settings=how).to_dict()
+    for about in ("protocol", "run_id", "details"):
+        plain.pop(about, None), found.pop(about)
+    assert set(found) == set(plain)
+    for key, item in plain.items():
+        assert same_numbers(item, found[key]), key
+
+
+def test_columns_as_one_need_no_codebook() -> None:
+    world = World.drawn(16, n=100, sizes=(4, 6)).with_features()
+    joint = ValuationSettings(method="exact", columns="joint")
+    sent: list[bytes] = []
+    found = federated_value(**columns(world), threads=1, settings=joint, tap=sent.append)
+    plain = value_counts(world.counts(), joint)
+    assert found.learnable == pytest.approx(plain.learnable, abs=1e-9)
+    assert not any(b"CodebookChunk" in data for data in sent)

@@ -10,7 +10,8 @@ import pytest
 from fedvalue.crypto import keys
 from fedvalue.errors import FedValueError, VerificationError
 from fedvalue.federated.cast import Cast
-from fedvalue.federated.valuers import make_noisy_valuer, valuation_of
+from fedvalue.federated.valuation_parts import valuation_of
+from fedvalue.federated.valuers import make_noisy_valuer
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m

@@ -10,7 +10,8 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.federated.cast import CodedTables, make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport
 from fedvalue.federated.options import make_options
-from fedvalue.federated.valuers import make_valuer, valuation_of
+from fedvalue.federated.valuation_parts import valuation_of
+from fedvalue.federated.valuers import make_valuer
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.engine import value_counts

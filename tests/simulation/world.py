@@ -19,11 +19,11 @@ from fedvalue.errors import FedValueError
 from fedvalue.federated.cast import Cast, CodedTables, expected_settings, make_cast, make_terms
 from fedvalue.federated.options import make_options
 from fedvalue.federated.valuers import make_valuer
-from fedvalue.information.contingency import JointCounts
+from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import ColumnView, Settings
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -39,6 +39,13 @@ class Codes:
     name: str
     codes: np.ndarray
     n_codes: int
+    codebook: Codebook | None = None
+
+    def with_features(self) -> Codes:
+        """Two features behind the code: whether it is odd, and half of it."""
+        codes = np.arange(self.n_codes)
+        book = Codebook((f"{self.name} odd", f"{self.name} half"), np.column_stack([codes % 2, codes // 2]))
+        return Codes(self.name, self.codes, self.n_codes, book)
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,21 @@ class World:
         ids = canonical_ids([f"person-{k}" for k in range(n)])
         return cls(Codes("y", y, n_label), task, parties, ids)
 
+    def with_features(self) -> World:
+        """The same world where every party but the label has two features."""
+        task = None if self.task is None else self.task.with_features()
+        return World(self.label, task, tuple(party.with_features() for party in self.parties), self.ids)
+
     def counts(self) -> JointCounts:
         """The joint table as plain computation has it."""
+        books = [party.codebook for party in self.parties if party.codebook is not None]
         return JointCounts.from_columns(
             label=self.label.codes,
             task=None if self.task is None else self.task.codes,
             parties={party.name: party.codes for party in self.parties},
             n_codes=[party.n_codes for party in self.parties],
+            codebooks=books or None,
+            task_codebook=None if self.task is None else self.task.codebook,
         )
 
     def settings(self, protocol: str = "mirror", **options: Any) -> Settings:
@@ -87,12 +102,13 @@ class World:
         engine: ValuationSettings | None = None,
         servers: dict[str, Any] | None = None,
         align: str = "equal",
+        columns: str = "joint",
         **options: Any,
     ) -> Cast:
         """All roles of a run over this world."""
-        tables = CodedTables(self.label, self.parties, self.task)
+        tables, chosen = CodedTables(self.label, self.parties, self.task), make_options(protocol, **options)
         return make_cast(
-            make_terms(tables, make_options(protocol, **options), align=align, run_id=run_id),
+            make_terms(tables, chosen, align=align, columns=ColumnView(columns), run_id=run_id),
             tables,
             ids=self.ids if ids is None else ids,
             valuer=make_valuer(engine or ValuationSettings(method="exact", statistics=False)),

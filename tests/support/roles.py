@@ -65,7 +65,8 @@ def ready_body(
 ) -> bytes:
     """A signed Ready of a party, on its way to a server."""
     n = agreed.manifest.n_samples if rows is None else rows
-    draft = m.Ready(name, n, n, sizes, bytes(32), bytes(64))
+    features = sizes[:1] if agreed.manifest.settings.columns == "features" else ()
+    draft = m.Ready(name, n, n, sizes, features, bytes(32), bytes(64))
     signing_key = identity(name).signing.private_bytes_raw()
     signature = keys.sign(signing_key, "ready", agreed.run_id, draft.signed())
     message = msgspec.structs.replace(draft, signature=signature)

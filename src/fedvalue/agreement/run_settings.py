@@ -14,13 +14,23 @@ if TYPE_CHECKING:
 
 def terms_of(manifest: Manifest) -> RunTerms:
     """The protocol's terms of the run that the manifest authorises."""
-    from fedvalue.protocol.settings import Adversarial, Align, Gates, Policy, ProtocolName, RunTerms
+    from fedvalue.protocol.settings import (
+        Adversarial,
+        Align,
+        ColumnView,
+        Gates,
+        Policy,
+        ProtocolName,
+        RunTerms,
+    )
 
     gates = Gates(
         min_samples=manifest.min_samples,
         min_rows_per_code=manifest.min_rows_per_code,
         min_cell=manifest.min_cell,
     )
+    # With noise nothing but Shapley-CMI is computed, which joint codes give.
+    features = manifest.settings.columns == "features" and manifest.epsilon is None
     return RunTerms(
         run_id=manifest.run_id,
         protocol=ProtocolName(manifest.protocol),
@@ -28,6 +38,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
         parties=tuple(party.name for party in manifest.data),
         max_samples=manifest.n_samples,
         align=Align(manifest.align),
+        columns=ColumnView.FEATURES if features else ColumnView.JOINT,
         gates=None if manifest.research else gates,
         compute=manifest.compute.name,
         validate=manifest.validate.name,

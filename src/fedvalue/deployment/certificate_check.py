@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedvalue.agreement.run_settings import pins_of, terms_of
 from fedvalue.crypto import keys
@@ -108,6 +108,11 @@ def _checked(certificate: Certificate) -> CertificateCheck:
         for server in expected:
             _check_values(certificate, manifest, server, readies)
             proved.append(f"server {server!r} computed and signed these values")
+        if manifest.policy == "counts" and manifest.settings.columns == "features":
+            unproved.append(
+                "the learnable values: the parties' codebooks, on which they rest, are not in the file; they "
+                "are the task party's word"
+            )
     else:
         proved += [f"server {server!r} signed the digest of its counts" for server in expected]
         unproved.append(
@@ -153,11 +158,22 @@ def _check_values(
     else:
         outcome = _opened(result, record, order)
     rates = certificate.match_rates if manifest.align == "intersect" else None
-    opened = task_valuation(manifest, outcome, rates)
-    if not same_numbers(opened.to_dict(), certificate.result.to_dict()):
+    opened = task_valuation(manifest, outcome, rates).to_dict()
+    shown = certificate.result.to_dict()
+    if isinstance(result, CountsResult) and manifest.settings.columns == "features":
+        opened, shown = _shapley_part(opened), _shapley_part(shown)
+    if not same_numbers(opened, shown):
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
     if result.n_samples != readies[manifest.task.name].rows:
         raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
+
+
+def _shapley_part(result: dict[str, Any]) -> dict[str, Any]:
+    """What follows from joint counts alone; the learnable game also needs codebooks."""
+    wanted = ("name", "value", "share", "alone", "last", "n_codes", "se_sampling")
+    parties = [{key: party.get(key) for key in wanted} for party in result["parties"]]
+    facts = ("n_samples", "total", "method", "n_permutations", "seed", "run_id")
+    return {**{key: result.get(key) for key in facts}, "parties": parties}
 
 
 def _counted(

@@ -30,7 +30,7 @@ def task_valuation(
 
         valuation = value_counts(outcome.counts, manifest.settings)
     else:
-        from fedvalue.federated.valuers import valuation_of
+        from fedvalue.federated.valuation_parts import valuation_of
 
         names = tuple(party.name for party in manifest.data)
         valuation = valuation_of(outcome, names, privacy=privacy_of(manifest, _n_samples(outcome)))
@@ -51,7 +51,7 @@ def data_valuation(
             learnable_total_interval=None, interactions=None, coalitions=None, uplift=None,
         )  # fmt: skip
     elif name in outcome.shares:
-        from fedvalue.federated.valuers import valuation_of
+        from fedvalue.federated.valuation_parts import valuation_of
 
         own = valuation_of(outcome, (name,), privacy=privacy_of(manifest, _n_samples(outcome)))
     else:

@@ -19,12 +19,13 @@ from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.party_roles import DataParty, TaskParty
 from fedvalue.protocol.role import Role
-from fedvalue.protocol.samples import CodedColumn, MemorySamples
+from fedvalue.protocol.samples import CodedColumn, MemorySamples, feature_sizes
 from fedvalue.protocol.settings import (
     COMPUTE,
     VALIDATE,
     Adversarial,
     Align,
+    ColumnView,
     Gates,
     Policy,
     ProtocolName,
@@ -34,6 +35,7 @@ from fedvalue.protocol.settings import (
 from fedvalue.protocol.validation_server import ValidationServer
 
 if TYPE_CHECKING:
+    from fedvalue.information.contingency import Codebook
     from fedvalue.typing import Codes
 
 TASK = "task party"
@@ -89,6 +91,7 @@ def make_terms(
     protocol: str | ProtocolOptions = "mirror",
     *,
     align: str = "equal",
+    columns: ColumnView = ColumnView.JOINT,
     gates: Gates | None = None,
     run_id: bytes | None = None,
 ) -> RunTerms:
@@ -111,6 +114,7 @@ def make_terms(
         parties=names,
         max_samples=max(rows) if align == Align.INTERSECT else rows[0],
         align=Align(align),
+        columns=columns,
         gates=gates,
     )
     return _with_options(terms, options)
@@ -135,7 +139,22 @@ def expected_settings(terms: RunTerms, tables: CodedTables) -> Settings:
         n_task_codes=1 if tables.task is None else max(1, tables.task.n_codes),
         n_label_codes=tables.label.n_codes,
         n_codes=tuple(party.n_codes for party in tables.parties),
+        features=_features(terms, tables),
     )
+
+
+def _features(terms: RunTerms, tables: CodedTables) -> tuple[tuple[int, ...], ...]:
+    if terms.columns is ColumnView.JOINT:
+        return ()
+    own = codebook_of(tables.task)
+    task = () if own is None or tables.task is None else feature_sizes(own, tables.task.n_codes)
+    return (task, *(feature_sizes(codebook_of(party), party.n_codes) for party in tables.parties))
+
+
+def codebook_of(table: CodeColumn | None) -> Codebook | None:
+    """The features behind a table's joint code, where it has a codebook."""
+    book: Codebook | None = getattr(table, "codebook", None)
+    return book if book is not None and book.n_features else None
 
 
 def _free_name(wanted: str, taken: Sequence[str]) -> str:
@@ -183,7 +202,9 @@ def make_cast(
     label = tables.label
     own = CodedColumn(terms.task, np.zeros(len(label.codes), dtype=np.int64), 1)
     if tables.task is not None:
-        own = CodedColumn(terms.task, tables.task.codes, max(1, tables.task.n_codes))
+        own = CodedColumn(
+            terms.task, tables.task.codes, max(1, tables.task.n_codes), codebook_of(tables.task)
+        )
     return Cast(
         task=TaskParty(
             terms,
@@ -194,7 +215,9 @@ def make_cast(
             DataParty(
                 terms,
                 party.name,
-                samples=samples(party.name, CodedColumn(party.name, party.codes, party.n_codes)),
+                samples=samples(
+                    party.name, CodedColumn(party.name, party.codes, party.n_codes, codebook_of(party))
+                ),
                 credentials=credentials(party.name),
             )
             for party in tables.parties

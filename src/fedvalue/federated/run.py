@@ -11,12 +11,21 @@ from msgspec.structs import replace
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.errors import InputError
-from fedvalue.federated.cast import CodeColumn, CodedTables, expected_settings, make_cast, make_terms
+from fedvalue.federated.cast import (
+    CodeColumn,
+    CodedTables,
+    codebook_of,
+    expected_settings,
+    make_cast,
+    make_terms,
+)
 from fedvalue.federated.in_process import InProcessTransport, Tap
-from fedvalue.federated.options import ProtocolOptions
-from fedvalue.federated.valuers import make_noisy_valuer, make_valuer, valuation_of
+from fedvalue.federated.options import Mirror, ProtocolOptions, options_of
+from fedvalue.federated.valuation_parts import valuation_of
+from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
+from fedvalue.protocol.mirror.codebooks import codebook_bytes
 from fedvalue.protocol.mirror.row_layout import RowLayout
-from fedvalue.protocol.settings import Align, ProtocolName, RunTerms
+from fedvalue.protocol.settings import Align, ColumnView, ProtocolName, RunTerms
 from fedvalue.protocol.tokens.queries import check_budget
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
@@ -67,9 +76,9 @@ def federated_value(
         VerificationError: A check failed; nothing is released.
     """
     tables = CodedTables(label, parties, task)
-    terms = make_terms(tables, protocol, align=align)
-    cost = _announce(terms, tables, progress)
     settings = settings or ValuationSettings()
+    terms = make_terms(tables, protocol, align=align, columns=_view(tables, options_of(protocol), settings))
+    cost = _announce(terms, tables, progress)
     make = make_valuer if terms.epsilon is None else make_noisy_valuer
     valuer = make(settings, executor=executor, progress=progress)
     cast = make_cast(terms, tables, ids=_packed(ids, terms, tables), valuer=valuer)
@@ -85,7 +94,21 @@ def federated_value(
     if terms.align is Align.INTERSECT:
         assert outcome.evidence is not None
         details["match_rate"] = {ready.party: ready.rows / ready.brought for ready in outcome.evidence.roster}
-    return replace(result, protocol=run.protocol.value, run_id=run.run_id.hex(), details=details)
+    return replace(
+        result,
+        bins=settings.coding.bins,
+        protocol=run.protocol.value,
+        run_id=run.run_id.hex(),
+        details=details,
+    )
+
+
+def _view(tables: CodedTables, protocol: ProtocolOptions, settings: ValuationSettings) -> ColumnView:
+    """Codebooks travel only where they are used: by the learnable value, which no noisy run releases."""
+    noisy = isinstance(protocol, Mirror) and protocol.epsilon is not None
+    books = any(codebook_of(table) is not None for table in (*tables.parties, tables.task))
+    wanted = settings.columns == "features" and settings.statistics and not noisy
+    return ColumnView.FEATURES if wanted and books else ColumnView.JOINT
 
 
 def _packed(ids: Any, terms: RunTerms, tables: CodedTables) -> PackedIds | dict[str, PackedIds]:
@@ -111,6 +134,7 @@ def _announce(terms: RunTerms, tables: CodedTables, progress: Progress | None) -
     if terms.protocol is ProtocolName.MIRROR:
         n_words = RowLayout.of([size for _, size in settings.sizes()]).n_words
         n_bytes = 8 * n_words * settings.n_samples * len(settings.everybody) * len(settings.servers)
+        n_bytes += codebook_bytes(settings)
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     else:
         expected = check_budget(settings)

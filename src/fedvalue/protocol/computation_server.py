@@ -13,6 +13,7 @@ from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, RunTerms, Settings
+from fedvalue.protocol.shared_codebooks import CodebookRelay, shares_codebooks
 from fedvalue.protocol.tokens.intersecting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
 
@@ -46,6 +47,7 @@ class ComputationServer(Server):
         self._agrees: dict[str, m.Agree] = {}
         self._tokens: TokenCounting | None = None
         self._noise: CommittingRelease | None = None
+        self._codebooks: CodebookRelay | None = None
 
     _after_ready = State.CONFIRMING
 
@@ -53,6 +55,8 @@ class ComputationServer(Server):
         super()._prepare(settings)
         if settings.privacy is not None:
             self._noise = CommittingRelease(settings, settings.privacy, self.name, self._credentials.seed)
+        if shares_codebooks(settings):
+            self._codebooks = CodebookRelay(settings)
         if settings.protocol is not ProtocolName.MIRROR:
             self._tokens = self._make_tokens(settings)
 
@@ -85,6 +89,8 @@ class ComputationServer(Server):
             m.Confirm: (self._relay_confirm, parties),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
+            m.CodebookChunk: (self._take_mirror, parties),
+            m.SealedCodebook: (self._relay_codebook, parties),
             m.Chunk: (self._take_mirror, parties),
             m.TokenChunk: (self._take_tokens, parties),
             m.NoiseSeed: (self._take_noise, (self.terms.validate,)),
@@ -120,6 +126,12 @@ class ComputationServer(Server):
         roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.terms.everybody))
         noise = [] if self._noise is None else [self._to(self.terms.validate, self._noise.commit())]
         return self._broadcast(roster) + noise
+
+    def _relay_codebook(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        assert isinstance(message, m.SealedCodebook)
+        if self._codebooks is None:
+            raise RemoteProtocolError("the parties of this run share no codebooks", code="E_STATE")
+        return self._codebooks.take(sender, message)
 
     def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Agree)

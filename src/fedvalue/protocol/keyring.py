@@ -150,6 +150,27 @@ class Keyring:
         """Keys of the masks under which code keys reach a server."""
         return [(self.signs[peer], self._pair(peer, "mask-code-keys", server)) for peer in sorted(self.pairs)]
 
+    def feature_map(self, server: str, column: str, feature: int, n_codes: int) -> NDArray[np.int64]:
+        """What each code of one of our own features is called at one server, or by the other parties."""
+        place = feature.to_bytes(4, "big")
+        return permutation(self._alone("feature-labels", server, column, place), n_codes)
+
+    def codebook_masks(self, server: str) -> list[tuple[int, bytes]]:
+        """Keys of the masks under which codebooks reach a server."""
+        return [(self.signs[peer], self._pair(peer, "mask-codebooks", server)) for peer in sorted(self.pairs)]
+
+    def codebook_salt(self, server: str, index: int) -> bytes:
+        """What keeps the digest of a part of our codebooks from confirming a guess."""
+        return self._alone("codebook-salt", server, index.to_bytes(4, "big"))
+
+    def common_codebook(self, party: str, index: int) -> bytes:
+        """Key under which a party seals a part of its codebook for all parties."""
+        return self._common("codebook", party, index.to_bytes(4, "big"), length=32)
+
+    def task_codebook(self, peer: str, index: int) -> bytes:
+        """The same for the task party alone; `peer` is the other of task and data party."""
+        return self._pair(peer, "codebook", index.to_bytes(4, "big"), length=32)
+
     def chunk_salt(self, server: str, index: int) -> bytes:
         """What keeps the digest of an uploaded chunk from telling about its rows."""
         return self._alone("chunk-salt", server, index.to_bytes(4, "big"))

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from fedvalue.protocol.settings import CHUNK_BYTES, MAX_NAME, MAX_PARTIES
+from fedvalue.protocol.settings import CHUNK_BYTES, MAX_FEATURES, MAX_NAME, MAX_PARTIES
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Digest: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -30,6 +30,8 @@ Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
 Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**32)]
+Sizes: TypeAlias = Annotated[tuple[Size, ...], Meta(max_length=MAX_FEATURES)]
+"""Sizes of the code ranges of some features."""
 ErrorCode: TypeAlias = Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
 Point: TypeAlias = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 

@@ -11,7 +11,8 @@ Messages are plain frozen data (`message_types` has their bounds and base classe
 | alignment | AlignMask | server | party |
 | readiness | Ready, ReadyRoster | party | both servers, then party |
 | readiness | Confirm, ConfirmRoster | party | computation server, then party |
-| mirror | Declaration, ShareKeys, Chunk | party | both servers |
+| mirror | Declaration, ShareKeys, CodebookChunk, Chunk | party | both servers |
+| counts | SealedCodebook | party | computation server, then party |
 | paper | QueryKey | task party | validation server |
 | paper, single | TokenChunk | party | computation server |
 | paper | IntersectionChunk | computation server | validation server |
@@ -51,6 +52,7 @@ from fedvalue.protocol.message_types import (
     SecretMessage,
     Signature,
     Size,
+    Sizes,
     bulk_digest,
 )
 from fedvalue.protocol.settings import MAX_PARTIES
@@ -123,6 +125,7 @@ class Ready(Message, frozen=True):
         rows: Its number of samples in the run.
         brought: Its number of samples before the tables were reduced to the common ids.
         sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
+        features: With columns `features`, the sizes of the code ranges of its features.
         commitment: Salted digest of its input: the party can show later that it used this data.
         signature: Over all of this and the run.
     """
@@ -131,12 +134,15 @@ class Ready(Message, frozen=True):
     rows: Annotated[int, Meta(ge=1, le=2**40)]
     brought: Annotated[int, Meta(ge=1, le=2**40)]
     sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
+    features: Sizes
     commitment: Digest
     signature: Signature
 
     def signed(self) -> bytes:
         """What the signature covers besides the run."""
-        return msgspec.msgpack.encode((self.party, self.rows, self.brought, self.sizes, self.commitment))
+        return msgspec.msgpack.encode(
+            (self.party, self.rows, self.brought, self.sizes, self.features, self.commitment)
+        )
 
 
 class ReadyRoster(Message, frozen=True):
@@ -165,15 +171,19 @@ class Declaration(SecretMessage, frozen=True):
     `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
     byte, so that a rebuilt upload can never differ under the same masks. `radices` are the sizes of
     the coordinates in the run's secret order; all parties must declare the same. `lanes` counts the words
-    of a row, its authenticator among them. `code_keys` are the keys of the code authenticators, 16 bytes
-    per coordinate under zero-sum masks: only the sum over all parties shows them, and not whose they are.
+    of a row, its authenticator among them. `features` are the sizes of every coordinate's features, and
+    `books` is the digest of all parts of the codebooks, where there are any. `code_keys` are the keys of
+    the code authenticators, 16 bytes per coordinate under zero-sum masks: only the sum over all parties
+    shows them, and not whose they are.
     """
 
     rows: Count
     lanes: Annotated[int, Meta(ge=1, le=MAX_PARTIES + 3)]
     n_chunks: Index
     digest: Digest
-    radices: Annotated[tuple[Annotated[int, Meta(ge=1, le=2**32)], ...], Meta(max_length=MAX_PARTIES + 2)]
+    radices: Annotated[tuple[Size, ...], Meta(max_length=MAX_PARTIES + 2)]
+    features: Annotated[tuple[Sizes, ...], Meta(max_length=MAX_PARTIES + 2)]
+    books: Digest
     code_keys: Annotated[bytes, Meta(max_length=16 * (MAX_PARTIES + 2))]
 
 
@@ -212,6 +222,31 @@ class StoredChunk(Chunk, frozen=True):
     def whole(self) -> Chunk:
         """The chunk with its bytes."""
         return Chunk(self.index, self.total, self.digest, self.salt, self.read())
+
+
+class CodebookChunk(SaltedMessage, frozen=True):
+    """Part of the masked codebooks of all coordinates (`mirror`, see `mirror.codebooks`)."""
+
+    place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("data",)
+    data: Rows
+
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """Salt and bytes."""
+        return (self.salt, self.data)
+
+
+class SealedCodebook(BulkMessage, frozen=True):
+    """Part of a party's codebook for parties that hold the counts, sealed; relayed as it is."""
+
+    place: ClassVar[tuple[str, ...]] = ("party", "index")
+    large: ClassVar[tuple[str, ...]] = ("data",)
+    party: Name
+    data: Bulk
+
+    def parts(self) -> tuple[bytes, ...]:
+        """Party and bytes."""
+        return (self.party.encode(), self.data)
 
 
 class QueryKey(SecretMessage, frozen=True):
@@ -358,6 +393,8 @@ AnyMessage: TypeAlias = (
     | ConfirmRoster
     | Declaration
     | ShareKeys
+    | CodebookChunk
+    | SealedCodebook
     | Chunk
     | QueryKey
     | TokenChunk

@@ -25,7 +25,14 @@ from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Evidence, Outcome, Work
-from fedvalue.protocol.readiness import check_gates, check_roster, make_ready, settings_of
+from fedvalue.protocol.readiness import (
+    check_gates,
+    check_roster,
+    gated_sizes,
+    make_ready,
+    own_features,
+    settings_of,
+)
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.samples import CodedColumn, HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms
@@ -96,6 +103,7 @@ class PartyRole(Role):
             m.AlignMask: (self._take_mask, servers),
             m.ReadyRoster: (self._take_readies, servers),
             m.ConfirmRoster: (self._take_confirms, relay),
+            m.SealedCodebook: (self._take_result, relay),
             m.QueryCount: (self._take_result, servers),
             m.ResultChunk: (self._take_result, servers),
             m.ResultSeal: (self._take_result, servers),
@@ -131,7 +139,9 @@ class PartyRole(Role):
         return self._ready()
 
     def _ready(self) -> list[m.Envelope]:
-        check_gates(self.terms.gates, self.name, self._samples.n_samples, self._samples.sizes)
+        features = own_features(self.terms, self.name, self._samples)
+        sizes = gated_sizes(self.terms, self.name, self._samples.sizes, features)
+        check_gates(self.terms.gates, self.name, self._samples.n_samples, sizes)
         ready = make_ready(
             self.terms, self.name, self._samples, brought=self._brought, credentials=self._credentials
         )
@@ -181,13 +191,16 @@ class PartyRole(Role):
                 ring,
                 samples=hashes,
                 marginals=dict(zip(self._columns, self._samples.marginals, strict=True)),
+                codebooks=dict(zip(self._columns, self._samples.codebooks, strict=True)),
                 credentials=self._credentials,
             )
         assert isinstance(hashes, MemoryHashed)
         assert hashes.whole is not None
         columns = [
-            CodedColumn(name, codes, size)
-            for name, size, codes in zip(self._columns, self._samples.sizes, hashes.whole.codes, strict=True)
+            CodedColumn(name, codes, size, book)
+            for name, codes, size, book in zip(
+                self._columns, hashes.whole.codes, self._samples.sizes, self._samples.codebooks, strict=True
+            )
         ]
         return TokenWork(
             self.settings,

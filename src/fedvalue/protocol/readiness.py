@@ -7,17 +7,23 @@ with the same outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from fedvalue.crypto import keys
 from fedvalue.errors import VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.samples import Samples
-from fedvalue.protocol.settings import Align, Gates, RunTerms, Settings
+from fedvalue.protocol.samples import Samples, feature_sizes
+from fedvalue.protocol.settings import Align, ColumnView, Gates, RunTerms, Settings
+
+if TYPE_CHECKING:
+    from fedvalue.information.contingency import Codebook
+    from fedvalue.typing import Codes, Counts
 
 
 def make_ready(
@@ -33,9 +39,31 @@ def make_ready(
         credentials: Its keys. The seed salts the commitment, so that nobody can guess a small table from it.
     """
     commitment = sha256(b"fedvalue/1/commitment" + credentials.seed + samples.digest).digest()
-    draft = m.Ready(party, samples.n_samples, brought, samples.sizes, commitment, bytes(64))
+    draft = m.Ready(
+        party, samples.n_samples, brought, samples.sizes, own_features(terms, party, samples), commitment,
+        bytes(64),
+    )  # fmt: skip
     signature = keys.sign(credentials.signing_key, "ready", terms.run_id, draft.signed())
     return msgspec.structs.replace(draft, signature=signature)
+
+
+def own_features(terms: RunTerms, party: str, samples: Samples) -> tuple[int, ...]:
+    """Sizes of the code ranges of a party's features, those of X_t for the task party.
+
+    A task party without features has one code of X_t, which is no feature.
+    """
+    if terms.columns is ColumnView.JOINT:
+        return ()
+    if party == terms.task and samples.codebooks[0] is None and samples.sizes[0] == 1:
+        return ()
+    return feature_sizes(samples.codebooks[0], samples.sizes[0])
+
+
+def gated_sizes(terms: RunTerms, party: str, sizes: Sequence[int], features: Sequence[int]) -> list[int]:
+    """The code ranges to which the gate on rows per code applies: features where they are seen one by one."""
+    if terms.columns is ColumnView.JOINT:
+        return list(sizes)
+    return [*features, *(sizes[1:] if party == terms.task else ())]
 
 
 def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None:
@@ -52,7 +80,9 @@ def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None
     check_rows(terms, party, ready.brought)
     if ready.rows > ready.brought or (terms.align is Align.EQUAL and ready.rows != ready.brought):
         raise VerificationError(f"party {party!r} left out rows", code="E_POPULATION")
-    check_gates(terms.gates, party, ready.rows, ready.sizes)
+    if terms.columns is ColumnView.JOINT and ready.features:
+        raise VerificationError(f"party {party!r} declares features, which were not agreed", code="E_GATE")
+    check_gates(terms.gates, party, ready.rows, gated_sizes(terms, party, ready.sizes, ready.features))
 
 
 def check_roster(terms: RunTerms, readies: Mapping[str, m.Ready], pins: Mapping[str, bytes]) -> None:
@@ -115,23 +145,26 @@ def check_gates(gates: Gates | None, party: str, rows: int, sizes: Iterable[int]
             )
 
 
-def check_cells(terms: RunTerms, task: Iterable[int], label: Iterable[int]) -> None:
-    """Whether no label and no code of X_t singles out a few samples.
+def check_cells(terms: RunTerms, task: Iterable[Iterable[int]], label: Iterable[int]) -> None:
+    """Whether no label and no code of X_t, or of one of its features, singles out a few samples.
 
     A label that is 1 for one person would turn that party's exact value into an answer about this
     person. With an epsilon the refusal itself would be such an answer, so nothing is refused.
 
     Args:
         terms: What was agreed.
-        task: Number of samples of each code of X_t; codes without samples do not count.
-        label: The same of Y.
+        task: Number of samples of each code of X_t, or of each feature of it where features are seen one by
+            one; codes without samples do not count.
+        label: Number of samples of each label.
 
     Raises:
         VerificationError: E_GATE.
     """
     if terms.gates is None or terms.epsilon is not None:
         return
-    for what, counts in (("label", label), ("combination of the task party's features", task)):
+    own = "combination" if terms.columns is ColumnView.JOINT else "code"
+    named = [("label", label), *((f"{own} of the task party's features", counts) for counts in task)]
+    for what, counts in named:
         if any(0 < count < terms.gates.min_cell for count in counts):
             raise VerificationError(
                 f"a {what} has fewer than {terms.gates.min_cell} samples: merge rare classes, or use fewer "
@@ -152,4 +185,42 @@ def settings_of(terms: RunTerms, readies: Mapping[str, m.Ready]) -> Settings:
         n_task_codes=task.sizes[0],
         n_label_codes=task.sizes[1],
         n_codes=tuple(readies[party].sizes[0] for party in terms.parties),
+        features=()
+        if terms.columns is ColumnView.JOINT
+        else tuple(readies[party].features for party in terms.everybody),
     )
+
+
+def check_own_table(terms: RunTerms, party: str, samples: Samples) -> None:
+    """Whether a party's own table passes the gates, before it is shown to anybody.
+
+    Raises:
+        VerificationError: E_GATE.
+    """
+    features = own_features(terms, party, samples)
+    check_gates(terms.gates, party, samples.n_samples, gated_sizes(terms, party, samples.sizes, features))
+    if party == terms.task:
+        own, label = samples.marginals
+        task = cell_sizes(terms, np.arange(len(own)), own, samples.codebooks[0])
+        check_cells(terms, task, (int(count) for count in label))
+
+
+def cell_sizes(terms: RunTerms, codes: Codes, count: Counts, book: Codebook | None) -> list[list[int]]:
+    """Number of samples of each code of X_t, or of each of its features, for `check_cells`.
+
+    Args:
+        terms: What was agreed.
+        codes: Codes of X_t.
+        count: Number of samples of each.
+        book: The features behind the codes.
+    """
+    columns = [codes]
+    if terms.columns is ColumnView.FEATURES and book is not None:
+        columns = [book.codes[codes, k] for k in range(book.n_features)]
+    return [_marginal(column, count) for column in columns]
+
+
+def _marginal(codes: Codes, count: Counts) -> list[int]:
+    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    np.add.at(totals, codes, count)
+    return [int(total) for total in totals]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import aes, keys
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.errors import InputError
+from fedvalue.information.contingency import Codebook
 from fedvalue.protocol import messages as m
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CodedColumn:
-    """One column of a party: X_t, Y, or a data party's joint code."""
+    """One column of a party: X_t, Y, or a data party's joint code, with the features behind it."""
 
     name: str
     codes: Codes = field(repr=False)
     n_codes: int
+    codebook: Codebook | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +86,12 @@ class Samples(Protocol):
         """How many samples have each code, per column."""
 
     @property
+    def codebooks(self) -> tuple[Codebook | None, ...]:
+        """The features behind each column's codes; None where the code is the only feature."""
+
+    @property
     def digest(self) -> bytes:
-        """Digest of all ids and codes in their order (`DataDigest`)."""
+        """Digest of all ids, codes and codebooks (`DataDigest`)."""
 
     def ids_in_batches(self) -> Iterator[PackedIds]:
         """All ids, some at a time; before they are hashed."""
@@ -123,6 +129,7 @@ class MemorySamples:
         self._reduce = reduce
         self.codes = tuple(_checked_codes(column, len(ids)) for column in columns)
         self.sizes = tuple(column.n_codes for column in columns)
+        self.codebooks = tuple(_checked_book(column) for column in columns)
 
     @property
     def n_samples(self) -> int:
@@ -138,11 +145,12 @@ class MemorySamples:
 
     @cached_property
     def digest(self) -> bytes:
-        """Digest of all ids and codes in their order."""
+        """Digest of all ids, codes and codebooks."""
         state = DataDigest()
         state.add_ids(self.ids)
         for codes, size in zip(self.codes, self.sizes, strict=True):
             state.add_column(size, [codes])
+        state.add_codebooks(self.codebooks)
         return state.digest()
 
     def ids_in_batches(self) -> Iterator[PackedIds]:
@@ -153,8 +161,8 @@ class MemorySamples:
         """The samples reduced to some rows."""
         if self._reduce is not None:
             return self._reduce(rows)
-        columns = zip(self._names, self.codes, self.sizes, strict=True)
-        picked = [CodedColumn(name, codes[rows], size) for name, codes, size in columns]
+        columns = zip(self._names, self.codes, self.sizes, self.codebooks, strict=True)
+        picked = [CodedColumn(name, codes[rows], size, book) for name, codes, size, book in columns]
         return MemorySamples(self.ids.take(rows), picked)
 
     def hashed(self, key: bytes) -> MemoryHashed:
@@ -191,8 +199,8 @@ class DataDigest:
     """Digest of ids and codes in their order, the same however they are cut into batches.
 
     SHA-256 over the number of rows and the SHA-256 of each of these: the ids' lengths (16 bits
-    each), the ids' bytes end to end, and per column its size and its codes in the smallest type
-    that holds them.
+    each), the ids' bytes end to end, per column its size and its codes in the smallest type that holds
+    them, and per codebook its shape and its codes. Names of features are not in it: they do not leave.
     """
 
     def __init__(self) -> None:
@@ -213,6 +221,15 @@ class DataDigest:
         for codes in batches:
             state.update(codes.astype(kind).data)
         self._columns.append(state.digest())
+
+    def add_codebooks(self, codebooks: Iterable[Codebook | None]) -> None:
+        """The codebooks of all columns."""
+        for book in codebooks:
+            shape = (0, 0) if book is None else book.codes.shape
+            state = sha256(struct.pack("<QQ", *shape))
+            if book is not None:
+                state.update(np.ascontiguousarray(book.codes, dtype="<i8").data)
+            self._columns.append(state.digest())
 
     def digest(self) -> bytes:
         """Of everything so far."""
@@ -240,3 +257,31 @@ def _checked_codes(column: CodedColumn, n_samples: int) -> Codes:
         raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
     copy: NDArray[np.int64] = codes.astype(np.int64)
     return copy
+
+
+def _checked_book(column: CodedColumn) -> Codebook | None:
+    """A copy of the codebook: one line per code, whole numbers from 0 on."""
+    book, who = column.codebook, column.name.replace("\0", " ")
+    if book is None or not book.n_features:
+        return None
+    if book.n_codes != column.n_codes or book.codes.dtype.kind not in "iu" or book.codes.min(initial=0) < 0:
+        raise InputError(
+            f"{who!r}: expected a codebook of {column.n_codes} codes, whole numbers from 0 on, got "
+            f"{book.n_codes} lines of {book.codes.dtype}"
+        )
+    return Codebook(book.features, book.codes.astype(np.int64))
+
+
+def feature_sizes(book: Codebook | None, n_codes: int) -> tuple[int, ...]:
+    """Sizes of the code ranges of the features behind a column; of the column itself without a codebook."""
+    return (n_codes,) if book is None else tuple(int(size) for size in book.codes.max(axis=0) + 1)
+
+
+def feature_codes(book: Codebook | None, n_codes: int) -> NDArray[np.int64]:
+    """The codebook's codes, shape (n_codes, n_features); each code itself where there is no codebook."""
+    return np.arange(n_codes, dtype=np.int64)[:, None] if book is None else book.codes
+
+
+def opaque_codebook(codes: NDArray[np.int64]) -> Codebook:
+    """A codebook whose features have numbers instead of names."""
+    return Codebook(tuple(f"feature {k}" for k in range(codes.shape[1])), codes)

@@ -118,6 +118,8 @@ class Server(Role):
             self._mirror.declare(sender, message)
         elif isinstance(message, m.ShareKeys):
             self._mirror.take_share_keys(message)
+        elif isinstance(message, m.CodebookChunk):
+            self._mirror.add_book(sender, message)
         else:
             assert isinstance(message, m.Chunk)
             if self._mirror.add(sender, message):

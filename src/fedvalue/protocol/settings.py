@@ -34,6 +34,9 @@ MAX_COALITION_PARTIES = 16
 MAX_CODES = 2**24
 """Largest code range: the parties permute it in memory."""
 MAX_SAMPLES = 2**40
+MAX_FEATURES = 4096
+MAX_CODEBOOK_CELLS = 2**27
+"""Codebooks of all parties together; under `mirror` every party uploads as many, and servers hold them."""
 _WHOLE = 1_000_000
 """Shares are counted in millionths."""
 
@@ -58,6 +61,13 @@ class Align(StrEnum):
 
     EQUAL = "equal"
     INTERSECT = "intersect"
+
+
+class ColumnView(StrEnum):
+    """What a valuation sees of a party: its columns, or one joint code."""
+
+    FEATURES = "features"
+    JOINT = "joint"
 
 
 class NoiseKind(StrEnum):
@@ -156,6 +166,8 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         parties: Names of the data parties, in the order of the result.
         max_samples: Rows that every party brings (align `equal`), or may bring at most (`intersect`).
         align: Whether the parties bring the same ids, or reduce their tables to the common ones first.
+        columns: `features`: parties hand out codebooks, which lead from their joint codes to the codes of
+            their columns. `joint`: they do not.
         gates: Limits of the parties' tables; None for research.
         compute: Name of the computation server.
         validate: Name of the validation server.
@@ -180,6 +192,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     parties: tuple[str, ...]
     max_samples: int
     align: Align = Align.EQUAL
+    columns: ColumnView = ColumnView.JOINT
     gates: Gates | None = None
     compute: str = COMPUTE
     validate: str = VALIDATE
@@ -234,7 +247,13 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         return sha256(msgspec.msgpack.encode(msgspec.structs.asdict(self))).digest()
 
     def with_sizes(
-        self, *, n_samples: int, n_task_codes: int, n_label_codes: int, n_codes: tuple[int, ...]
+        self,
+        *,
+        n_samples: int,
+        n_task_codes: int,
+        n_label_codes: int,
+        n_codes: tuple[int, ...],
+        features: tuple[tuple[int, ...], ...] = (),
     ) -> Settings:
         """The settings of the run, once every party has read its table.
 
@@ -249,6 +268,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
             n_task_codes=n_task_codes,
             n_label_codes=n_label_codes,
             n_codes=n_codes,
+            features=features,
         )
 
     @property
@@ -270,12 +290,15 @@ class Settings(RunTerms, frozen=True, kw_only=True):
         n_task_codes: Size of the code range of X_t (1 when the task party has no features).
         n_label_codes: Size of the code range of Y.
         n_codes: Size of each data party's code range, in the order of `parties`.
+        features: With columns `features`: sizes of the code ranges of the features of X_t, which may have
+            none, and of every data party; empty otherwise.
     """
 
     n_samples: int
     n_task_codes: int
     n_label_codes: int
     n_codes: tuple[int, ...]
+    features: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -284,8 +307,29 @@ class Settings(RunTerms, frozen=True, kw_only=True):
         for who, size in self.sizes():
             if not 1 <= size <= MAX_CODES:
                 raise InputError(f"{who}: the number of codes must be 1 to 2^24, got {size}")
+        self._check_features()
         if not 1 <= self.n_samples <= self.max_samples:
             raise InputError(f"n_samples must be 1 to {self.max_samples}, got {self.n_samples}")
+
+    def _check_features(self) -> None:
+        expected = 0 if self.columns is ColumnView.JOINT else 1 + len(self.parties)
+        if len(self.features) != expected:
+            raise InputError(f"features needs {expected} lists of sizes, got {len(self.features)}")
+        for sizes in self.features:
+            if len(sizes) > MAX_FEATURES or any(not 1 <= size <= MAX_CODES for size in sizes):
+                raise InputError(
+                    f"a party has at most {MAX_FEATURES} features of at most 2^24 codes, got {len(sizes)}"
+                )
+        if any(not sizes for sizes in self.features[1:]):
+            raise InputError("every data party needs at least one feature")
+        rows = (self.n_task_codes, *self.n_codes)
+        n_cells = sum(n * len(sizes) for n, sizes in zip(rows, self.features, strict=False))
+        if n_cells > MAX_CODEBOOK_CELLS:
+            raise InputError(
+                f"the codebooks of all parties have {n_cells:.3g} cells, above the limit of "
+                f'{MAX_CODEBOOK_CELLS:.3g}: use fewer columns or bins, or columns = "joint"',
+                code="E_BUDGET",
+            )
 
     @property
     def privacy(self) -> Privacy | None:

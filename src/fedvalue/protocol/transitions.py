@@ -48,6 +48,7 @@ def _to(*states: State) -> frozenset[State]:
 
 
 _RESULTS: Mapping[type[m.Message], frozenset[State]] = {
+    m.SealedCodebook: _to(State.UPLOADING),
     m.QueryCount: _to(State.UPLOADING),
     m.ResultChunk: _to(State.UPLOADING),
     m.ResultSeal: _to(State.UPLOADING, State.AGREEING),
@@ -78,6 +79,7 @@ DATA_PARTY: Steps = {
 _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
     m.Declaration: _to(State.UPLOADING),
     m.ShareKeys: _to(State.UPLOADING),
+    m.CodebookChunk: _to(State.UPLOADING),
     m.Chunk: _to(State.UPLOADING, State.AGREEING),
 }
 
@@ -89,6 +91,7 @@ COMPUTATION_SERVER: Steps = {
     State.CONFIRMING: {m.Confirm: _to(State.CONFIRMING, State.UPLOADING)},
     State.UPLOADING: {
         **_COUNTING,
+        m.SealedCodebook: _to(State.UPLOADING),
         m.TokenChunk: _to(State.UPLOADING, State.AGREEING),
         m.NoiseSeed: _to(State.UPLOADING, State.AGREEING),
     },
@@ -101,6 +104,7 @@ VALIDATION_SERVER: Steps = {
     State.UPLOADING: {
         m.Declaration: _to(State.UPLOADING),
         m.ShareKeys: _to(State.UPLOADING),
+        m.CodebookChunk: _to(State.UPLOADING),
         m.Chunk: _to(State.UPLOADING, State.DONE),
         m.QueryKey: _to(State.UPLOADING, State.DONE),
         m.IntersectionChunk: _to(State.UPLOADING, State.DONE),

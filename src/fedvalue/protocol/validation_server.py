@@ -62,6 +62,7 @@ class ValidationServer(Server):
             **self._early_handlers(),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
+            m.CodebookChunk: (self._take_mirror, parties),
             m.Chunk: (self._take_mirror, parties),
             m.QueryKey: (self._take_tokens, task),
             m.IntersectionChunk: (self._take_tokens, compute),

@@ -232,7 +232,7 @@ def test_too_many_codes_are_refused_before_they_fill_the_memory(tmp_path, monkey
         table = table.append_column(f"size {k}", pa.array(rng.normal(size=N)))
     source = write(table, "parquet", tmp_path / "table")
     monkeypatch.setattr(party_input, "ROW_BYTES", 1 << 20)
-    agreed = manifest(n_samples=N)
+    agreed = manifest(n_samples=N, columns="joint")
     with pytest.raises(InputError, match="more than the 600 codes that are allowed") as caught:
         read_input(config(source, "telco", memory_mib=1), agreed, "telco", "data", tmp_path / "state")
     assert caught.value.code == "E_GATE"

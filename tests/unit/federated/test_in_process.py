@@ -41,7 +41,7 @@ def test_a_failure_is_raised_and_told_to_everybody(threads: int) -> None:
     cheat = partial(
         mirror_cheats.FiddlingComputationServer,
         plot=Plot(np.random.default_rng(0)),
-        fiddle=mirror_cheats.swap,
+        fiddle=mirror_cheats.merge,
     )
     cast = WORLD.cast(servers={"computation": cheat})
     seen: list[bytes] = []

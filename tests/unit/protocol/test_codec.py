@@ -26,11 +26,11 @@ KINDS = sorted(kind.__name__ for kind in m.AnyMessage.__args__)
 def one_of_each() -> dict[str, bytes]:
     """One real envelope of every kind, from real runs."""
     found: dict[str, bytes] = {}
-    world = World.drawn(1, n=12)
+    world = World.drawn(1, n=12).with_features()
     for protocol, options in (
-        ("mirror", {"align": "intersect"}),
+        ("mirror", {"align": "intersect", "columns": "features"}),
         ("mirror", {"epsilon": "1"}),
-        ("paper", {"n_r": 1}),
+        ("paper", {"n_r": 1, "columns": "features"}),
     ):
         for data in run(world.cast(protocol, **options)).log:
             kind = type(codec.decode(data).message).__name__

@@ -16,14 +16,14 @@ from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State, mermai
 from tests.simulation.world import RUN_ID, Postman, World
 from tests.unit.protocol.test_codec import one_of_each
 
-WORLD = World.drawn(1, n=12)
+WORLD = World.drawn(1, n=12).with_features()
 KINDS = {kind.__name__: kind for kind in m.AnyMessage.__args__}
 
 
 RUNS = {
     "mirror": {"protocol": "mirror"},
-    "mirror, intersect": {"protocol": "mirror", "align": "intersect"},
-    "paper": {"protocol": "paper", "n_r": 1},
+    "mirror, intersect": {"protocol": "mirror", "align": "intersect", "columns": "features"},
+    "paper": {"protocol": "paper", "n_r": 1, "columns": "features"},
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedvalue.decisions.payout import payout
 from fedvalue.errors import InputError
-from fedvalue.federated.valuers import valuation_of
+from fedvalue.federated.valuation_parts import valuation_of
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.reports import html

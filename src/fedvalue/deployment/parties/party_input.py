@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.deployment.config import TableConfig
+    from fedvalue.information.contingency import Codebook
     from fedvalue.protocol.samples import Samples
     from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.typing import Codes
@@ -175,9 +176,9 @@ def _coded(
         own = task_table(chosen, len(ids), coding, name=party)
         label = label_table(found.column(table.label), coding, name=str(table.label))
         notes, sizes = (*own.notes, *label.notes, *label.warnings), (own.n_codes, label.n_codes)
-        return _made(ids, own.codes, label.codes, sizes, notes, reduce)
+        return _made(ids, own.codes, label.codes, sizes, notes, reduce, own.codebook)
     own = party_table(party, chosen, coding)
-    return _made(ids, own.codes, None, (own.n_codes,), own.notes, reduce)
+    return _made(ids, own.codes, None, (own.n_codes,), own.notes, reduce, own.codebook)
 
 
 def _made(
@@ -187,9 +188,11 @@ def _made(
     sizes: tuple[int, ...],
     notes: tuple[str, ...],
     reduce: Callable[[NDArray[np.int64]], MemorySamples] | None = None,
+    codebook: Codebook | None = None,
 ) -> PartyInput:
-    columns = [codes] if label is None else [codes, label]
-    coded = [CodedColumn(f"column {k}", one, sizes[k]) for k, one in enumerate(columns)]
+    coded = [CodedColumn("column 0", codes, sizes[0], codebook)]
+    if label is not None:
+        coded.append(CodedColumn("column 1", label, sizes[1]))
     return PartyInput(MemorySamples(ids, coded, reduce=reduce), notes)
 
 

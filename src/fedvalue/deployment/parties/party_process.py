@@ -21,7 +21,7 @@ from fedvalue.deployment.run_results import data_valuation, task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
-from fedvalue.protocol.readiness import check_cells, check_gates, check_rows
+from fedvalue.protocol.readiness import check_own_table, check_rows
 from fedvalue.storage.durable_files import exclusive_lock, write_durably
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def take_part(
     terms = terms_of(manifest)
     check_rows(terms, identity.card.name, given.rows)
     if manifest.align == "equal":
-        check_gates(terms.gates, identity.card.name, given.rows, given.sizes)
-        if role == "task":
-            check_cells(terms, *given.samples.marginals)
+        check_own_table(terms, identity.card.name, given.samples)
     warm_up(values=False)
     with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
         return _run(config, identity, signed, given, report, psk)

@@ -31,6 +31,7 @@ from fedvalue.protocol.messages import Chunk, StoredChunk
 from fedvalue.protocol.samples import DataDigest, RowBlock
 
 if TYPE_CHECKING:
+    from fedvalue.information.contingency import Codebook
     from fedvalue.typing import Codes, Counts
 
 
@@ -72,19 +73,25 @@ class Spool:
         self._tags.close()
         return found
 
-    def samples(self, ranks: Sequence[Codes], marginals: Sequence[Counts]) -> SpooledSamples:
+    def samples(
+        self,
+        ranks: Sequence[Codes],
+        marginals: Sequence[Counts],
+        codebooks: Sequence[Codebook | None] = (),
+    ) -> SpooledSamples:
         """The samples.
 
         Args:
             ranks: Per column, the code that each number stands for.
             marginals: Per column, how many samples have each code.
+            codebooks: Per column, the features behind its codes; none of them when empty.
         """
         for k, rank in enumerate(ranks):
             codes = (rank[batch.numbers(self._scratch, k)] for batch in self._batches)
             self._digest.add_column(len(rank), codes)
-        return SpooledSamples(
-            self._space, self._scratch, self._batches, ranks, marginals, self._digest.digest()
-        )
+        self._digest.add_codebooks(codebooks or [None] * len(ranks))
+        digest = self._digest.digest()
+        return SpooledSamples(self._space, self._scratch, self._batches, ranks, marginals, digest, codebooks)
 
 
 class SpooledSamples:
@@ -98,12 +105,14 @@ class SpooledSamples:
         ranks: Sequence[Codes],
         marginals: Sequence[Counts],
         digest: bytes,
+        codebooks: Sequence[Codebook | None] = (),
     ) -> None:
         self._space, self._scratch = space, scratch
         self._batches, self._ranks = batches, ranks
         self.n_samples = sum(batch.n for batch in batches)
         self.sizes = tuple(map(len, ranks))
         self.marginals = tuple(marginals)
+        self.codebooks = tuple(codebooks) or (None,) * len(ranks)
         self.digest = digest
 
     def ids_in_batches(self) -> Iterator[PackedIds]:

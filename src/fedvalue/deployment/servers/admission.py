@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
 
 FROM_PARTIES = (
-    m.EphemeralKey, m.WrappedKeys, m.AlignTokens, m.Ready, m.Confirm, m.Declaration, m.ShareKeys, m.Chunk,
-    m.QueryKey, m.TokenChunk, m.Agree, m.Abort,
+    m.EphemeralKey, m.WrappedKeys, m.AlignTokens, m.Ready, m.Confirm, m.Declaration, m.ShareKeys,
+    m.CodebookChunk, m.SealedCodebook, m.Chunk, m.QueryKey, m.TokenChunk, m.Agree, m.Abort,
 )  # fmt: skip
 """What a party may send to a server; everything else is for servers only."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedvalue.protocol.readiness import check_cells
+from fedvalue.protocol.readiness import cell_sizes, check_cells
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fedvalue.protocol.outcome import Answer, Valuer
     from fedvalue.protocol.server import Server
     from fedvalue.protocol.settings import RunTerms, Settings
-    from fedvalue.typing import Codes
 
 MakeRole = Callable[[str, "Manifest", "RunTerms", "Credentials", "ChunkStore"], "Server"]
 """(compute or validate, manifest, terms, credentials, chunks) -> role"""
@@ -45,16 +44,9 @@ def valuer_of(manifest: Manifest) -> Valuer:
     honest = make_valuer(manifest.settings)
 
     def gated(counts: JointCounts, run: Settings) -> Answer:
-        check_cells(run, _marginal(counts.task, counts.count), _marginal(counts.label, counts.count))
+        task = cell_sizes(run, counts.task, counts.count, counts.task_codebook)
+        (label,) = cell_sizes(run, counts.label, counts.count, None)
+        check_cells(run, task, label)
         return honest(counts, run)
 
     return gated
-
-
-def _marginal(codes: Codes, count: Codes) -> list[int]:
-    """Number of samples by code."""
-    import numpy as np
-
-    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
-    np.add.at(totals, codes, count)
-    return [int(total) for total in totals]

@@ -6,6 +6,8 @@ as every party's chunk of that number is here and every row is authentic, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +18,7 @@ from fedvalue.errors import LocalProtocolError, RemoteProtocolError, Verificatio
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
+from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, has_masked_books
 from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
 from fedvalue.protocol.mirror.row_layout import RowLayout, chunk_rows
 from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
@@ -85,6 +88,8 @@ class MirrorCounting:
         self._share_keys: m.ShareKeys | None = None
         self._layout: RowLayout | None = None
         self._counter: OpaqueCellCounter | None = None
+        self._books: BookSum | None = None
+        self._book_digests: dict[str, list[bytes]] = {}
         self._check: CodeCheck | None = None
         self._noisy: Answer | None = None
 
@@ -95,9 +100,9 @@ class MirrorCounting:
             RemoteProtocolError: Not what was agreed, or not what the others declared (E_DECLARED).
         """
         settings = self._settings
-        agreed = (settings.n_task_codes, settings.n_label_codes, *sorted(settings.n_codes))
         radices = declaration.radices
-        if (*radices[:2], *sorted(radices[2:])) != agreed or declaration.rows != settings.n_samples:
+        same_table = self._sizes(radices, declaration.features) == self._agreed_sizes()
+        if not same_table or declaration.rows != settings.n_samples:
             raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
         layout = RowLayout.of(radices)
         n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
@@ -105,13 +110,47 @@ class MirrorCounting:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
         if len(declaration.code_keys) != KEY_BYTES * len(radices):
             raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
-        if self._layout is None:
+        if self._layout is None or self._books is None:
             self._layout = layout
             self._counter = OpaqueCellCounter(layout)
-        elif self._layout != layout:
+            self._books = BookSum(settings, BookLayout(radices, declaration.features))
+        elif self._layout != layout or self._books.layout.features != declaration.features:
             raise RemoteProtocolError(f"{party!r} declares another order of columns", code="E_DECLARED")
         self._declared[party] = declaration
         self._digests[party] = {}
+
+    @staticmethod
+    def _sizes(
+        radices: Sequence[int], features: Sequence[tuple[int, ...]]
+    ) -> list[tuple[int, tuple[int, ...]]] | None:
+        """Sizes of X_t and Y, then of the data parties whatever their order; None if they do not fit."""
+        if len(features) != len(radices):
+            return None
+        pairs = list(zip(radices, features, strict=True))
+        return pairs[:2] + sorted(pairs[2:])
+
+    def _agreed_sizes(self) -> list[tuple[int, tuple[int, ...]]] | None:
+        settings = self._settings
+        radices = (settings.n_task_codes, settings.n_label_codes, *settings.n_codes)
+        features: tuple[tuple[int, ...], ...] = ((),) * len(radices)
+        if has_masked_books(settings):
+            features = (settings.features[0], (), *settings.features[1:])
+        return self._sizes(radices, features)
+
+    def add_book(self, party: str, chunk: m.CodebookChunk) -> None:
+        """Part of a party's codebooks.
+
+        Raises:
+            RemoteProtocolError: Undeclared, or not what was declared (E_DECLARED); of a wrong size (E_SIZE).
+        """
+        declared = self._declared.get(party)
+        if declared is None or self._books is None:
+            raise RemoteProtocolError(f"{party!r} sent a codebook that it did not declare", code="E_DECLARED")
+        digests = self._book_digests.setdefault(party, [])
+        self._books.add(party, chunk)
+        digests.append(chunk.digest)
+        if len(digests) == chunk.total and keys.digest(*digests) != declared.books:
+            raise RemoteProtocolError(f"{party!r} uploaded other codebooks than declared", code="E_DECLARED")
 
     def take_share_keys(self, share_keys: m.ShareKeys) -> None:
         """The keys under which the shares will be sealed.
@@ -202,9 +241,11 @@ class MirrorCounting:
         """Made when the first chunk is complete: every party has declared its keys before its chunks."""
         assert self._layout is not None
         if self._check is None:
-            uploads = [self._declared[party].code_keys for party in self._settings.everybody]
-            self._check = CodeCheck(self._layout, summed_keys(uploads))
+            self._check = CodeCheck(self._layout, self._code_keys())
         return self._check
+
+    def _code_keys(self) -> list[bytes]:
+        return summed_keys([self._declared[party].code_keys for party in self._settings.everybody])
 
     def _words(self, party: str, index: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._store.get(party, index), dtype="<u8")
@@ -254,7 +295,16 @@ class MirrorCounting:
     def _valued(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> Answer:
         assert self._layout is not None
         assert self._valuer is not None
-        return self._valuer(self._layout.joint_counts(words, counts), self._settings)
+        table = self._layout.joint_counts(words, counts)
+        if has_masked_books(self._settings):
+            assert self._books is not None
+            # Parties send their codebooks before their rows, so all of them are here.
+            if self._books.late():
+                raise RemoteProtocolError("a party sent no codebook", code="E_DECLARED")
+            task, _, *parties = self._books.books(self._code_keys())
+            books = tuple(book for book in parties if book is not None)
+            table = replace(table, codebooks=books, task_codebook=task)
+        return self._valuer(table, self._settings)
 
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         assert self._counter is not None

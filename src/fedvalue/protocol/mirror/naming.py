@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.mirror.codebooks import BookLayout, has_masked_books
 from fedvalue.protocol.mirror.opaque_cells import collapse
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.settings import RunTerms, Settings
@@ -27,6 +28,7 @@ class Naming:
     Attributes:
         order: The data parties in the secret order of their coordinates.
         layout: The place of every coordinate.
+        books: The place of every coordinate's codebook; empty where servers get none.
     """
 
     def __init__(self, settings: Settings, ring: Keyring) -> None:
@@ -39,6 +41,14 @@ class Naming:
             (settings.n_task_codes, settings.n_label_codes, *(sizes[party] for party in self.order))
         )
         self._columns = (settings.task, label_name(settings), *self.order)
+        self.books = BookLayout(self.layout.radices, self._features())
+
+    def _features(self) -> tuple[tuple[int, ...], ...]:
+        settings = self._settings
+        if not has_masked_books(settings):
+            return ((),) * len(self._columns)
+        own = dict(zip(settings.everybody, settings.features, strict=True))
+        return tuple(own.get(column, ()) for column in self._columns)
 
     def place(self, column: str) -> int:
         """The coordinate of a column."""

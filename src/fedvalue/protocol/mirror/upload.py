@@ -8,6 +8,7 @@ zero-sum masks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +18,11 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.masks import add_masks, n_lane_pairs
 from fedvalue.crypto.permute import row_order
 from fedvalue.errors import RemoteProtocolError, VerificationError
-from fedvalue.information.contingency import JointCounts
+from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.mirror.authenticators import codewords, masked_keys
+from fedvalue.protocol.mirror.codebooks import masked_table, written_section
 from fedvalue.protocol.mirror.naming import Naming, label_name
 from fedvalue.protocol.mirror.opaque_cells import add_codes
 from fedvalue.protocol.mirror.row_layout import chunk_rows
@@ -34,8 +36,9 @@ from fedvalue.protocol.mirror.server_result import (
 )
 from fedvalue.protocol.outcome import Fields, Outcome, SignedResult, Work, same_outcome
 from fedvalue.protocol.result_inbox import ResultInbox
-from fedvalue.protocol.samples import HashedSamples
+from fedvalue.protocol.samples import HashedSamples, feature_codes, feature_sizes
 from fedvalue.protocol.settings import Policy, Settings
+from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 
 if TYPE_CHECKING:
     from fedvalue.typing import Counts
@@ -55,6 +58,7 @@ class MirrorWork(Work):
         *,
         samples: HashedSamples,
         marginals: Mapping[str, Counts],
+        codebooks: Mapping[str, Codebook | None],
         credentials: Credentials,
     ) -> None:
         self._settings = settings
@@ -63,9 +67,13 @@ class MirrorWork(Work):
         self._ring = ring
         self._samples = samples
         self._marginals = marginals
+        self._codebooks = codebooks
         self._naming = Naming(settings, ring)
         self._inbox = ResultInbox(settings, self._result_limit(), credentials.pins)
         self._outcome: Outcome | None = None
+        self._shared: SharedCodebooks | None = None
+        if shares_codebooks(settings):
+            self._shared = SharedCodebooks(settings, name, ring, codebooks[name])
 
     @property
     def _is_task(self) -> bool:
@@ -73,7 +81,8 @@ class MirrorWork(Work):
 
     def begin(self) -> list[m.Envelope]:
         """The uploads to both servers; the rows are not needed any more afterwards."""
-        out = [item for server in self._settings.servers for item in self._upload(server)]
+        out = [] if self._shared is None else self._shared.begin()
+        out += [item for server in self._settings.servers for item in self._upload(server)]
         self._samples.forget()
         return out
 
@@ -85,19 +94,51 @@ class MirrorWork(Work):
             salt = self._ring.chunk_salt(server, index)
             digest = m.bulk_digest(index, n_chunks, salt, data)
             chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, salt, data)))
+        books = self._book_chunks(server)
         declared = m.Declaration(
             rows=self._settings.n_samples,
             lanes=self._naming.layout.n_words,
             n_chunks=n_chunks,
             digest=keys.digest(*(chunk.digest for chunk in chunks)),
             radices=self._naming.layout.radices,
+            features=self._naming.books.features,
+            books=keys.digest(*(chunk.digest for chunk in books)),
             code_keys=self._code_keys(server),
         )
         out = [self._to(server, declared)]
         share_keys = self._share_keys(server)
         if share_keys is not None:
             out.append(self._to(server, share_keys))
+        out += [self._to(server, chunk) for chunk in books]
         return out + [self._to(server, chunk) for chunk in chunks]
+
+    def _book_chunks(self, server: str) -> list[m.CodebookChunk]:
+        """Our codebooks for one server, renamed and masked, part by part."""
+        layout = self._naming.books
+        own = {}
+        for column, book in self._codebooks.items():
+            place = self._naming.place(column)
+            if layout.features[place]:
+                codes = self._renamed_book(server, column, book)
+                own[place] = written_section(layout, place, self._ring.code_key(server, column), codes)
+        table = masked_table(layout, own, self._ring.codebook_masks(server))
+        size, total = layout.part_bytes(self._settings), layout.n_parts(self._settings)
+        chunks = []
+        for index in range(total):
+            part = table[index * size : (index + 1) * size]
+            salt = self._ring.codebook_salt(server, index)
+            digest = m.bulk_digest(index, total, salt, part)
+            chunks.append(m.CodebookChunk(index, total, digest, salt, part))
+        return chunks
+
+    def _renamed_book(self, server: str, column: str, book: Codebook | None) -> NDArray[np.int64]:
+        """A codebook as one server sees it: line and codes under the names that they have there."""
+        line = self._naming.renamed(server, column)
+        codes, sizes = feature_codes(book, len(line)), feature_sizes(book, len(line))
+        renamed = np.empty_like(codes)
+        for k, size in enumerate(sizes):
+            renamed[line, k] = self._ring.feature_map(server, column, k, size)[codes[:, k]]
+        return renamed
 
     def _share_keys(self, server: str) -> m.ShareKeys | None:
         """The keys under which a server seals the shares, from the task party."""
@@ -144,6 +185,8 @@ class MirrorWork(Work):
             self._inbox.add(sender, message)
         elif isinstance(message, m.ResultSeal):
             self._inbox.seal(sender, message, with_bytes=self._gets_bytes)
+        elif isinstance(message, m.SealedCodebook) and self._shared is not None:
+            self._shared.take(message)
         else:
             raise RemoteProtocolError(f"no {type(message).__name__} under mirror", code="E_STATE")
         if self._inbox.complete:
@@ -170,6 +213,8 @@ class MirrorWork(Work):
             raise VerificationError("the two servers' results differ", code="E_MIRROR")
         if first.counts is not None:
             self._check_own_marginals(first.counts)
+            if self._shared is not None:
+                first = replace(first, counts=self._shared.completed(first.counts))
         self._outcome = first
 
     def _open(self, server: str, result: ValuesResult | CountsResult) -> Outcome:

@@ -24,6 +24,7 @@ from fedvalue.protocol.outcome import Outcome, SignedResult, Work
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.value_sets import ValueSets, own_values, real_sizes
 
@@ -44,6 +45,9 @@ class TokenWork(Work):
         columns: list[CodedColumn],
         credentials: Credentials,
     ) -> None:
+        self._shared: SharedCodebooks | None = None
+        if shares_codebooks(settings):
+            self._shared = SharedCodebooks(settings, name, ring, columns[0].codebook)
         self._settings = settings
         self._name = name
         self._to = m.Sender(settings.run_id, name).to
@@ -82,7 +86,8 @@ class TokenWork(Work):
         """The first queries."""
         largest = self._q * 24 * (self._sets.largest + len(self._fakes))
         window = max(1, WINDOW_BYTES // max(1, largest))
-        return self._ask(window)
+        books = [] if self._shared is None else self._shared.begin()
+        return books + self._ask(window)
 
     def _ask(self, n_queries: int) -> list[m.Envelope]:
         chosen = self._todo[self._next : self._next + n_queries]
@@ -154,6 +159,8 @@ class TokenWork(Work):
             if len(answers) != self._n_mine:
                 raise RemoteProtocolError(f"{sender!r} has not answered every query", code="E_DECLARED")
             self._inbox.seal(sender, message, with_bytes=False, digest=self._digest(sender, list(answers)))
+        elif isinstance(message, m.SealedCodebook) and self._shared is not None:
+            self._shared.take(message)
         else:
             raise RemoteProtocolError(f"no {type(message).__name__} in this protocol", code="E_STATE")
         if self._inbox.complete:
@@ -192,7 +199,8 @@ class TokenWork(Work):
                 self._check_table(table, self._counts(table), grand)
         if queries.states_sizes(self._settings):
             self._check_sets(mine)
-        self._outcome = Outcome(counts=self._joint_counts(grand))
+        counts = self._joint_counts(grand)
+        self._outcome = Outcome(counts=counts if self._shared is None else self._shared.completed(counts))
 
     def _counts(self, table: queries.QueryTable) -> NDArray[np.int64]:
         cells = [self._accepted[table.first + k] for k in range(table.n_cells)]

@@ -1,0 +1,168 @@
+"""Codebooks among parties that hold the joint counts themselves.
+
+Under `single` and `paper` every party learns all counts, under `mirror` with policy `counts` the task
+party does. To see columns one by one they also need the codebooks behind the joint codes. Each party
+seals its own for those who hold the counts; the computation server relays it and cannot read it.
+Feature codes are renamed by a secret permutation of their owner: the others learn which samples share
+a code, and not what it means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedvalue.crypto import keys
+from fedvalue.errors import RemoteProtocolError
+from fedvalue.information.contingency import Codebook, JointCounts
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.keyring import Keyring
+from fedvalue.protocol.samples import feature_codes, feature_sizes, opaque_codebook
+from fedvalue.protocol.settings import ColumnView, Policy, ProtocolName, Settings
+
+_SEAL = keys.info("codebook")
+_OTHERS = "parties"
+"""In place of a server's name where codes are renamed for the other parties."""
+
+
+def shares_codebooks(settings: Settings) -> bool:
+    """Whether parties hold the counts and need each other's codebooks."""
+    counts = settings.protocol is not ProtocolName.MIRROR or settings.policy is Policy.COUNTS
+    return counts and settings.columns is ColumnView.FEATURES
+
+
+def recipients(settings: Settings, party: str) -> tuple[str, ...]:
+    """The parties that get a party's codebook."""
+    if settings.protocol is ProtocolName.MIRROR:
+        return (settings.task,) if party != settings.task else ()
+    return tuple(name for name in settings.everybody if name != party)
+
+
+def n_parts(settings: Settings, party: str) -> int:
+    """Number of messages that carry a party's codebook."""
+    n_cells = _n_codes(settings, party) * len(_sizes(settings, party))
+    if not n_cells or not recipients(settings, party):
+        return 0
+    return -(-4 * n_cells // settings.chunk_bytes)
+
+
+class SharedCodebooks:
+    """One party's view: sends its own codebook, and collects the others'.
+
+    Args:
+        settings: What was agreed.
+        name: The party.
+        ring: Its keys.
+        book: The features behind its joint code (those of X_t for the task party).
+    """
+
+    def __init__(self, settings: Settings, name: str, ring: Keyring, book: Codebook | None) -> None:
+        self._settings = settings
+        self._name = name
+        self._ring = ring
+        self._to = m.Sender(settings.run_id, name).to
+        self._own = self._renamed(book)
+        self._parts: dict[str, list[bytes]] = {peer: [] for peer in settings.everybody if peer != name}
+
+    def _renamed(self, book: Codebook | None) -> NDArray[np.uint32]:
+        n_codes, n_features = _n_codes(self._settings, self._name), len(_sizes(self._settings, self._name))
+        renamed = np.empty((n_codes, n_features), dtype="<u4")
+        sizes, codes = feature_sizes(book, n_codes), feature_codes(book, n_codes)
+        for k in range(n_features):
+            renamed[:, k] = self._ring.feature_map(_OTHERS, self._name, k, sizes[k])[codes[:, k]]
+        return renamed
+
+    def begin(self) -> list[m.Envelope]:
+        """Our own codebook, for the computation server to relay."""
+        data, size = self._own.tobytes(), self._settings.chunk_bytes
+        total = n_parts(self._settings, self._name)
+        out = []
+        for index in range(total):
+            part = data[index * size : (index + 1) * size]
+            sealed = keys.seal(self._key(self._name, index), part, _SEAL)
+            digest = m.bulk_digest(index, total, self._name.encode(), sealed)
+            message = m.SealedCodebook(index, total, digest, self._name, sealed)
+            out.append(self._to(self._settings.compute, message))
+        return out
+
+    def _key(self, party: str, index: int) -> bytes:
+        if self._settings.protocol is not ProtocolName.MIRROR:
+            return self._ring.common_codebook(party, index)
+        # Under mirror the task party alone reads it.
+        return self._ring.task_codebook(party if party != self._name else self._settings.task, index)
+
+    def take(self, message: m.SealedCodebook) -> None:
+        """Part of another party's codebook.
+
+        Raises:
+            RemoteProtocolError: Not for us, or out of order (E_DECLARED).
+            VerificationError: It does not open (E_SEAL).
+        """
+        party = message.party
+        wanted = party in self._parts and self._name in recipients(self._settings, party)
+        parts = self._parts.get(party, [])
+        expected = n_parts(self._settings, party) if wanted else 0
+        if message.total != expected or message.index != len(parts) or message.index >= expected:
+            raise RemoteProtocolError("part of a codebook out of order", code="E_DECLARED")
+        parts.append(keys.unseal(self._key(party, message.index), message.data, _SEAL))
+
+    def completed(self, counts: JointCounts) -> JointCounts:
+        """The joint counts with the codebooks of all parties.
+
+        Raises:
+            RemoteProtocolError: One is missing (E_DECLARED), or has a code out of range (E_RANGE).
+        """
+        task, *parties = (self._book(party) for party in self._settings.everybody)
+        books = tuple(book for book in parties if book is not None)
+        return replace(counts, codebooks=books, task_codebook=task)
+
+    def _book(self, party: str) -> Codebook | None:
+        n_codes, sizes = _n_codes(self._settings, party), _sizes(self._settings, party)
+        if not sizes:
+            return None
+        if party == self._name:
+            return opaque_codebook(self._own.astype(np.int64))
+        data = b"".join(self._parts[party])
+        if len(data) != 4 * n_codes * len(sizes):
+            raise RemoteProtocolError(f"the codebook of {party!r} is incomplete", code="E_DECLARED")
+        codes = np.frombuffer(data, dtype="<u4").astype(np.int64).reshape(n_codes, len(sizes))
+        if (codes >= np.array(sizes)).any():
+            raise RemoteProtocolError(f"a code in the codebook of {party!r} is out of range", code="E_RANGE")
+        return opaque_codebook(codes)
+
+
+class CodebookRelay:
+    """The computation server's side: passes codebooks on, as often as the sizes allow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._to = m.Sender(settings.run_id, settings.compute).to
+        self._came: dict[str, int] = dict.fromkeys(settings.everybody, 0)
+
+    def take(self, sender: str, message: m.SealedCodebook) -> list[m.Envelope]:
+        """Part of a party's codebook, for those who hold the counts.
+
+        Raises:
+            RemoteProtocolError: Another's (E_SENDER), out of order (E_DECLARED) or too large (E_SIZE).
+        """
+        if message.party != sender:
+            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
+        expected = n_parts(self._settings, sender)
+        if message.total != expected or message.index != self._came[sender] or message.index >= expected:
+            raise RemoteProtocolError(f"{sender!r} sent part of a codebook out of order", code="E_DECLARED")
+        if len(message.data) > self._settings.chunk_bytes + 16:
+            raise RemoteProtocolError(f"{sender!r} sent too large a part of a codebook", code="E_SIZE")
+        self._came[sender] += 1
+        return [self._to(name, message) for name in recipients(self._settings, sender)]
+
+
+def _n_codes(settings: Settings, party: str) -> int:
+    if party == settings.task:
+        return settings.n_task_codes
+    return settings.n_codes[settings.parties.index(party)]
+
+
+def _sizes(settings: Settings, party: str) -> tuple[int, ...]:
+    return settings.features[settings.everybody.index(party)]
