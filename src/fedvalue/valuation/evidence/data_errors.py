@@ -2,12 +2,11 @@
 
 A value is a mean over rows of what each row contributes, so its variance is that of the contributions over
 n. This leaves out that evidence and weights were fitted on the same rows; a factor and a floor make up for
-it. Both were measured by redrawing populations (the demonstration, LINEAR and six others, 300 to 5,000
-rows): 95% intervals then hold the mean over redraws in 94% of the cases, and on the demonstration the
-population's value in 96-97%.
+it. Both were set by redrawing populations (docs/decisions/0602-pooled-evidence.md): 95% intervals hold the
+mean over redraws in 95% of the cases, and on the demonstration the population's value in 96-97%.
 
-The interval is that of the value of *as many rows as there are*. What unlimited rows could teach is more, by
-a learning cost of the order of 1/n per code and label, which matters below about 1,000 rows.
+The interval is that of the value of *as many rows as there are*. What unlimited rows could teach is more,
+by a learning cost of the order of 1/n per code and label, which matters below about 1,000 rows.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ CALIBRATION = 1.15
 """Standard errors from row-wise contributions are too small by about this factor."""
 
 FLOOR = 1.0
-"""Standard error, times rows, that every value has: the luck of a useless column, a likelihood ratio over
-n.
-"""
+"""Standard error, times rows, that every value has: the luck of a useless column."""
 
 
 def row_covariance(contributions: Floats, count: Floats) -> Floats:
