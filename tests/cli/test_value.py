@@ -251,8 +251,8 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
 def test_a_warning_about_many_parties_is_one_line(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     path = tmp_path / "noise.csv"
-    header = ",".join([*(f"f{k}" for k in range(14)), "y"])
-    rows = [",".join(map(str, row)) for row in rng.integers(0, 2, (400, 15))]
+    header = ",".join([*(f"f{k}" for k in range(12)), "y"])
+    rows = [",".join(map(str, row)) for row in rng.integers(0, 2, (300, 13))]
     path.write_text("\n".join([header, *rows]) + "\n")
     ran = fedvalue("value", path, "--label", "y", "--each")
     assert ran.code == 0, ran.err
