@@ -277,6 +277,17 @@ def test_a_reader_that_goes_away_is_no_error(loans: Path) -> None:
     assert process.returncode == 0
 
 
+def test_a_reader_that_goes_away_does_not_cost_the_files(loans: Path, tmp_path: Path) -> None:
+    files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    command = [sys.executable, "-m", "fedvalue", "value", loans, *GOOD, *files]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert process.returncode == 0
+    assert json.loads((tmp_path / "r.json").read_text())["n_samples"] == N
+    assert (tmp_path / "r.html").exists()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_exit_code_5(loans: Path) -> None:
     with open("/dev/full", "w") as full:

@@ -50,15 +50,15 @@ def payout(
     found = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
     as_json = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     texts = {"CSV": (csv_file, found.to_csv()), "JSON": (json_file, as_json)}
+    for kind, (target, text) in texts.items():
+        if target is not None and target != "-":
+            write_text(Path(target), text)
+            say(f"{kind} written to {target}")
     alone = [text for target, text in texts.values() if target == "-"]
     if alone:
         typer.echo(alone[0], nl=False)
     else:
         _show(found)
-    for kind, (target, text) in texts.items():
-        if target is not None and target != "-":
-            write_text(Path(target), text)
-            say(f"{kind} written to {target}")
 
 
 def _show(found: Payout) -> None:

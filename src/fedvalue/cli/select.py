@@ -98,10 +98,10 @@ def _deliver(valuation: Valuation, selection: Selection, json_file: str | None) 
     if json_file == "-":
         typer.echo(text, nl=False)
         return
-    _show(valuation, selection)
     if json_file is not None:
         write_text(Path(json_file), text)
         say(f"selection written to {json_file}")
+    _show(valuation, selection)
 
 
 def _show(valuation: Valuation, selection: Selection) -> None:

@@ -151,17 +151,20 @@ def value(
 
 
 def deliver(valuation: Valuation, json_file: str | None, html: Path | None) -> None:
-    """Print the result, or its JSON alone, and write the files asked for."""
+    """Write the files asked for, then print the result, or its JSON alone.
+
+    Files come first: a reader that goes away (`| head`) must not cost the result of long work.
+    """
+    if json_file is not None and json_file != "-":
+        write_text(Path(json_file), valuation.to_json())
+        say(f"result written to {json_file}")
+    if html is not None:
+        valuation.to_html(html)
+        say(f"report written to {html}")
     if json_file == "-":
         typer.echo(valuation.to_json(), nl=False)
     else:
         show_valuation(valuation)
-        if json_file is not None:
-            write_text(Path(json_file), valuation.to_json())
-            say(f"result written to {json_file}")
-    if html is not None:
-        valuation.to_html(html)
-        say(f"report written to {html}")
 
 
 def value_source(
