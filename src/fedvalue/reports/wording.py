@@ -38,7 +38,8 @@ PROTECTION = {
     "paper": "Two servers counted encrypted sets with false samples among the real ones (protocol paper). A "
     "server that counts wrongly is detected with a probability that depends on the settings.",
     "mirror": "Every party sent masked codes to two servers, which counted independently and compared their "
-    "answers (protocol mirror). Rows stayed hidden from both; a lie of a single server is detected.",
+    "answers (protocol mirror). They saw renamed codes, neither ids nor what a code means; a lie of a single "
+    "server is detected.",
 }
 """What each protocol protects, in plain words."""
 
