@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedvalue.decisions import payout, select
+from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.decisions.least_core import excesses, least_core
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 
@@ -44,9 +45,14 @@ def test_selection_fits_the_budget_and_no_subset_beats_it(p, seed):
     budget = int(rng.integers(0, 5 * p))
     found = select(result_of_game(table), {f"p{k}": int(prices[k]) for k in range(p)}, budget)
     assert found.cost <= budget
+    best = max((point for point in found.curve if point.cost <= budget), key=lambda point: point.value)
     for mask in range(1 << p):
         if sum(int(prices[k]) for k in range(p) if mask >> k & 1) <= budget:
-            assert table[mask] <= found.value + 1e-12
+            assert table[mask] <= best.value + 1e-12
+    # Of the best set, only parties that do not clearly add anything are left out.
+    verdict = {step.party: step.adds.verdict for step in found.steps}
+    for name in set(best.parties) - set(found.parties):
+        assert verdict[name] is not ContributionVerdict.ADDS
 
 
 @given(st.integers(2, 6), st.integers(0, 10**6))
