@@ -28,19 +28,19 @@ def tables(name: str, n_parties: int, features: int, seed: int) -> dict:
     }
 
 
-def compare(arguments: dict, bins: int, **options: object) -> None:
+def compare(arguments: dict, bins: int, protocol: object, name: str) -> None:
     plain = fedvalue.value(**arguments, bins=bins, coalitions=False)
-    found = fedvalue.value(**arguments, bins=bins, coalitions=False, **options)
+    found = fedvalue.value(**arguments, bins=bins, coalitions=False, protocol=protocol)
     assert found.values == pytest.approx(plain.values, abs=1e-9)
     assert found.total == pytest.approx(plain.total, abs=1e-9)
-    assert found.protocol == options["protocol"]
+    assert found.protocol == name
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n_parties", "features"), [(2, 3), (4, 1), (6, 2)])
 def test_mirror(name: str, n_parties: int, features: int) -> None:
-    compare(tables(name, n_parties, features, seed=1), bins=5, protocol="mirror")
+    compare(tables(name, n_parties, features, seed=1), bins=5, protocol="mirror", name="mirror")
 
 
 @pytest.mark.data
@@ -50,7 +50,8 @@ def test_mirror(name: str, n_parties: int, features: int) -> None:
 )
 def test_single_and_paper(name: str, protocol: str, n_parties: int, features: int) -> None:
     """Two bins: every cell of the product of all code ranges is a query."""
-    compare(tables(name, n_parties, features, seed=2), bins=2, protocol=protocol, q=2, n_r=1)
+    chosen = fedvalue.Paper(q=2, n_r=1) if protocol == "paper" else fedvalue.Single()
+    compare(tables(name, n_parties, features, seed=2), bins=2, protocol=chosen, name=protocol)
 
 
 @pytest.mark.data
@@ -58,4 +59,5 @@ def test_single_and_paper(name: str, protocol: str, n_parties: int, features: in
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n_parties", "features"), [(6, 1), (2, 3)])
 def test_paper_with_more(name: str, n_parties: int, features: int) -> None:
-    compare(tables(name, n_parties, features, seed=3), bins=2, protocol="paper", q=3, n_r=2)
+    chosen = fedvalue.Paper(q=3, n_r=2)
+    compare(tables(name, n_parties, features, seed=3), bins=2, protocol=chosen, name="paper")
