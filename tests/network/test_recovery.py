@@ -168,7 +168,7 @@ def test_everybody_killed_at_once_and_started_again(cast):
     cast.start("compute", "validate", "telco")
     until(lambda: "waiting" in cast.running["telco"].text(), what="telco's start")
     cast.start(TASK)
-    until(lambda: "stage keying" in cast.running[TASK].text(), what="the key agreement")
+    until(lambda: "stage readying" in cast.running[TASK].text(), what="the key agreement")
     for process in cast.running.values():
         process.kill()
     cast.start(*everybody)
