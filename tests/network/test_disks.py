@@ -7,12 +7,12 @@ to the same values.
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support.databases import opened
 from tests.support.disks import read_only, small_disk
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
@@ -76,7 +76,7 @@ def test_a_server_whose_disk_takes_no_chunk_says_so_and_goes_on_when_it_does(tmp
         assert {name: running[name].wait() for name in (TASK, "telco")} == {TASK: 0, "telco": 0}
         assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
         until(lambda: not [path for path in (state / "spool").rglob("*") if path.is_file()], what="the purge")
-        with sqlite3.connect(state / "server.sqlite") as db:
+        with opened(state / "server.sqlite") as db:
             stored = db.execute("SELECT sender, count(*), count(DISTINCT fingerprint) FROM inbox GROUP BY 1")
             assert all(messages == different for _, messages, different in stored)
 

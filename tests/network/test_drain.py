@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 
@@ -12,6 +11,7 @@ from fedvalue.deployment.network import wire
 from fedvalue.errors import FedValueError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from tests.support.databases import opened
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
@@ -64,7 +64,7 @@ def test_a_chunk_that_is_on_its_way_at_sigterm_finishes_or_is_sent_again(tmp_pat
         (end,) = ends
         # Either the promise, or the word of the run: the chunk came before its time, and ended it (E_STATE).
         assert isinstance(end, wire.Standing) or end.code in ("E_STATE", "E_CONFLICT"), end
-        with sqlite3.connect(town.member("compute").folder / "state" / "server.sqlite") as db:
+        with opened(town.member("compute").folder / "state" / "server.sqlite") as db:
             rows = db.execute("SELECT sender, number, size FROM inbox").fetchall()
         assert rows == [("telco", 0, len(body))]
     finally:

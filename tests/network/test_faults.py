@@ -20,6 +20,7 @@ from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
 from fedvalue.protocol import messages as m
 from tests.cli.runner import fedvalue
+from tests.support.databases import opened
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
 from tests.support.programs import party_program
@@ -436,7 +437,6 @@ def test_two_runs_on_the_same_data_share_no_uploaded_word(tmp_path, monkeypatch)
 
 def test_an_edited_server_journal_log_is_noticed_with_the_parties_receipts(tmp_path):
     """Item 35: the audit log in a server's database, rewritten by its operator."""
-    import sqlite3
 
     from fedvalue.errors import VerificationError
     from fedvalue.identity.audit_log import ChainWriter, Receipt, check_receipts, read_log
@@ -448,7 +448,7 @@ def test_an_edited_server_journal_log_is_noticed_with_the_parties_receipts(tmp_p
         town.stop()
     member = town.member("compute")
     key = member.identity.card.sign_key
-    with sqlite3.connect(member.folder / "state" / "server.sqlite") as db:
+    with opened(member.folder / "state" / "server.sqlite") as db:
         lines = [row[0] for row in db.execute("SELECT line FROM audit ORDER BY seq")]
     short = town.run_id.hex()[:12]
     receipts = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sqlite3
 import stat
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.identity.cards import Identity
 from fedvalue.simulation.children import Child, Children, wait_until
+from tests.support.databases import opened
 from tests.support.processes import Process
 from tests.support.programs import buggy_party_program, party_program, server_program
 from tests.support.town import TASK, Town
@@ -39,7 +39,7 @@ def keys_of(identity: Identity) -> list[bytes]:
 
 
 def seed_of(state: Path) -> bytes:
-    with sqlite3.connect(state / "party.sqlite") as db:
+    with opened(state / "party.sqlite") as db:
         (seed,) = db.execute("SELECT seed FROM runs").fetchone()
     assert len(seed) == 32
     return bytes(seed)

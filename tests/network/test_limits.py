@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
-import sqlite3
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from fedvalue.errors import FedValueError, TransportError
 from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from tests.support.databases import opened
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
 from tests.support.roles import hello_body
@@ -62,7 +62,7 @@ def refused(call) -> FedValueError:
 def stored(town: Town, server: str) -> list[tuple[str, int]]:
     """Sender and number of every message in the server's journal, and every file in its spool."""
     state = town.member(server).folder / "state"
-    with sqlite3.connect(state / "server.sqlite") as db:
+    with opened(state / "server.sqlite") as db:
         rows = db.execute("SELECT sender, number FROM inbox ORDER BY run_id, k").fetchall()
     return rows + [(path.name, -1) for path in (state / "spool").rglob("*") if path.is_file()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,7 @@ from fedvalue.simulation.local_consortium import agree
 from tests.cli.runner import fedvalue
 from tests.network.test_recovery import Cast
 from tests.support.certificates import check, resigned
+from tests.support.databases import opened
 from tests.support.evil_server import sending
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
@@ -118,7 +118,7 @@ def test_the_certificate_states_the_promise_and_a_changed_one_is_refused(town, e
 
 def test_servers_keep_no_word_of_the_noise_after_the_run(town, ends):
     for name, other in (("compute", "validate"), ("validate", "compute")):
-        with sqlite3.connect(town.member(name).folder / "state" / "server.sqlite") as db:
+        with opened(town.member(name).folder / "state" / "server.sqlite") as db:
             kept = "SELECT count(*) FROM outbox WHERE recipient = ? AND run_id = ?"
             assert db.execute(kept, (other, town.run_id)).fetchone() == (0,)
 
@@ -154,7 +154,7 @@ def test_no_file_of_a_server_holds_what_it_was_told_about_the_noise(tmp_path, sp
 
     try:
         until(lambda: not known("compute") | known("validate"), what="both servers to forget")
-        with sqlite3.connect(town.member("compute").folder / "state" / "server.sqlite") as db:
+        with opened(town.member("compute").folder / "state" / "server.sqlite") as db:
             assert db.execute("SELECT count(*) FROM seeds").fetchone() == (0,)
     finally:
         town.stop()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import pytest
 
+from tests.support.databases import opened
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
@@ -81,7 +81,7 @@ def check_good_end(cast: Cast, codes: dict[str, int]) -> None:
     assert set(cast.finish().values()) == {0}
     assert results(cast.town) == first
     for server in ("compute", "validate"):
-        with sqlite3.connect(cast.town.member(server).folder / "state" / "server.sqlite") as db:
+        with opened(cast.town.member(server).folder / "state" / "server.sqlite") as db:
             rows = db.execute("SELECT recipient, body FROM outbox").fetchall()
         assert len(rows) == len(set(rows)), "an answer was given twice"
 
@@ -114,7 +114,7 @@ def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
         cast.start("compute", crash=("after", 24))
         check_good_end(cast, cast.finish())
         assert "recovered" in cast.running["compute"].text()
-        with sqlite3.connect(cast.town.member("compute").folder / "state" / "server.sqlite") as db:
+        with opened(cast.town.member("compute").folder / "state" / "server.sqlite") as db:
             rows = db.execute(
                 "SELECT sender, count(*), count(DISTINCT fingerprint) FROM inbox GROUP BY sender"
             ).fetchall()

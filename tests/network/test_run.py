@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.support.certificates import check, resigned
+from tests.support.databases import opened
 from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
@@ -70,17 +71,15 @@ def test_the_same_command_again_gives_the_same_bytes(finished):
 
 def test_secrets_and_uploads_are_gone_after_the_run(finished):
     """PURGED: no seed at the parties, no chunk at the servers."""
-    import sqlite3
-
     town, _ = finished
     for name in (TASK, *town.parties):
-        with sqlite3.connect(town.member(name).folder / "state" / "party.sqlite") as db:
+        with opened(town.member(name).folder / "state" / "party.sqlite") as db:
             assert db.execute("SELECT seed FROM runs").fetchall() == [(b"",)]
             assert db.execute("SELECT count(*) FROM inbox").fetchone() == (0,)
     for name in ("compute", "validate"):
         state = town.member(name).folder / "state"
         assert not list((state / "spool").rglob("*.msg"))
-        with sqlite3.connect(state / "server.sqlite") as db:
+        with opened(state / "server.sqlite") as db:
             assert db.execute("SELECT count(*) FROM inbox WHERE length(body) > 0").fetchone() == (0,)
 
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,15 @@ class Database:
             make_private_folder(path.parent)
             if not path.exists():
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, PRIVATE))
-            self._connection = _connect(path)
-            try:
+            with ExitStack() as opened:
+                self._connection = opened.enter_context(closing(_connect(path)))
                 self._claim_format(path, form)
-            except ConfigError:
-                self._connection.close()
-                raise
-            for pragma in _PRAGMAS:
-                self._connection.execute(pragma)
-            self._connection.executescript(schema)
-            self._reader = _connect(path)
-            self._reader.execute("PRAGMA query_only = ON")
+                for pragma in _PRAGMAS:
+                    self._connection.execute(pragma)
+                self._connection.executescript(schema)
+                self._reader = opened.enter_context(closing(_connect(path)))
+                self._reader.execute("PRAGMA query_only = ON")
+                opened.pop_all()
         self._path = path
 
     def _claim_format(self, path: Path, form: int) -> None:
