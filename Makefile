@@ -15,6 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 RELEASE_READY := $(VENV)/.release-ready
+RIVALS_READY := $(VENV)/.rivals-ready
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_OPTIONS)
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 \
@@ -36,13 +37,17 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-# These two add to what dev.txt installs: `make lock` gives shared packages the same versions.
+# These add to what dev.txt installs: `make lock` gives shared packages the same versions.
 $(DOCS_READY): requirements/docs.txt $(READY)
 	$(INSTALL) -r requirements/docs.txt
 	touch $@
 
 $(RELEASE_READY): requirements/release.txt $(READY)
 	$(INSTALL) -r requirements/release.txt
+	touch $@
+
+$(RIVALS_READY): requirements/rivals.txt $(READY)
+	$(INSTALL) -r requirements/rivals.txt
 	touch $@
 
 .PHONY: install
@@ -80,7 +85,7 @@ coverage: $(READY)  ## Run the default suite with coverage of every test; list t
 	$(PYTEST) -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 .PHONY: bench
-bench: $(READY)  ## Measure speed against the published procedure and other tools
+bench: $(RIVALS_READY)  ## Measure speed against the published procedure and other tools
 	$(BIN)/python benchmarks/run.py
 
 .PHONY: study
@@ -98,6 +103,7 @@ lock: $(READY)  ## Update requirements/*.txt from pyproject.toml
 	$(COMPILE) pyproject.toml --constraints requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) --group docs --constraints requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) --group release --constraints requirements/dev.txt -o requirements/release.txt
+	$(COMPILE) --group rivals --constraints requirements/dev.txt -o requirements/rivals.txt
 
 .PHONY: dist
 dist: $(RELEASE_READY)  ## Build the wheel, the source archive and their SBOM in out/dist

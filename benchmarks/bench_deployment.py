@@ -83,10 +83,7 @@ def _many_at_once(root: Path, runs: int = 20, n: int = 2_000) -> Row:
         _servers(children, consortium)
         started = time.monotonic()
         for number in range(1, runs):
-            signed = agree(
-                root / "agree", consortium.members, endpoints, purpose=f"run {number}", n_samples=n
-            )
-            others.append(signed)
+            others.append(agree(consortium.members, endpoints, purpose=f"run {number}", n_samples=n))
         parties = []
         for number, signed in enumerate(others):
             for name in (TASK, *DATA):
@@ -142,10 +139,7 @@ def federated(root: Path, n: int, repeats: int = 1) -> list[Measured]:
         compute = _servers(children, consortium)
         for number in range(repeats):
             if number:
-                agree(
-                    root / "agree", consortium.members, _endpoints(consortium),
-                    purpose=f"run {number}", n_samples=n,
-                )  # fmt: skip
+                agree(consortium.members, _endpoints(consortium), purpose=f"run {number}", n_samples=n)
             n_before = len(compute.errors().splitlines())
             parties = []
             for name in (TASK, *DATA):

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import fedvalue
 from fedvalue.engines import n_cores, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
@@ -44,6 +45,9 @@ PUBLISHED = "the published procedure"
 # Data set, least ratio to 10,000 permutations, orders of the published procedure to time.
 EXACT = (("wine", 10_000, 40), ("parkinsons", 1_000, 15), ("spect", 200, 15), ("breast", 20, 6))
 
+# CPU seconds that a call with all statistics may take.
+CALL_LIMITS = {"wine": 0.3, "parkinsons": 0.3, "spect": 0.3}
+
 # Other codings of Credit.
 CREDIT = ("quantiles", "distinct")
 
@@ -53,8 +57,8 @@ def folder() -> Path:
     return Path(os.environ.get("FEDVALUE_DATA", beside))
 
 
-def load(name: str, n_parties: int | None = None, n_rows: int | None = None) -> JointCounts | None:
-    """80% of the rows of a data set, or the first of these, or None where it is not at hand."""
+def frame_of(name: str) -> pd.DataFrame | None:
+    """80% of the rows of a data set, or None where it is missing."""
     path = folder() / f"{'credit' if name in CREDIT else name}.csv"
     if path.is_file():
         frame = pd.read_csv(path).drop(columns="id")
@@ -67,7 +71,23 @@ def load(name: str, n_parties: int | None = None, n_rows: int | None = None) -> 
         frame = frame.rename(columns={"target": "label"})
     else:
         return None
-    frame = frame.sample(frac=0.8, random_state=0)[:n_rows]
+    return frame.sample(frac=0.8, random_state=0)
+
+
+def columns(name: str) -> tuple[dict[str, pd.DataFrame], pd.Series]:
+    """One column per party and the label, as a user has them."""
+    frame = frame_of(name)
+    assert frame is not None, f"{name} is missing; set FEDVALUE_DATA"
+    label = frame.pop("label")
+    return {column: frame[[column]] for column in frame}, label
+
+
+def load(name: str, n_parties: int | None = None, n_rows: int | None = None) -> JointCounts | None:
+    """The codes of a data set, or of its first parties and rows, or None where it is missing."""
+    frame = frame_of(name)
+    if frame is None:
+        return None
+    frame = frame[:n_rows]
     label = pd.factorize(frame.pop("label"), sort=True)[0]
     columns = list(frame)[:n_parties]
     parties = {column: codes(frame[column], quantiles=name == "quantiles") for column in columns}
@@ -133,11 +153,33 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         )
         published = published_seconds(counts, n_orders) * 10_000
         yield at_least(
-            f"exact: {name}, {counts.n_parties} parties, one core",
+            f"exact walk alone: {name}, {counts.n_parties} parties, one core",
             f"10,000 permutations of {PUBLISHED}",
             published / mine,
             wanted,
             f"{mine:.4g} s against {published:,.0f} s (extrapolated from {n_orders} permutations)",
+        )
+        yield from call_rows(name, published, mine)
+
+
+def call_rows(name: str, published: float, walk: float) -> Iterator[Row]:
+    """`fedvalue.value` as a user calls it, on as many cores as there are: CPU seconds of all of them."""
+    parties, label = columns(name)
+    for statistics, limit in ((False, 2 * walk + 0.005), (True, CALL_LIMITS.get(name, 2 * walk))):
+
+        def call(statistics: bool = statistics) -> None:
+            fedvalue.value(label=label, parties=parties, binning="width", statistics=statistics)
+
+        call()
+        mine = seconds(call, repeat=3, clock=time.process_time)
+        what = "with its defaults" if statistics else "without statistics"
+        yield Row(
+            f"fedvalue.value {what}: {name}, {len(parties)} parties",
+            f"10,000 permutations of {PUBLISHED}",
+            published / mine,
+            f"at most {limit:.3g} s of CPU",
+            mine <= limit,
+            f"{mine:.3g} s of CPU (the walk alone: {walk:.3g} s)",
         )
 
 
@@ -184,7 +226,7 @@ def alone(name: str, n_parties: int | None) -> dict[str, float]:
 
 def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
     counts = load(name, n_parties, n_rows)
-    assert counts is not None, f"{name} is not at hand"
+    assert counts is not None, f"{name} is missing; set FEDVALUE_DATA"
     exact_values(item_table(load("wine")), options=WalkOptions(region_blocks=500))  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
     found = exact_values(item_table(counts))

@@ -1,4 +1,7 @@
-"""Run the benchmarks and print their ratios: `python benchmarks/run.py [NAME ...] [--json FILE]`."""
+"""Run the benchmarks and print their ratios: `python benchmarks/run.py [NAME ...] [--json FILE]`.
+
+Exits with 1 when a bound is missed, and names the rows that missed theirs.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,13 @@ def main() -> None:
             if row.note:
                 print(f"                       {row.note}", flush=True)
         print(f"-- {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    missed = [row["work"] for row in measured if row["met"] is False]
+    print(f"{sum(row['met'] is True for row in measured)} bounds met, {len(missed)} missed", flush=True)
+    for work in missed:
+        print(f"MISSED {work}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":

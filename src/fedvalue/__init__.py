@@ -9,7 +9,10 @@ from fedvalue._version import __version__
 
 # Loaded on first use, so that `fedvalue --help` starts without NumPy or numba.
 _HOMES = {
+    "AcceptanceTest": "fedvalue.valuation.acceptance_test",
     "CodingSettings": "fedvalue.tables.coding_settings",
+    "FileOptions": "fedvalue.tables.file_options",
+    "Gram": "fedvalue.federated.options",
     "Mirror": "fedvalue.federated.options",
     "Paper": "fedvalue.federated.options",
     "PartyValue": "fedvalue.valuation.result",
@@ -18,6 +21,7 @@ _HOMES = {
     "Single": "fedvalue.federated.options",
     "Valuation": "fedvalue.valuation.result",
     "ValuationSettings": "fedvalue.valuation.settings",
+    "Vpsic": "fedvalue.federated.options",
     "conditional_mutual_information": "fedvalue.information.cmi",
     "datasets": "fedvalue.datasets",
     "errors": "fedvalue.errors",
@@ -29,7 +33,10 @@ _HOMES = {
     "value": "fedvalue.local.value",
 }
 __all__ = [
+    "AcceptanceTest",
     "CodingSettings",
+    "FileOptions",
+    "Gram",
     "Mirror",
     "Paper",
     "PartyValue",
@@ -38,6 +45,7 @@ __all__ = [
     "Single",
     "Valuation",
     "ValuationSettings",
+    "Vpsic",
     "__version__",
     "conditional_mutual_information",
     "datasets",
@@ -55,10 +63,12 @@ if TYPE_CHECKING:
     from fedvalue.decisions.payout import Payout, payout
     from fedvalue.decisions.selection import Selection, select
     from fedvalue.deployment.participants import join, run, serve
-    from fedvalue.federated.options import Mirror, Paper, Single
+    from fedvalue.federated.options import Gram, Mirror, Paper, Single, Vpsic
     from fedvalue.information.cmi import conditional_mutual_information
     from fedvalue.local.value import value
     from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.tables.file_options import FileOptions
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
     from fedvalue.valuation.result import PartyValue, Valuation
     from fedvalue.valuation.settings import ValuationSettings
 

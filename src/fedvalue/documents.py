@@ -53,11 +53,15 @@ def decode(kind: type[D], content: bytes | str, *, schema: str, error: type[FedV
 def parse(content: bytes | str, *, error: type[FedValueError] = InputError) -> Any:
     """JSON data in which no key occurs twice and every number is finite."""
     try:
-        return json.loads(content, object_pairs_hook=_unique, parse_constant=_no_constant)
+        # Strictly UTF-8: json would guess the encoding, and let half characters through.
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        data = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        _refuse_half_characters(text, data)
     except _DuplicateKeyError as problem:
         raise error(str(problem)) from None
     except (ValueError, RecursionError) as problem:
         raise error(f"not valid JSON: {problem}") from None
+    return data
 
 
 def convert(
@@ -65,9 +69,9 @@ def convert(
 ) -> D:
     """A document from JSON-like data, for example from a TOML file."""
     if schema is not None:
-        found = data.get("schema") if isinstance(data, dict) else None
-        if found != schema:
-            raise error(f"expected a document of schema {schema!r}, got {found!r}")
+        actual = data.get("schema") if isinstance(data, dict) else None
+        if actual != schema:
+            raise error(f"expected a document of schema {schema!r}, got {actual!r}")
     prepare(kind)
     try:
         return msgspec.convert(data, kind, dec_hook=_from_text)
@@ -131,6 +135,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = sorted({key for key in keys if keys.count(key) > 1})
         raise _DuplicateKeyError(f"the key {twice[0]!r} occurs twice")
     return data
+
+
+def _refuse_half_characters(text: str, data: Any) -> None:
+    """Half of a surrogate pair, as an escape, is text that nobody can write down again."""
+    if "\\ud" in text.lower():
+        json.dumps(data, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
 
 
 def _no_constant(name: str) -> Any:

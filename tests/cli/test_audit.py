@@ -117,9 +117,10 @@ def test_join_and_run_give_the_stored_result_again(town):
     done = fedvalue("run", "--config", town.member(TASK).folder / "party.toml", "--json", "-")
     assert done.code == 0, done.err
     assert values_of(json.loads(done.out)) == pytest.approx(town.values, abs=1e-9)
+    learnable = {party["name"]: party["learnable"] for party in json.loads(done.out)["parties"]}
     done = fedvalue("join", "--config", town.member("telco").folder / "party.toml")
     assert done.code == 0
-    assert f"{town.values['telco']:.4f}" in done.out
+    assert f"{learnable['telco']:.4f}" in done.out
     done = fedvalue("join", "--config", town.member("telco").folder / "party.toml", "--json", "-")
     assert [party["name"] for party in json.loads(done.out)["parties"]] == ["telco"]
 
@@ -163,3 +164,28 @@ def test_a_line_that_is_nested_too_deep_is_no_log_entry(tmp_path):
     log.write_text("[" * 100_000)
     done = fedvalue("audit", "show", log)
     assert (done.code, "line 1 is not a log entry" in done.err) == (4, True)
+
+
+def test_a_certificate_has_a_page_for_people(town, tmp_path):
+    """What was agreed, found, checked and not shown; a changed certificate has no page."""
+    certificate = town.member(TASK).folder / "certificate.json"
+    done = fedvalue("report", certificate, "-o", tmp_path / "page.html")
+    assert done.code == 0, done.err
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>The servers compute and validate computed these values independently, and both signed" in page
+    for words in (
+        "Every data party signed which column",
+        "Whose keys these are (no --peers)",
+        "table is true",
+        town.run_id.hex(),
+    ):
+        assert words in page
+    peers = town.root / "cards"
+    assert fedvalue("report", certificate, "-o", tmp_path / "pinned.html", "--peers", peers).code == 0
+    assert "Whose keys these are" not in (tmp_path / "pinned.html").read_text()
+    data = json.loads(certificate.read_text())
+    data["result"]["parties"][0]["learnable"] += 0.01
+    (tmp_path / "forged.json").write_text(json.dumps(data))
+    forged = fedvalue("report", tmp_path / "forged.json", "-o", tmp_path / "forged.html")
+    assert forged.code == 7
+    assert not (tmp_path / "forged.html").exists()

@@ -24,7 +24,7 @@ def test_demo_shows_the_centralised_values_and_cleans_up(tmp_path, monkeypatch):
     assert done.code == 0, done.err
     for name in ("telco", "shop", "insurer", "utility"):
         assert any(line.split()[:1] == [name] for line in done.out.splitlines())
-    assert "ok  the centralised values of the joined table are the same to " in done.out
+    assert "ok  the centralised values of the joined table are the same on the grid of " in done.out
     assert "ok  server 'validate' computed and signed these values" in done.out
     assert "audit log of compute:" in done.out
     assert "started 2 servers and 5 parties" in done.err

@@ -21,9 +21,10 @@ def test_table_and_file(tmp_path: Path) -> None:
     ran = fedvalue("drill", "--trials", "1", "--json", tmp_path / "drill.json", timeout=300)
     assert ran.code == 0
     assert "paper as published" in ran.out
+    assert "vpsic as published" in ran.out
     assert "marginal-preserving" in ran.out
     assert "No protocol here detects two servers that share one lie" in ran.err
-    assert len(json.loads((tmp_path / "drill.json").read_text())) == 50
+    assert len(json.loads((tmp_path / "drill.json").read_text())) == 75
 
 
 def test_advice() -> None:

@@ -83,7 +83,7 @@ def test_before_there_is_anything_to_keep_it_leaves_at_once(
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("fedvalue.tables.sources.read_table", interrupted)
+    monkeypatch.setattr("fedvalue.local.value_request.read_table", interrupted)
     ran = fedvalue_here("value", table, "--label", "y", "--each")
     assert ran.code == 130
     assert ran.err == "fedvalue: stopped\n"

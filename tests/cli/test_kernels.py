@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -42,3 +44,19 @@ def test_the_operators_folder_stands(environment):
     environment["NUMBA_CACHE_DIR"] = "/var/cache/fedvalue"
     kernels.keep_kernels()
     assert environment["NUMBA_CACHE_DIR"] == "/var/cache/fedvalue"
+
+
+def test_a_first_valuation_loads_neither_the_compiler_nor_pandas(tmp_path):
+    """Both take half a second, and a small table needs neither."""
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "x,y,label\n" + "".join(f"{k % 3},{k % 5},{k % 2}\n" for k in range(200)), encoding="utf-8"
+    )
+    program = (
+        "import sys\nfrom fedvalue.cli import main\n"
+        f"sys.argv = 'fedvalue value {table} --label label --party a=x --party b=y'.split()\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('loaded:', *[name for name in ('numba', 'pandas', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"

@@ -57,11 +57,13 @@ def test_show_explains_the_agreement_in_words(made):
     text = " ".join(done.out.split())
     for words in (
         "AGREEMENT " + made.run_id.hex(), "Purpose: a test", "Data parties (are valued): shop, telco",
-        "must be run by different operators", "detects every number that it changes by more than 1e-9",
-        "a row per sample with a code per party", "can reveal attributes of single persons",
+        "must be run by different operators", "detects every number that it changes by more than 0.0001",
+        "sees every row of the joint table under secret names", "With public statistics",
+        "can reveal attributes of single persons",
         "Columns are used one by one",
-        "the same 100 samples", "At least 100 samples", "for one run only",
-        "At least 10 samples of every label", "value when added last",
+        "the same 100 samples", "At least 100 samples", "for one result: a run that fails may",
+        "At least 10 samples of every label", "multiples of 0.0001", "at most 38 bits",
+            "A data party learns its learnable value, the learnable total and an error of each",
     ):  # fmt: skip
         assert words in text
     assert "NOT SIGNED" not in text

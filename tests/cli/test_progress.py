@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import pytest
 
-from fedvalue.cli.progress import COMPILING, on_first_compilation, progress_bar, time_text
+import fedvalue.compiled
+from fedvalue.cli.progress import COMPILING, SlowLines, progress_bar, time_text
+from fedvalue.compile_notice import on_first_compilation
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_time_is_called_what_it_is(elapsed, remaining, percentage, text):
 
 
 def test_compiling_is_announced_once_and_a_compiled_function_is_not():
-    @numba.njit
+    @fedvalue.compiled.njit
     def double(x):
         return 2 * x
 
@@ -38,7 +39,7 @@ def test_compiling_is_announced_once_and_a_compiled_function_is_not():
 
 
 def test_where_there_is_no_terminal_compiling_is_a_line(capsys):
-    @numba.njit
+    @fedvalue.compiled.njit
     def triple(x):
         return 3 * x
 
@@ -46,3 +47,23 @@ def test_where_there_is_no_terminal_compiling_is_a_line(capsys):
         progress(0.0, 1.0, "work")
         triple(1)
     assert capsys.readouterr().err == f"{COMPILING}\n"
+
+
+def test_slow_work_without_a_terminal_says_so_ever_more_rarely_with_the_time_left(capsys):
+    """Half of the work in 40 s: 40 s are left. A new stage starts its own estimate."""
+    now = [0.0]
+    lines = SlowLines("valuing", clock=lambda: now[0])
+    for seconds, done in ((10.0, 10), (29.0, 30), (40.0, 50), (50.0, 60), (70.0, 5), (80.0, 20)):
+        now[0] = seconds
+        lines.tell(float(done), 100.0, "learnable values")
+    assert capsys.readouterr().err.splitlines() == [
+        "valuing: learnable values, 50%, 0:40 left",
+        "valuing: learnable values, 5%, 1:10 so far",
+    ]
+
+
+def test_quick_work_without_a_terminal_says_nothing(capsys):
+    with progress_bar("valuing") as progress:
+        progress(1.0, 2.0, "work")
+        progress(2.0, 2.0, "work")
+    assert capsys.readouterr().err == ""

@@ -58,9 +58,10 @@ def test_a_share_without_learnable_value_is_shown_as_far_as_it_goes(capsys):
 
 def test_values_with_noise_come_with_their_promise(capsys):
     out = lines(capsys, noisy(0.2, 0.1, -0.01))
-    assert out[0] == "Every value carries the agreed noise; telco and shop stand out from it."
-    assert "learnable" not in next(line for line in out if "Shapley-CMI" in line)
-    assert any("Differentially private with epsilon 1 and delta 0" in line for line in out)
+    assert out[0] == "Invite telco and shop: together they bring 100% of what all parties would."
+    assert out[1] == "Whether insurer adds to that is undecided; the agreed noise hides it."
+    assert not any("Shapley-CMI " in line for line in out)
+    assert any("Differentially private with epsilon 1 and delta 1e-06" in line for line in out)
 
 
 def test_results_without_statistics_give_no_advice(capsys):
@@ -86,3 +87,14 @@ def test_warnings_reasons_and_notes_are_printed_once(capsys):
     assert out.count("Shapley-CMI has no interval: too few rows per cell.") == 1
     assert out.count("The label is rare.") == 1
     assert out.count("note: n") == 1
+
+
+def test_nothing_is_not_printed_as_less_than_nothing(capsys):
+    result = four_parties()
+    parties = tuple(
+        replace(p, learnable=-1e-6, learnable_share=-1e-5) if p.name == "utility" else p
+        for p in result.parties
+    )
+    utility = next(line for line in lines(capsys, replace(result, parties=parties)) if "utility  " in line)
+    assert "-0.0" not in utility
+    assert "-0.0" not in str(replace(result, parties=parties))

@@ -134,6 +134,7 @@ def test_settings_of_columns_reach_the_result(loans: Path) -> None:
     assert settings["columns"] == "joint"
     assert settings["coding"] == {
         "bins": 5, "binning": "width", "label_bins": 4, "pca": None, "categorical": ["bill", "calls"],
+        "clean_labels": False,
     }  # fmt: skip
     assert fedvalue("value", loans, *GOOD, "--columns", "rows").code == 3
 

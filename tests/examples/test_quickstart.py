@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.cli.runner import fedvalue
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"index": 4, "tutorial": 5}
+PAGES = {"index": 4, "tutorial": 6}
 """Pages, and how many commands each must have."""
 
 
@@ -27,7 +28,11 @@ def page(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(page: str, tmp_path: Path) -> Path:
+    """Where a reader is: beside the examples, or in the folder that the tutorial changes to."""
+    if page == "tutorial":
+        shutil.copytree(ROOT / "examples" / "lending", tmp_path / "lending")
+        return tmp_path / "lending"
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     return tmp_path
 

@@ -45,6 +45,11 @@ def seed_of(state: Path) -> bytes:
     return bytes(seed)
 
 
+def has_begun(state: Path) -> bool:
+    with opened(state / "party.sqlite") as db:
+        return bool(db.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory):
     """Two servers and a data party as a user starts them, in the middle of a run."""
@@ -57,6 +62,9 @@ def waiting(tmp_path_factory):
             found[name].start()
         # On a machine that has never run it, a server compiles its kernels first.
         wait_until(lambda: '"accepted"' in found["validate"].errors(), 300, "telco's arrival")
+        # A party asks for the number of its run before it begins one.
+        state = town.member("telco").folder / "state"
+        wait_until(lambda: has_begun(state), 60, "the beginning of telco's run")
         yield town, found
 
 

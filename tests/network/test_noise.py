@@ -25,7 +25,7 @@ from tests.support.databases import opened
 from tests.support.evil_server import sending
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
-from tests.support.town import TASK, Town, ended_well, values_of
+from tests.support.town import TASK, Town, ended_well
 
 pytestmark = pytest.mark.network
 
@@ -40,9 +40,7 @@ def agree_again(town: Town, **terms: object) -> None:
     """A new manifest for the same consortium and tables, signed by all."""
     manifest = town.consortium.signed.manifest
     endpoints = {role: manifest.of_role(role)[0].endpoint for role in ("compute", "validate")}
-    signed = agree(
-        town.root, town.consortium.members, endpoints, purpose="again", n_samples=manifest.n_samples, **terms
-    )
+    signed = agree(town.consortium.members, endpoints, purpose="again", n_samples=manifest.n_samples, **terms)
     object.__setattr__(town.consortium, "signed", signed)
 
 
@@ -70,20 +68,18 @@ def ends(town):
 def test_a_run_with_noise_ends_well_and_says_what_it_promises(town, ends):
     assert ended_well(ends), ends
     result = town.result()
-    scale = result["privacy"]["noise_scale"]
-    found = values_of(result)
-    # Beyond 20 scales once in 2e8 runs.
-    assert all(0 < abs(found[name] - town.values[name]) < 20 * scale for name in town.parties)
-    assert result["total"] == sum(found.values())
-    assert not {"label_entropy", "learnable_total", "interactions"} & set(result)
+    found = {party["name"]: party["learnable"] for party in result["parties"]}
+    assert result["learnable_total"] == pytest.approx(sum(found.values()))
+    assert not {"label_entropy", "total"} & set(result)
     share = json.loads((town.member("telco").folder / "result.json").read_bytes())
     assert set(share) == {
-        "schema", "unit", "run_id", "protocol", "parties", "total", "n_samples", "method", "n_permutations",
-        "seed", "bins", "settings", "details", "privacy",
+        "schema", "unit", "run_id", "protocol", "parties", "estimator", "learnable_total",
+        "learnable_total_interval", "n_samples", "method", "n_permutations", "seed", "bins", "settings",
+        "details", "privacy",
     }  # fmt: skip
     (own,) = share["parties"]
-    assert set(own) == {"name", "value", "interval", "noise_scale"}
-    assert own["value"] == found["telco"]
+    assert own["learnable"] == found["telco"]
+    assert not {"value", "alone", "last"} & set(own)
     for data in (result, share):
         assert data["privacy"]["epsilon"] == 1.0
         assert "not the servers" in data["privacy"]["observer"]
@@ -103,17 +99,21 @@ def test_the_certificate_states_the_promise_and_a_changed_one_is_refused(town, e
     data = json.loads(path.read_bytes())
     checked = check(data)
     assert any(
-        "epsilon 1, delta 0" in said and "adjacency" in said and "observer" in said for said in checked.proved
+        "epsilon 1, delta 1e-06" in said and "adjacency" in said and "observer" in said
+        for said in checked.proved
     )
     assert any("drew the noise" in said for said in checked.unproved)
-    for key, value in (("epsilon", 0.1), ("observer", "everybody"), ("noise_scale", 1.0)):
+    for key, value in (("epsilon", 0.1), ("observer", "everybody"), ("label_noise", 1.0)):
         changed = json.loads(json.dumps(data))
         changed["result"]["privacy"][key] = value
         with pytest.raises(VerificationError, match="signed other values"):
             check(resigned(changed, town.member(TASK).identity))
     done = fedvalue("audit", "certificate", path)
     assert done.code == 0
-    assert "Differentially private with epsilon 1 and delta 0, for two tables of the same persons" in done.out
+    assert (
+        "Differentially private with epsilon 1 and delta 1e-06, for two tables of the same persons"
+        in done.out
+    )
 
 
 def test_servers_keep_no_word_of_the_noise_after_the_run(town, ends):
@@ -132,7 +132,7 @@ def told(town: Town, *, spoil: bool) -> list[m.SecretMessage]:
         if isinstance(message, m.NoiseSeed | m.NoiseOpening):
             found.append(message)
         if spoil and isinstance(message, m.NoiseOpening):
-            message = msgspec.structs.replace(message, points=tuple(p + 5 for p in message.points))
+            message = msgspec.structs.replace(message, tables=bytes(32))
         return msgspec.structs.replace(envelope, message=message)
 
     town.start(make_role=sending(note))
@@ -184,6 +184,29 @@ def test_a_smaller_epsilon_still_fits(town, ends):
     assert fedvalue("audit", "ledger", town.member("compute").folder / "state").code == 4
 
 
+def test_exact_runs_beyond_the_limit_are_refused_before_any_byte_leaves(tmp_path):
+    """Review, finding 9: the second exact run on the same persons, where one is allowed."""
+    town = Town(tmp_path, n=100).start()
+    for name in (TASK, *town.parties):
+        path = town.member(name).folder / "party.toml"
+        path.write_text(path.read_text() + "\n[privacy]\nexact_runs = 1\n")
+    try:
+        assert ended_well(town.join())
+        first = town.run_id
+        agree_again(town)
+        for name, end in town.join().items():
+            assert isinstance(end, VerificationError)
+            assert end.code == "E_BUDGET"
+            assert "1 earlier runs released exact values" in str(end)
+            assert entries(town, name) == [first]
+        for name in ("compute", "validate"):
+            assert town.servers[name][0]._store.run(town.run_id) is None
+    finally:
+        town.stop()
+    shown = fedvalue("audit", "ledger", town.member("telco").folder / "state")
+    assert [line.split()[:2] for line in shown.out.splitlines()][1:] == [[first.hex(), "exact"]]
+
+
 def test_a_party_that_wants_noise_refuses_an_exact_run(tmp_path):
     town = Town(tmp_path, n=100, accept="exact = false")
     config = read_party_config(town.member("telco").folder / "party.toml")
@@ -233,13 +256,13 @@ def test_a_cheating_opening_ends_the_run_for_everybody(tmp_path):
 
 def killed_after_charging(config: str, role: str) -> None:
     """`fedvalue join` on a machine that loses power when the ledger is charged and nothing uploaded."""
-    spend = ledgers.Account.spend
+    spend = ledgers.Account.charge
 
     def spent(self: ledgers.Account, *terms: object) -> None:
         spend(self, *terms)  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGKILL)
 
-    ledgers.Account.spend = spent  # type: ignore[method-assign,assignment]
+    ledgers.Account.charge = spent  # type: ignore[method-assign,assignment]
     take_part(read_party_config(Path(config)), role, lambda stage, words: None)
 
 
@@ -290,7 +313,8 @@ def test_a_server_killed_while_the_noise_is_agreed_on_ends_in_one_result(tmp_pat
         cast.start(*cast.parties)
         assert cast.finish(180) == dict.fromkeys(cast.parties, 0)
         result = cast.town.result()
-        assert result["total"] == sum(values_of(result).values())
+        values = [party["learnable"] for party in result["parties"]]
+        assert result["learnable_total"] == pytest.approx(sum(values))
         assert '"recovered"' in (cast.town.member(server).folder / "test.log").read_text()
     finally:
         cast.stop()

@@ -40,8 +40,8 @@ def test_two_servers_and_three_parties_in_one_program(tmp_path):
         for server in servers:
             server.result(60)
     assert valuation.values == pytest.approx(town.values, abs=1e-9)
-    assert [list(one.values) for one in own] == [[name] for name in town.parties]
-    assert {name: value for one in own for name, value in one.values.items()} == valuation.values
+    assert [list(one.learnable) for one in own] == [[name] for name in town.parties]
+    assert {name: value for one in own for name, value in one.learnable.items()} == valuation.learnable
     assert "uploading" in stages
     after = os.umask(before)
     os.umask(after)

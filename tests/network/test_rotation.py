@@ -1,4 +1,4 @@
-"""New keys and new cards while servers run: nothing changes until a restart, and then everything does."""
+"""New keys, new cards and revoked ones while servers run."""
 
 from __future__ import annotations
 
@@ -31,29 +31,33 @@ def refusal(town: Town, identity: Identity) -> str:
     return caught.value.code
 
 
-def test_a_card_that_is_added_while_a_server_runs_counts_after_its_restart(tmp_path):
-    """Real process. Many parties connect at once meanwhile; the run from before is still there."""
+def test_cards_are_added_and_revoked_while_a_server_runs(tmp_path):
+    """Real process, never restarted. Many parties connect meanwhile; the run from before is still there.
+
+    The old rule was a restart for every card; here a new card counts within seconds, a second card of
+    a participant counts beside its first, a file that is no card changes nothing, and a removed card is out.
+    """
     town = Town(tmp_path, n=100)
     folder = town.member("compute").folder
-    late = create_identity("demo", "data", "late")
-    starts = 0
+    peers = folder / "peers"
+    late, renewed = (
+        create_identity("demo", "data", "late"),
+        create_identity("demo", "data", "telco", valid_days=30),
+    )
+    server = Process(server_program, str(folder / "server.toml"), "compute", log=tmp_path / "compute.log")
 
-    def start() -> Process:
-        process = Process(
-            server_program, str(folder / "server.toml"), "compute", log=tmp_path / "compute.log"
-        )
-        until(lambda: process.text().count('"listening"') == starts, what="the server's start")
-        return process
+    def reopened(times: int) -> None:
+        until(lambda: server.text().count('"reopened"') == times, what="the new port")
 
-    starts += 1
-    server = start()
     try:
+        until(lambda: '"listening"' in server.text(), what="the server's start")
         town.client(TASK).submit(town.consortium.signed.to_json().encode())
+        assert refusal(town, late) == "E_UNREACHABLE"  # refused in the handshake
         states: list[str] = []
 
         def connect(name: str) -> None:
-            for _ in range(5):
-                client = town.client(name)
+            for _ in range(10):
+                client = town.client(name, patience=30.0)
                 states.append(client.status(town.run_id).state)
                 client.close()
 
@@ -62,20 +66,45 @@ def test_a_card_that_is_added_while_a_server_runs_counts_after_its_restart(tmp_p
         ]
         for thread in threads:
             thread.start()
-        write_card(late.card, folder / "peers" / "late.json")
+        write_card(late.card, peers / "late.json")
+        reopened(1)
         for thread in threads:
             thread.join()
-        assert states == ["open"] * 60
-        assert refusal(town, late) == "E_UNREACHABLE"  # refused in the handshake
-        server.terminate()
-        assert server.wait(30) == 0
-        starts += 1
-        server = start()
+        assert states == ["open"] * 120
         assert calling_as(town, late).health().name == "compute"
         assert refusal(town, late) == "E_IDENTITY"  # known now, and still no participant of this run
-        assert town.client("telco").status(town.run_id).state == "open"
+
+        write_card(renewed.card, peers / "telco-new.json")
+        reopened(2)
+        assert town.client("telco").status(town.run_id).state == "open"  # the old key still counts
+        assert calling_as(town, renewed).health().name == "compute"  # beside the new one
+
+        (peers / "notes.json").write_text("{}")
+        until(lambda: '"cards"' in server.text(), what="the refusal of the file")
+        (peers / "notes.json").unlink()
+        (peers / "telco.json").unlink()
+        reopened(3)
+        assert refusal(town, town.member("telco").identity) == "E_UNREACHABLE"
+        assert calling_as(town, renewed).health().name == "compute"
+        assert town.client(TASK).status(town.run_id).state == "open"
+        assert server.alive
     finally:
         server.kill()
+
+
+def test_a_connection_from_before_is_no_way_around_a_revocation(tmp_path):
+    """The key is compared on every call, not only in the handshake."""
+    town = Town(tmp_path, n=100).start("compute")
+    try:
+        client = town.client("telco")
+        assert client.submit(town.consortium.signed.to_json().encode()).state == "open"
+        relay, _ = town.servers["compute"]
+        relay.cards = {name: card for name, card in relay.cards.items() if name != "telco"}
+        with pytest.raises(FedValueError, match="not trusted here any more") as caught:
+            client.status(town.run_id)
+        assert caught.value.code == "E_IDENTITY"
+    finally:
+        town.stop()
 
 
 def test_a_party_with_a_new_key_needs_a_new_agreement(tmp_path):
@@ -99,7 +128,7 @@ def test_a_party_with_a_new_key_needs_a_new_agreement(tmp_path):
         members = {**town.consortium.members, "telco": replace(member, identity=new)}
         manifest = town.consortium.signed.manifest
         endpoints = {name: manifest.participant(name).endpoint for name in ("compute", "validate")}
-        agree(tmp_path, members, endpoints, purpose="a test", n_samples=100)
+        agree(members, endpoints, purpose="a test", n_samples=100)
         ends = town.join()
     finally:
         town.stop()

@@ -23,12 +23,14 @@ def finished(tmp_path_factory):
 
 
 def test_every_party_ends_well_and_the_values_are_the_centralised_ones(finished):
-    """Item 1 over the network: the naive twin's values to 1e-9, and they add up."""
+    """Item 1 over the network: the naive twin's values on the grid, and they add up to a few steps."""
     town, ends = finished
     assert ended_well(ends), ends
     found = values_of(town.result())
     assert found == pytest.approx(town.values, abs=1e-9)
-    assert sum(found.values()) == pytest.approx(town.result()["total"], abs=1e-9)
+    assert sum(found.values()) == pytest.approx(town.result()["total"], abs=3e-4)
+    assert set(town.result()["coalitions"]) == {"learnable"}
+    assert {"interactions", "uplift"} <= set(town.result())
 
 
 def test_the_log_of_a_server_names_every_party_that_joins_once(finished):
@@ -43,12 +45,13 @@ def test_a_data_party_learns_its_own_value_and_the_total_only(finished):
     share = json.loads((town.member("telco").folder / "result.json").read_bytes())
     (own,) = share.pop("parties")
     assert own["name"] == "telco"
-    assert own["value"] == pytest.approx(town.values["telco"], abs=1e-9)
-    assert share["total"] == pytest.approx(sum(town.values.values()), abs=1e-9)
-    others = {values for name, values in town.values.items() if name != "telco"}
-    numbers = {value for value in (*own.values(), *share.values()) if isinstance(value, float)}
-    assert not any(abs(number - other) < 1e-12 for number in numbers for other in others)
-    assert not {"label_entropy", "interactions", "coalitions", "uplift"} & set(share)
+    whole = town.result()
+    (same,) = (party for party in whole["parties"] if party["name"] == "telco")
+    for key in ("learnable", "learnable_share", "learnable_interval"):
+        assert own[key] == same[key]
+    assert share["learnable_total"] == whole["learnable_total"]
+    assert not {"value", "share", "alone", "last", "se_data", "se_sampling"} & set(own)
+    assert not {"total", "label_entropy", "interactions", "coalitions", "uplift"} & set(share)
     assert ends["telco"].to_dict() == {**share, "parties": [own]}
 
 
@@ -112,7 +115,7 @@ def test_a_run_of_sampled_values_states_its_parameters(tmp_path):
     finally:
         town.stop()
     assert (result["method"], result["n_permutations"], result["seed"]) == ("sampled", 50, 7)
-    assert result["total"] == pytest.approx(sum(town.values.values()), abs=1e-9)
+    assert result["total"] == pytest.approx(sum(town.values.values()), abs=2e-4)
 
 
 def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_path):

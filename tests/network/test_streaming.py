@@ -51,7 +51,7 @@ def test_a_run_over_tables_on_disk_gives_the_centralised_values(tmp_path, monkey
         kinds = {
             path.name.split("-")[0].split(".")[0] for path in (town.member(party).folder / "state").iterdir()
         }
-        assert kinds == {"party", "audit", "receipts"}
+        assert kinds == {"party", "audit", "receipts", "ledger"}
 
 
 def test_a_full_disk_stops_a_party_and_not_the_run(tmp_path, monkeypatch):

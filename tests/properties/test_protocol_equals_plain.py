@@ -1,4 +1,4 @@
-"""All three protocols give the values of the plain computation, on tables of any shape."""
+"""All protocols give the values of the plain computation, on tables of any shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.federated.options import Mirror, Paper, Single
+from fedvalue.federated.options import Mirror, Paper, Single, Vpsic
 from fedvalue.federated.run import federated_value
 from fedvalue.protocol.outcome import same_numbers
 from fedvalue.valuation.engine import value_counts
@@ -77,13 +77,28 @@ def test_single_and_paper(
     assert found.protocol == protocol
 
 
+@settings(max_examples=25)
+@given(worlds(), st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.1, 3]), st.booleans())
+def test_vpsic(world: World, rounds: int, q: int, artificial: float, harden: bool) -> None:
+    plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
+    found = federated_value(
+        **columns(world),
+        protocol=Vpsic(rounds=rounds, least_q=q, most_q=q + 2, artificial=artificial, harden=harden),
+        settings=ValuationSettings(method="exact", statistics=False),
+    )
+    assert found.values == pytest.approx(plain.values, abs=1e-9)
+    assert found.task_value == pytest.approx(plain.task_value, abs=1e-9)
+    assert found.n_samples == plain.n_samples
+    assert found.protocol == "vpsic"
+
+
 def test_against_the_naive_twin() -> None:
     """An anchor outside the engine: brute force over all coalitions."""
     world = World.drawn(11, n=120, sizes=(2, 3, 2))
     expected = naive.shapley_cmi(
         [p.codes.tolist() for p in world.parties], world.label.codes.tolist(), world.task.codes.tolist()
     )
-    for protocol in ("mirror", "single", "paper"):
+    for protocol in ("mirror", "single", "paper", "vpsic"):
         found = federated_value(
             **columns(world), protocol=protocol, threads=1, settings=ValuationSettings(statistics=False)
         )
@@ -104,6 +119,7 @@ def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> 
             assert getattr(b, key) == pytest.approx(getattr(a, key), abs=1e-9)
     assert np.array(found.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
     assert found.label_entropy == pytest.approx(plain.label_entropy, abs=1e-9)
+    assert found.task_value == pytest.approx(plain.task_value, abs=1e-9)
 
 
 def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
@@ -141,7 +157,7 @@ def test_columns_one_by_one_give_the_plain_result_under_every_protocol(
         plain.pop(about, None), found.pop(about)
     assert set(found) == set(plain)
     for key, item in plain.items():
-        assert same_numbers(item, found[key]), key
+        assert same_numbers(item, found[key], 1e-9), key
 
 
 def test_columns_as_one_need_no_codebook() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from fedvalue.crypto import aes
+from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.permute import row_order
 from fedvalue.errors import InputError
+from fedvalue.federated.cast import Cast
 from fedvalue.protocol.mirror.authenticators import CodeCheck, codewords
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.tokens.asking import TokenWork
+from fedvalue.protocol.tokens.value_sets import ValueSets
 from fedvalue.protocol.transitions import State
+from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Codes, World, run
 
 EVIL = "p1"
@@ -125,6 +130,109 @@ def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.Mon
     assert run(world().cast()).codes() == {"E_AUTH"}
 
 
+class ChosenSets:
+    """Sets that the cheat picks for one query, of the same sizes as those of its own column."""
+
+    def __init__(self, own: ValueSets, value_sent_for: Callable[[int], int]) -> None:
+        self._own = own
+        self._value_sent_for = value_sent_for
+        self.sizes = own.sizes
+
+    def of(self, value: int) -> aes.Blocks:
+        return self._own.of(self._value_sent_for(value))
+
+
+def send_by_cell(monkeypatch: pytest.MonkeyPatch, choose: Callable[[TokenWork, dict[str, int]], int]) -> None:
+    """The cheat, whose column is a bit, sends v XOR choose(cell) for v; it overlooks its own checks."""
+    encrypted, table_check, set_check = TokenWork._encrypted, TokenWork._check_table, TokenWork._check_sets
+
+    def cheat(work: TokenWork, number: int, *rest: object) -> object:
+        if work._name != EVIL:
+            return encrypted(work, number, *rest)  # type: ignore[arg-type]
+        table = work._tables[work._members[number]]
+        cell = {member: int(table.values(member)[number - table.first]) for member in table.coalition}
+        flip, own = choose(work, cell), work._sets
+        work._sets = ChosenSets(own, lambda value: value ^ flip)  # type: ignore[assignment]
+        try:
+            return encrypted(work, number, *rest)  # type: ignore[arg-type]
+        finally:
+            work._sets = own
+
+    def unless_evil(check: object) -> object:
+        return lambda work, *rest: None if work._name == EVIL else check(work, *rest)  # type: ignore[operator]
+
+    monkeypatch.setattr(TokenWork, "_encrypted", cheat)
+    monkeypatch.setattr(TokenWork, "_check_table", unless_evil(table_check))
+    monkeypatch.setattr(TokenWork, "_check_sets", unless_evil(set_check))
+
+
+def bits(n: int, *columns: np.ndarray, task: np.ndarray | None = None) -> World:
+    """A world of bits: the label first, then the parties' columns."""
+    label, *parties = columns
+    return World(
+        Codes("y", label, 2),
+        None if task is None else Codes("t", task, 2),
+        tuple(Codes(f"p{k}", codes, 2) for k, codes in enumerate(parties)),
+        canonical_ids([f"person-{k}" for k in range(n)]),
+    )
+
+
+def values_in(cast: Cast) -> dict[str, float]:
+    """Values that the task party computes from its counts."""
+    assert cast.task.outcome is not None
+    assert cast.task.outcome.counts is not None
+    found = value_counts(cast.task.outcome.counts, ValuationSettings(method="exact", statistics=False))
+    return {party.name: party.value for party in found.parties}
+
+
+def test_a_data_party_cannot_take_the_value_of_another_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Review, finding 2: y = p0 XOR p1, each worth half a bit. The cheat names the label in every cell.
+
+    Without the comparison of coalitions all checks pass, and it takes the other party's half. With it, as
+    is the default, the table without the other party contradicts the claim.
+    """
+    person = np.arange(64)
+    first, second = person % 2, person // 2 % 2
+    world = bits(64, first ^ second, first, second)
+    half = np.log(2) / 2
+    honest_cast = world.cast("paper")
+    run(honest_cast)
+    assert values_in(honest_cast) == pytest.approx({"p0": half, EVIL: half})
+
+    def claims_the_label(work: TokenWork, cell: dict[str, int]) -> int:
+        # Who has label y and code o elsewhere has y XOR o here: send these persons under the value y.
+        return cell.get("p0", 0)
+
+    send_by_cell(monkeypatch, claims_the_label)
+    old = world.cast("paper", by_coalition=False)
+    assert run(old).errors == {}
+    assert values_in(old) == pytest.approx({"p0": 0.0, EVIL: 2 * half})
+    cast = world.cast("paper")
+    assert "E_MARGINAL" in run(cast).codes()
+    assert cast.task.outcome is None
+
+
+def test_a_column_like_the_task_partys_can_still_claim_the_label_under_paper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What remains, as docs/security.md says: a copy of X_t, worth nothing, is sold as the label."""
+    person = np.arange(64)
+    label, known = person % 2, person // 2 % 2
+    world = bits(64, label, person // 4 % 2, known, task=known)
+    honest_cast = world.cast("paper")
+    run(honest_cast)
+    assert values_in(honest_cast)[EVIL] == pytest.approx(0.0)
+
+    def claims_the_label(work: TokenWork, cell: dict[str, int]) -> int:
+        task, label = divmod(cell[work._settings.task], 2)
+        return task ^ label
+
+    send_by_cell(monkeypatch, claims_the_label)
+    cast = world.cast("paper")
+    assert run(cast).errors == {}
+    assert values_in(cast)[EVIL] == pytest.approx(np.log(2))
+
+
 class SetsOfTheLabel:
     """All ids where the claimed value is the cell's label, none elsewhere."""
 
@@ -203,7 +311,7 @@ def test_a_server_that_misstates_a_size_ends_the_run(who: str) -> None:
             made._log = Misstating(settings, settings.compute, self._credentials.signing_key)
             return made
 
-    postman = run(world().cast("paper", servers={"computation": Server}))
+    postman = run(world().cast("paper", by_coalition=False, servers={"computation": Server}))
     assert "E_SETS" in postman.codes()
 
 

@@ -31,7 +31,11 @@ EXPECTED_CODES = {
     ("paper", "ignore a party"): {"E_AUTH"},
     ("paper", "marginal-preserving forgery"): {"E_AUTH"},
     ("paper", "validation server lies"): {"E_COUNT"},
-    ("mirror", "drop one"): {"E_TOTAL"},
+    ("mirror", "drop one"): {"E_MIRROR"},
+    ("mirror", "change the result after both agreed"): {"E_MIRROR"},
+    ("mirror", "a party sends the servers different columns"): {"E_MIRROR"},
+    ("mirror", "a party signs two roots"): {"E_SPLIT"},
+    ("mirror", "a party changes another's column"): {"E_AUTH"},
     ("mirror", "replay another run"): {"E_REPLAY"},
     ("mirror", "swap cells"): {"E_MIRROR"},
     ("mirror", "merge cells"): {"E_MIRROR"},
@@ -47,8 +51,11 @@ def rows() -> list[DrillRow]:
 
 def test_every_behaviour_meets_every_protocol(rows: list[DrillRow]) -> None:
     seen = {(row.protocol, row.hardened, row.behaviour) for row in rows}
-    wanted = {("paper", hardened, behaviour) for hardened in (False, True) for behaviour in BEHAVIOURS}
-    wanted |= {("mirror", True, behaviour) for behaviour in BEHAVIOURS if behaviour != "replay another query"}
+    wanted = {
+        ("paper", hardened, one.behaviour) for hardened in (False, True) for one in SCENARIOS if one.paper
+    }
+    wanted |= {("mirror", True, one.behaviour) for one in SCENARIOS if one.mirror}
+    assert {behaviour for *_, behaviour in wanted} == set(BEHAVIOURS)
     assert seen == wanted
 
 

@@ -182,4 +182,5 @@ def test_missing_chunks_are_listed_until_they_come() -> None:
     assert server.missing("p0") == [0]
     answers = server.receive(held[1])
     assert server.missing("p0") == []
-    assert {envelope.recipient for envelope in answers} == set(cast.task.settings.everybody)
+    assert [type(envelope.message) for envelope in answers] == [m.ResultCommit, m.ResultOpening]
+    assert {envelope.recipient for envelope in answers} == {"compute"}

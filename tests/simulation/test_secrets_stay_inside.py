@@ -85,7 +85,11 @@ def assert_silent(secrets: Secrets, seen: set[type]) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "options", "every"),
-    [("mirror", {}, 7), ("paper", {"n_r": 1, "q": 1}, 50), ("single", {}, 50)],
+    [
+        ("mirror", {}, 7),
+        ("paper", {"n_r": 1, "q": 1, "by_coalition": False}, 50),
+        ("single", {}, 50),
+    ],
 )
 def test_no_object_prints_a_key_at_any_step_of_a_run(secrets, protocol, options, every):
     """All roles after every message, with all that they hold, and the messages themselves."""

@@ -215,7 +215,7 @@ def test_tokens_of_the_same_samples_have_unrelated_orders_in_every_query_and_run
     world = World(drawn.label, drawn.task, (Codes("p0", np.zeros(n, int), 1), drawn.parties[1]), drawn.ids)
     ranks = []
     for run_id in (bytes(32), bytes([1]) * 32):
-        postman, _, ring = watched(world.cast("paper", q=1, n_r=0, run_id=run_id))
+        postman, _, ring = watched(world.cast("paper", q=1, n_r=0, run_id=run_id, by_coalition=False))
         hashes = hash_ids(ring.ids(), world.ids)
         sent = [codec.decode(data) for data in postman.log]
         sent = [e.message for e in sent if isinstance(e.message, m.TokenChunk) and e.sender == "p0"]

@@ -22,6 +22,7 @@ from fedvalue.federated.valuers import make_valuer
 from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.settings import ColumnView, Settings
 from fedvalue.protocol.transitions import State
@@ -103,6 +104,7 @@ class World:
         servers: dict[str, Any] | None = None,
         align: str = "equal",
         columns: str = "joint",
+        data_party: Any = DataParty,
         **options: Any,
     ) -> Cast:
         """All roles of a run over this world."""
@@ -113,6 +115,7 @@ class World:
             ids=self.ids if ids is None else ids,
             valuer=make_valuer(engine or ValuationSettings(method="exact", statistics=False)),
             secret=secret,
+            data_party=data_party,
             **(servers or {}),
         )
 

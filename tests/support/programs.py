@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,25 @@ from fedvalue.errors import FedValueError
 from fedvalue.storage.database import Database
 
 
-def server_program(config: str, role: str, crash: tuple[str, int] | None = None) -> None:
-    """`fedvalue serve`."""
+def server_program(
+    config: str, role: str, crash: tuple[str, int] | None = None, leap: str | None = None
+) -> None:
+    """`fedvalue serve`. Its clock is two hours ahead once the file `leap` exists: no test waits."""
     _crash_at(crash)
+    if leap is not None:
+        _leap(Path(leap))
     _serve(config, role)
+
+
+def _leap(mark: Path) -> None:
+    relay = fedvalue.deployment.servers.relay_server.RelayServer
+    begin = relay.__init__
+
+    def begun(self: Any, *arguments: Any, **options: Any) -> None:
+        clock = {"clock": lambda: time.time() + 7200 * mark.exists()}
+        begin(self, *arguments, **clock | options)
+
+    relay.__init__ = begun  # type: ignore[method-assign]
 
 
 def cheat_program(config: str) -> None:

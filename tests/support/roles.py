@@ -18,7 +18,7 @@ from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.identity.cards import Identity
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.counting import MemoryChunkStore
+from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.party_roles import PartyRole
 from tests.support.consortium import identity
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from fedvalue.agreement.run_settings import terms_of
 from fedvalue.deployment.config import read_party_config, read_server_config
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
@@ -97,7 +99,14 @@ class Town:
 
     @property
     def values(self) -> dict[str, float]:
-        return expected(self.codes, self.parties)
+        """The centralised values, on the grid on which the run releases them."""
+        return self.released(expected(self.codes, self.parties))
+
+    def released(self, values: dict[str, float]) -> dict[str, float]:
+        grid = terms_of(self.consortium.signed.manifest).release_grid
+        if self.consortium.signed.manifest.policy == "counts":
+            return values
+        return {name: grid.rounded({"value": value})["value"] for name, value in values.items()}
 
     def member(self, name: str) -> Member:
         return self.consortium.members[name]
@@ -139,14 +148,28 @@ class Town:
         options = {"patience": 0.0, "backoff": Backoff()} | options
         return ServerClient(self.member(name).identity, manifest.participant(server), manifest, **options)
 
-    def join(self, *names: str, seconds: float = 60.0) -> dict[str, Valuation | FedValueError | None]:
-        """Let parties take part, each in a thread, and return what each ended with."""
+    def awaited(self) -> tuple[str, ...]:
+        """Whom the computation server waits for; nobody before there is a run."""
+        try:
+            return self.client(self.parties[0]).status(self.run_id).awaited
+        except FedValueError:
+            return ()
+
+    def join(
+        self, *names: str, seconds: float = 60.0, again: Sequence[str] = (), **changes: Any
+    ) -> dict[str, Valuation | FedValueError | None]:
+        """Let parties take part, each in a thread, and return what each ended with.
+
+        `again` names those who repeat a failed run; `changes` are keys of everybody's configuration.
+        """
         ends: dict[str, Valuation | FedValueError | None] = {}
 
         def take(name: str) -> None:
             try:
                 config = read_party_config(self.member(name).folder / "party.toml")
-                ends[name] = take_part(config, self.member(name).role, lambda stage, words: None)
+                ends[name] = take_part(
+                    replace(config, **changes), self.member(name).role, again=name in again
+                )
             except FedValueError as error:
                 ends[name] = error
 

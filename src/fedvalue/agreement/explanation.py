@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import privacy_of
 from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
+from fedvalue.protocol.release_grid import most_bits, parse_grid
 from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest, SignedManifest
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
 
 _WIDTH = 96
 
 _PROTOCOLS = {
     "mirror": (
-        "Each server receives a row per sample with a code per party; rows, columns and codes have secret "
-        "names. With public statistics a server may guess some of them. Both servers compute "
-        "independently. If a single server cheats and the parties are honest, the comparison detects every "
-        "number that it changes by more than {tolerance}; then the run ends and no value is released."
+        "Each server sees every row of the joint table under secret names: per sample a code of every party "
+        "and of the label, without ids. With public statistics about the same population it may guess what "
+        "most columns and codes mean; choose servers that may see such a table. Both servers compute "
+        "independently. If a single server cheats and the parties are honest, the comparison detects {lies} "
+        "before anything is released. A party that sends the servers different data gets no result."
     ),
     "paper": (
         "The computation server intersects encrypted sample ids, and the validation server checks it, as the "
@@ -30,12 +33,10 @@ _PROTOCOLS = {
 }
 _POLICIES = {
     "valuation": (
-        "The task party learns the value of every data party, the entropy of its label and, for few "
-        "parties, the interactions between them. A data party learns about itself: value, share, value "
-        "alone, value when added last, learnable value, their standard errors, number of codes and "
-        "warnings; and about all: the total, the number of samples and the method. The numbers are exact: "
-        "whoever chooses a label or a column chooses the question, and one made for the purpose can reveal "
-        "attributes of single persons."
+        "The task party learns about every data party its learnable value, its Shapley-CMI, what it is worth "
+        "alone and when added last, and their errors; about all of them the interactions, how well the label "
+        "is predicted with and without each of them and, for few parties, the learnable value of every "
+        "set of parties; and the entropy of its label."
     ),
     "counts": (
         "The task party learns how many samples have each combination of attributes. From small or uniform "
@@ -47,9 +48,24 @@ _POLICIES = {
     ),
 }
 _NOISY = (
-    "The task party learns the value of every data party, a data party its own, and all learn the total: "
-    "each value with random noise added, which no party knows. Nothing else about the data is released: no "
-    "party learns how many samples have which combination of attributes, and no exact number."
+    "The task party learns the learnable value of every data party, interactions and uplift, a data party "
+    "its own value, and all learn the total: all of it computed from counts with random noise, which no "
+    "party knows. No exact number about the data is released."
+)
+_SHARES = {
+    "small": (
+        "A data party learns its learnable value, the learnable total and an error of each, from which its "
+        "share follows; the number of samples and the method."
+    ),
+    "full": (
+        "A data party learns every number about itself: learnable value, Shapley-CMI, what it is worth alone "
+        "and when added last, and their errors; and of all parties both totals, the number of samples and "
+        "the method."
+    ),
+}
+_QUESTIONS = (
+    "The party that chooses a label or a column chooses the question, and a column made for that purpose can "
+    "reveal attributes of single persons"
 )
 _COLUMNS = {
     "features": (
@@ -65,14 +81,18 @@ _COLUMNS = {
 
 def explain(signed: SignedManifest) -> str:
     """The agreement as text, with who has signed it."""
-    m = signed.manifest
+    return "\n".join(
+        [f"AGREEMENT {signed.run_id.hex()}\n", explain_terms(signed.manifest), _signatures(signed)]
+    )
+
+
+def explain_terms(m: Manifest) -> str:
+    """The terms as text, without keys and signatures."""
     parts = [
-        f"AGREEMENT {m.run_id.hex()}\n",
         f"Purpose: {printable(m.purpose)}\n",
         _section("1. Who takes part", _participants(m)),
         _section("2. What is computed, and who learns what", _computed(m) + _promise(m) + _samples(m)),
         _section("3. Limits", _limits(m)),
-        _signatures(signed),
     ]
     return "\n".join(parts)
 
@@ -96,12 +116,33 @@ def _participants(m: Manifest) -> list[str]:
     ]
 
 
+def _grid(m: Manifest) -> str:
+    """How exact the released numbers are, and what that means."""
+    if m.grid is None:
+        return f"The numbers are exact to the last digit. {_QUESTIONS}, of many of them at once."
+    bits = ""
+    if m.shares == "small":
+        bits = (
+            ", but with these numbers a data party learns at most "
+            f"{most_bits(parse_grid(m.grid))} bits in one run with two labels, about all persons together"
+        )
+    return (
+        f"Numbers in nats are multiples of {m.grid}; errors are rounded up. {_QUESTIONS}{bits}. Parties that "
+        "do not trust each other should agree on an epsilon."
+    )
+
+
 def _computed(m: Manifest) -> list[str]:
-    tolerance = "1e-9" if m.epsilon is None else "2e-9"  # noise adds the rounding to the grid
+    changed = f"every number that it changes by more than {m.grid or '1e-9'} nats"
+    lies = changed if m.epsilon is None else "every count that it changes,"
+    how = (
+        "Shapley value of conditional mutual information, in nats, and what a model can learn of it"
+        if m.epsilon is None
+        else "Shapley value of what a model can learn, in nats, from counts with noise"
+    )
     paragraphs = [
-        "The value of each data party's data for predicting the task party's label (Shapley value of "
-        "conditional mutual information, in nats, and what a model can learn of it).",
-        f"Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol].format(tolerance=tolerance)}",
+        f"The value of each data party's data for predicting the task party's label ({how}).",
+        f"Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol].format(lies=lies)}",
     ]
     if m.protocol == "paper":
         hardened = "switched on" if m.harden else "switched OFF: a cheating server can go undetected"
@@ -114,29 +155,53 @@ def _computed(m: Manifest) -> list[str]:
             f"{m.q} encryption ids per sample, {m.n_r} adversarial samples per cell ({known}); additional "
             f"checks are {hardened}."
         )
+        paragraphs.append(_cheating_parties(m))
     policy = _POLICIES[m.policy if m.protocol == "mirror" else "all"] if m.epsilon is None else _NOISY
-    return [*paragraphs, f"Output policy {m.policy!r}. {policy}", _COLUMNS[m.settings.columns]]
+    paragraphs.append(f"Output policy {m.policy!r}. {policy}")
+    if m.protocol == "mirror" and m.policy == "valuation" and m.epsilon is None:
+        paragraphs += [_SHARES[m.shares], _grid(m)]
+    return [*paragraphs, _COLUMNS[m.settings.columns]]
+
+
+def _cheating_parties(m: Manifest) -> str:
+    """What a data party can gain by lying under `paper`."""
+    if m.harden and m.by_coalition:
+        return (
+            f"Every coalition is asked for itself and compared with the others: 2^{len(m.data)} tables, each "
+            "with its own tokens (`fedvalue manifest preview` shows the cost). A data party whose column "
+            "resembles the task party's attributes can still claim a value that it does not have: the "
+            "software of a data party sees which label a query is about."
+        )
+    return (
+        "Coalitions are NOT compared: a data party can take another data party's value by sending other ids "
+        "for each query."
+    )
 
 
 def _promise(m: Manifest) -> list[str]:
     """What the noise promises, with everything that belongs to the promise."""
-    privacy = privacy_of(m, m.n_samples)
+    privacy = privacy_of(m, m.n_samples, len(m.data))
     if privacy is None:
-        return []
+        return [
+            "No noise is added. Each party counts the runs that release exact values of the same persons and "
+            "refuses one beyond its limit. Parties that do not trust each other should agree on an epsilon: "
+            "`fedvalue manifest preview` shows what it costs and what exact values reveal."
+        ]
     epsilon = float(privacy.epsilon)
-    size = f"The noise on each value has a Laplace distribution with a scale of {privacy.scale:.3g} nats"
-    if m.align == "intersect":
-        size += f" if all {m.n_samples} samples are common, and larger if fewer are"
+    size = f"{math.sqrt(privacy.label_variance):.3g} persons if every data party brings one column"
     return [
-        f"Noise with epsilon = {m.epsilon} and delta = 0. {size}: 19 times in 20 it is below "
-        f"{math.log(20) * privacy.scale:.3g} nats, either way.",
+        f"Noise with epsilon = {m.epsilon} and delta = {float(privacy.delta):.1g}. Both servers add the same "
+        "Gaussian noise to every count of a code with a label and of two codes, and compute everything that "
+        f"they release from these counts. Its standard deviation in a count with a label is {size}; it grows "
+        "with the square root of the number of columns, that in counts of two codes with the number itself.",
         "What this promises to each person: any result is at most "
         f"{math.exp(epsilon):.3g} times as likely with that person's data as with any other data in their "
-        "place, whatever else somebody knows. The closer this factor is to 1, the less can be learned about "
-        "one person. Runs on the same persons add up: after two of them the factor is the square. Each party "
+        "place, whatever else somebody knows, except with a probability of "
+        f"{float(privacy.delta):.1g}. The closer this factor is to 1, the less can be learned about one "
+        "person. Runs on the same persons add up: after two of them the factor is the square. Each party "
         "keeps a ledger and refuses a run beyond its budget.",
         f"Tables that are compared (adjacency): {ADJACENCY}.",
-        f"Protected against (observer): {OBSERVER}. Both servers know the noise and the exact values of "
+        f"Protected against (observer): {OBSERVER}. Both servers know the noise and the exact counts of "
         "unnamed columns.",
     ]
 
@@ -149,8 +214,8 @@ def _samples(m: Manifest) -> list[str]:
     else:
         brought = (
             f"Each party brings at most {m.n_samples} samples. The servers learn how the encrypted ids "
-            "overlap; each party learns which of its own samples all parties have: of a person on its list, "
-            "that the person is on everybody's."
+            "overlap; each party learns which of its own samples all parties have: it then knows that these "
+            "persons are on everybody's list."
         )
     settings, coding = m.settings, m.settings.coding
     sampled = f"from {settings.n_permutations} sampled orders, seed {settings.seed}"
@@ -161,7 +226,26 @@ def _samples(m: Manifest) -> list[str]:
         coded += f", a numeric label into {coding.label_bins}"
     if coding.pca is not None:
         coded += f"; a party with more than {coding.pca} columns uses as many principal components"
-    return [brought, f"{coded}. Values are computed {how[settings.method]}."]
+    return [
+        brought,
+        f"{coded}. Values are computed {how[settings.method]}.",
+        *_acceptance(settings.acceptance),
+    ]
+
+
+def _acceptance(test: AcceptanceTest | None) -> list[str]:
+    if test is None:
+        return []
+    who = "all data parties together" if test.party is None else f"{test.party} alone"
+    least = {
+        "errors_avoided_per_1000": f"avoid at least {test.threshold} wrong predictions per 1,000 samples",
+        "auc_gain": f"raise the AUC by at least {test.threshold}",
+        "log_loss_gain": f"lower the log loss by at least {test.threshold} nats per sample",
+    }[test.metric]
+    return [
+        f"Acceptance test, fixed with this agreement: {who} must {least}, compared with the task party's own "
+        "columns. The task party's result says pass, fail or undecided, by a 95% interval."
+    ]
 
 
 def _limits(m: Manifest) -> list[str]:
@@ -178,11 +262,18 @@ def _limits(m: Manifest) -> list[str]:
                 "attributes, or both servers refuse."
             )
     d = m.deadlines
+    if m.settings.method == "auto":
+        paragraphs.append(
+            f"Values are computed exactly if that takes at most {m.work_limit:.3g} visits (samples times "
+            "coalitions), and from sampled orders otherwise."
+        )
     return [
         *paragraphs,
-        f"Stages may take {d.keying} s (keys), {d.upload} s (upload), {d.compute} s (waiting for answers "
-        "after the computation). A participant who is missing then is named, and nothing is released.",
-        f"Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one run only.",
+        f"Stages may take {d.keying} s (keys), {d.upload} s (upload), {d.compute} s (computation, and "
+        "waiting for answers after it). Then the run ends: a computation is stopped, a participant who is "
+        "missing is named, and nothing is released.",
+        f"Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one result: "
+        "a run that fails may be repeated under a new number, one that gives a result may not.",
         f"Each party may send each server {m.max_bytes:,} bytes and a sixteenth more for packaging; a "
         "server's software deletes them when the run ends.",
         f"Software version {m.code_version}.",
@@ -193,6 +284,8 @@ def _signatures(signed: SignedManifest) -> str:
     lines = ["4. Signatures, each with the fingerprint of its identity card"]
     for one in signed.manifest.participants:
         mark = "signed" if one.name in signed.signatures else "NOT SIGNED"
+        if one.name in signed.words:
+            mark += ", words compared" if signed.words[one.name].compared else ", words NOT compared"
         lines.append(f"   {one.name:<32} {one.role:<9} {mark}")
         lines.append(f"      {signed.manifest.card_of(one).fingerprint}")
     return "\n".join(lines) + "\n"

@@ -1,7 +1,9 @@
-"""The manifest: the agreement that authorises exactly one run.
+"""The manifest: the agreement that authorises one result.
 
 - Every parameter that a participant relies on is a term here, every participant signs the same bytes
-  (`documents.canonical`), and the run id is their hash.
+  (`documents.canonical`), and the id of the first run is their hash.
+- A run that failed may be repeated under the same signatures with the next number, which gives it an id of
+  its own. A run that ended well is never repeated (decision 0411).
 - A server accepts a run only with all signatures, before the manifest expires, and only once.
 - A manifest that exists makes sense: `manifest_rules.check_sense` runs whenever one is built.
 
@@ -23,7 +25,7 @@ from fedvalue.agreement import manifest_rules as rules
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.cards import Card, Identity, verify
-from fedvalue.valuation.settings import ValuationSettings
+from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 
 SCHEMA = "fedvalue.manifest/2"
 MAX_BYTES = 1 << 20
@@ -90,6 +92,8 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         n_r: Adversarial samples per cell (paper): a number, which the servers then know, or "random:K":
             1 to K per cell, drawn from the parties' secret.
         harden: Checks H1, H2 and H3 of the paper protocol.
+        by_coalition: Ask every coalition's cells, not the grand coalition's alone, and compare them (paper,
+            hardened). It costs up to 2^parties times the tokens.
         settings: How values are computed and columns coded.
         research: True lifts the gates on sample size and number of codes.
         min_samples: Gate: smallest number of samples.
@@ -99,9 +103,15 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         max_bytes: Largest upload of one party to one server.
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
+        work_limit: Most visits, samples times coalitions, of an exact walk that method "auto" may start.
         code_version: Version of the software that all participants run.
-        epsilon: Noise on the values (mirror, policy valuation): a decimal number as text, like "0.5". None
-            releases exact values.
+        epsilon: Noise on the tables behind the values (mirror, policy valuation): a decimal number as text,
+            like "0.5". None adds none.
+        grid: Step in nats of the numbers that are released without noise (mirror, policy valuation), like
+            "0.0001". None, or a finer grid than the default, needs research = true.
+        shares: What a data party gets (mirror, policy valuation). "small": its learnable value, the total and
+            their errors. "full": every number about itself, and the total of Shapley-CMI.
+        run: Number of the run under these terms, from 1. Not signed: the terms are the same.
 
     Raises:
         ConfigError: E_MANIFEST: a term makes no sense.
@@ -119,7 +129,8 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     q: int = 3
     n_r: int | str = 1
     harden: bool = True
-    settings: ValuationSettings = msgspec.field(default_factory=lambda: ValuationSettings(coalitions=False))
+    by_coalition: bool = True
+    settings: ValuationSettings = msgspec.field(default_factory=ValuationSettings)
     research: bool = False
     min_samples: int = rules.MIN_SAMPLES
     min_rows_per_code: int = rules.MIN_ROWS_PER_CODE
@@ -128,8 +139,12 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     max_bytes: int = 1 << 34
     chunk_bytes: int = 7 << 18
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
+    work_limit: int = WORK_LIMIT
     code_version: str = ""
     epsilon: str | None = None
+    grid: str | None = rules.GRID
+    shares: str = "small"
+    run: int = 1
 
     def __post_init__(self) -> None:
         rules.check_sense(self)
@@ -180,13 +195,18 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         )
 
     def canonical(self) -> bytes:
-        """The bytes that everybody signs."""
-        return documents.canonical(self)
+        """The bytes that everybody signs: all terms, without the number of the run."""
+        return _signed_bytes(msgspec.to_builtins(self))
+
+    @property
+    def agreement_id(self) -> bytes:
+        """SHA-256 of the canonical bytes: what all runs under these terms share."""
+        return hashlib.sha256(self.canonical()).digest()
 
     @property
     def run_id(self) -> bytes:
-        """SHA-256 of the canonical bytes."""
-        return hashlib.sha256(self.canonical()).digest()
+        """The agreement's id for its first run, and a hash of it with the number for a later one."""
+        return run_id_of(self.agreement_id, self.run)
 
     def without(self, name: str, *, nonce: bytes, created: dt.datetime) -> Manifest:
         """The same agreement without one data party: a new run with a new id, which needs new signatures.
@@ -202,14 +222,29 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
             nonce=nonce,
             created=created,
             expires=created + (self.expires - self.created),
+            run=1,
         )
 
 
+class Comparison(Document, frozen=True, kw_only=True):
+    """What a participant states about the words of the agreement: compared over the phone, or skipped."""
+
+    compared: bool
+    signature: bytes
+
+
 class SignedManifest(Document, frozen=True):
-    """A manifest and the signatures on it so far, by participant."""
+    """A manifest and the signatures on it so far, by participant.
+
+    Args:
+        manifest: The agreement.
+        signatures: On its bytes.
+        words: Who compared the words and who skipped that; empty where cards were exchanged by hand.
+    """
 
     manifest: Manifest
     signatures: Mapping[str, bytes] = msgspec.field(default_factory=dict)
+    words: Mapping[str, Comparison] = msgspec.field(default_factory=dict)
 
     @property
     def run_id(self) -> bytes:
@@ -230,19 +265,33 @@ class SignedManifest(Document, frozen=True):
         signature = identity.sign(_SIGN, self.manifest.canonical())
         return self._with({own.name: signature})
 
+    def compared_by(self, identity: Identity, *, compared: bool) -> SignedManifest:
+        """With a participant's signed statement that it compared the words, or that it skipped that."""
+        signature = identity.sign(_words_purpose(compared), self.manifest.canonical())
+        return self._with({}, {identity.card.name: Comparison(compared=compared, signature=signature)})
+
+    def repeated(self, run: int) -> SignedManifest:
+        """The same agreement for its run number `run`."""
+        return replace(self, manifest=replace(self.manifest, run=run))
+
     def merged(self, other: SignedManifest) -> SignedManifest:
         """With the signatures of another copy.
 
         Raises:
             ConfigError: E_MANIFEST: it is not the same agreement.
         """
-        if self.run_id != other.run_id:
+        if self.manifest.agreement_id != other.manifest.agreement_id:
             raise ConfigError("the two files hold different agreements", code="E_MANIFEST")
-        return self._with(other.signatures)
+        return self._with(other.signatures, other.words)
 
-    def _with(self, signatures: Mapping[str, bytes]) -> SignedManifest:
-        together = {**self.signatures, **signatures}
-        return SignedManifest(manifest=self.manifest, signatures=dict(sorted(together.items())))
+    def _with(
+        self, signatures: Mapping[str, bytes], words: Mapping[str, Comparison] | None = None
+    ) -> SignedManifest:
+        return SignedManifest(
+            manifest=self.manifest,
+            signatures=dict(sorted({**self.signatures, **signatures}.items())),
+            words=dict(sorted({**self.words, **(words or {})}.items())),
+        )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -252,7 +301,8 @@ class SignedManifest(Document, frozen=True):
     def verify(self, *, now: dt.datetime, code_version: str) -> Manifest:
         """Whether this manifest authorises a run here and now.
 
-        1. Every participant signed these bytes with the key that is listed.
+        1. Every participant signed these bytes with the key that is listed, and so are the statements
+           about the words.
         2. It is valid now.
         3. It was made for this version of the software.
 
@@ -270,8 +320,13 @@ class SignedManifest(Document, frozen=True):
         for one in manifest.participants:
             try:
                 verify(one.sign_key, _SIGN, content, self.signatures[one.name], who=one.name)
+                if one.name in self.words:
+                    said = self.words[one.name]
+                    verify(one.sign_key, _words_purpose(said.compared), content, said.signature, who=one.name)
             except VerificationError as error:
                 raise VerificationError(str(error), code="E_MANIFEST") from None
+        if unknown := self.words.keys() - self.signatures.keys():
+            raise VerificationError(f"{min(unknown)!r} takes no part", code="E_MANIFEST")
         rules.check_time(manifest, now)
         rules.check_version(manifest, code_version)
         return manifest
@@ -305,6 +360,21 @@ class SignedManifest(Document, frozen=True):
         """
         signed = documents.convert(cls, data, error=ConfigError)
         # There is one spelling: a term left to its default, or another base64 of a key, is not the agreement.
-        if documents.canonical(data["manifest"]) != signed.manifest.canonical():
+        if "run" not in data["manifest"] or _signed_bytes(data["manifest"]) != signed.manifest.canonical():
             raise ConfigError("a term is missing or not in its canonical spelling", code="E_MANIFEST")
         return signed
+
+
+def run_id_of(agreement_id: bytes, number: int) -> bytes:
+    """The id of run `number` under an agreement."""
+    if number == 1:
+        return agreement_id
+    return hashlib.sha256(b"fedvalue/1/run\x00" + agreement_id + b"%d" % number).digest()
+
+
+def _signed_bytes(manifest: Mapping[str, Any]) -> bytes:
+    return documents.canonical({key: value for key, value in manifest.items() if key != "run"})
+
+
+def _words_purpose(compared: bool) -> str:
+    return "words compared" if compared else "words skipped"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest import MAX_BYTES, Manifest, Participant, SignedManifest
 from fedvalue.errors import ConfigError
-from fedvalue.identity.identity_files import read_cards
 from fedvalue.identity.tls_certificates import MAX_DAYS, ROLES, check_tls_certificate
 from fedvalue.storage.durable_files import PUBLIC, write_durably
 from fedvalue.valuation.settings import ValuationSettings
@@ -20,9 +17,11 @@ from fedvalue.valuation.settings import ValuationSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fedvalue.identity.cards import Card
+
 
 def draft(
-    cards: Path,
+    cards: Iterable[Card],
     endpoints: Mapping[str, str],
     *,
     days: int,
@@ -32,17 +31,16 @@ def draft(
     """A new agreement that nobody has signed.
 
     Args:
-        cards: Folder with the cards of all participants.
+        cards: Of all participants.
         endpoints: host:port by server role.
         days: Validity.
-        settings: How values are computed and columns coded. Coalition values are left out where the policy
-            does not release them.
+        settings: How values are computed and columns coded.
         **terms: Further terms of the manifest.
 
     Raises:
         ConfigError: The cards do not make a consortium, one has expired, or a term makes no sense.
     """
-    participants = sorted(read_cards(cards).values(), key=lambda card: (ROLES.index(card.role), card.name))
+    participants = sorted(cards, key=lambda card: (ROLES.index(card.role), card.name))
     consortia = {card.consortium for card in participants}
     if len(consortia) != 1:
         raise ConfigError(
@@ -55,9 +53,6 @@ def draft(
             f"the two servers need different addresses, got {endpoints.get('compute')!r} for both",
             code="E_MANIFEST",
         )
-    settings = settings or ValuationSettings()
-    if terms.get("policy", "valuation") == "valuation":
-        settings = replace(settings, coalitions=False)
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     for card in participants:
         check_tls_certificate(card.certificate, card.consortium, card.role, card.name, now=now)
@@ -70,7 +65,7 @@ def draft(
             Participant.from_card(card, endpoints.get(card.role, "")) for card in participants
         ),
         code_version=__version__,
-        settings=settings,
+        settings=settings or ValuationSettings(),
         **terms,
     )
     return SignedManifest(manifest)

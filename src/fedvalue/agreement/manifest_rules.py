@@ -23,7 +23,8 @@ from fedvalue.identity.tls_certificates import (
     spki_sha256,
 )
 from fedvalue.protocol.privacy import parse_epsilon
-from fedvalue.protocol.settings import MAX_Q
+from fedvalue.protocol.release_grid import Grid, parse_grid
+from fedvalue.protocol.settings import MAX_COALITION_PARTIES, MAX_Q
 from fedvalue.valuation.settings import Columns, ValuationSettings
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ ALIGNMENTS = ("equal", "intersect")
 MIN_SAMPLES = 100
 MIN_ROWS_PER_CODE = 5
 MIN_CELL = 10
+GRID = "0.0001"
+"""Released numbers are rounded to this many nats: a number from 0 to ln 2 then has 13 bits."""
+SHARES = ("small", "full")
 
 LIMITS: dict[str, tuple[int, int]] = {
     "n_samples": (1, 2**40),
@@ -47,6 +51,8 @@ LIMITS: dict[str, tuple[int, int]] = {
     "min_cell": (1, 2**40),
     "max_bytes": (1, 2**44),
     "chunk_bytes": (1 << 12, 1 << 22),
+    "work_limit": (1, 2**52),
+    "run": (1, 1000),  # each attempt is a row that servers keep for ever
 }
 """Smallest and largest value of each whole number."""
 MAX_N_R = 2**32
@@ -61,12 +67,12 @@ def check_time(manifest: Manifest, now: dt.datetime) -> None:
 
 
 def check_version(manifest: Manifest, code_version: str) -> None:
-    """Participants of one run use the same major and minor version.
+    """Participants of one run use the same version: another one may compute other numbers.
 
     Raises:
         ConfigError: E_VERSION.
     """
-    if manifest.code_version.split(".")[:2] != code_version.split(".")[:2]:
+    if manifest.code_version != code_version:
         raise ConfigError(
             f"made for version {manifest.code_version} of the software, this is {code_version}",
             code="E_VERSION",
@@ -80,12 +86,12 @@ def check_pins(manifest: Manifest, cards: Mapping[str, Card]) -> None:
         VerificationError: E_IDENTITY, naming the participant.
     """
     for one in manifest.participants:
-        card = cards.get(one.name)
-        if card is None:
+        pinned = [card for card in cards.values() if card.name == one.name]
+        if not pinned:
             raise VerificationError(f"no identity card of {one.name!r} is pinned here", code="E_IDENTITY")
-        if (card.consortium, card.role, card.sign_key, card.spki) != (
-            manifest.consortium, one.role, one.sign_key, one.spki,
-        ):  # fmt: skip
+        listed = (manifest.consortium, one.role, one.sign_key, one.spki)
+        # During a rotation the old and the new card are pinned.
+        if all((card.consortium, card.role, card.sign_key, card.spki) != listed for card in pinned):
             raise VerificationError(
                 f"the manifest lists other keys for {one.name!r} than the card that is pinned here",
                 code="E_IDENTITY",
@@ -103,17 +109,19 @@ class Terms(Document, frozen=True, kw_only=True):
         align: Accepted ways to align ids.
         columns: Accepted views of the parties' columns.
         research: Whether the gates may be lifted.
-        harden: Whether the paper protocol must be hardened.
+        harden: Whether the paper protocol must be hardened, coalition by coalition.
         exact: Whether values without noise are accepted.
+        full_shares: Whether data parties may get more than their learnable value and the total.
     """
 
     protocols: tuple[str, ...] = ("mirror",)
     policies: tuple[str, ...] = ("valuation",)
-    align: tuple[str, ...] = ("equal",)
+    align: tuple[str, ...] = ALIGNMENTS
     columns: tuple[str, ...] = get_args(Columns)
     research: bool = False
     harden: bool = True
     exact: bool = True
+    full_shares: bool = False
 
     def __post_init__(self) -> None:
         known = {
@@ -133,11 +141,19 @@ def check_terms(manifest: Manifest, terms: Terms) -> None:
     _accepted("columns", manifest.settings.columns, terms.columns)
     if manifest.epsilon is None and not terms.exact:
         raise VerificationError("values without noise (no epsilon) are not accepted here", code="E_MANIFEST")
+    if manifest.shares == "full" and not terms.full_shares:
+        raise VerificationError('shares = "full" is not accepted here', code="E_MANIFEST")
     if manifest.research and not terms.research:
         raise VerificationError("research = true is not accepted here", code="E_MANIFEST")
     if manifest.protocol == "paper" and terms.harden and not manifest.harden:
         raise VerificationError(
             "the paper protocol without hardening is not accepted here", code="E_MANIFEST"
+        )
+    if manifest.protocol == "paper" and terms.harden and not manifest.by_coalition:
+        raise VerificationError(
+            "the paper protocol without the check coalition by coalition is not accepted here: one data "
+            "party could take another's value",
+            code="E_MANIFEST",
         )
 
 
@@ -159,7 +175,7 @@ def check_sense(m: Manifest) -> None:
     _choice("protocol", m.protocol, PROTOCOLS)
     _choice("policy", m.policy, POLICIES)
     _choice("align", m.align, ALIGNMENTS)
-    for key in ("harden", "research"):
+    for key in ("harden", "by_coalition", "research"):
         _need(isinstance(getattr(m, key), bool), f"{key} must be true or false")
     _need(
         isinstance(m.code_version, str) and m.code_version != "" and m.code_version.isprintable(),
@@ -173,6 +189,7 @@ def check_sense(m: Manifest) -> None:
         _range(f"deadlines.{stage}", seconds, 1, MAX_STAGE_SECONDS)
     _check_release(m)
     _check_settings(m)
+    _check_paper(m)
     if not m.research:
         _check_gates(m)
     _check_participants(m)
@@ -181,9 +198,11 @@ def check_sense(m: Manifest) -> None:
 def _check_release(m: Manifest) -> None:
     # The other protocols give every party the counts; "values only" would be a false promise there.
     _need(m.protocol == "mirror" or m.policy == "counts", f"protocol {m.protocol!r} needs policy 'counts'")
-    if m.epsilon is None:
-        return
+    _choice("shares", m.shares, SHARES)
     try:
+        Grid.of(m.grid)
+        if m.epsilon is None:
+            return
         parse_epsilon(m.epsilon)
     except InputError as error:
         raise ConfigError(str(error), code="E_MANIFEST") from None
@@ -198,16 +217,33 @@ def _check_settings(m: Manifest) -> None:
     # Both servers must reach the same numbers, whatever their speed.
     _need(m.settings.time_limit is None, "settings.time_limit must be null: servers differ in speed")
     _need(m.settings.precision is None, "settings.precision must be null: agree on n_permutations instead")
-    _need(
-        not m.settings.coalitions or m.policy == "counts",
-        "settings.coalitions must be false: policy 'valuation' releases no coalition values",
-    )
+    test = m.settings.acceptance
+    if test is not None:
+        _need(
+            m.epsilon is None, "settings.acceptance must be null: with noise, gains have no intervals to test"
+        )
+        _need(
+            test.party is None or test.party in [one.name for one in m.data],
+            f"settings.acceptance.party must be a data party, got {test.party!r}",
+        )
+
+
+def _check_paper(m: Manifest) -> None:
+    if m.protocol == "paper" and m.harden and m.by_coalition:
+        _need(
+            len(m.data) <= MAX_COALITION_PARTIES,
+            f"the check coalition by coalition is for at most {MAX_COALITION_PARTIES} data parties, got "
+            f"{len(m.data)}: use protocol mirror, or agree on by_coalition = false, which every participant "
+            "must accept (harden = false in its [accept])",
+        )
 
 
 def _check_gates(m: Manifest) -> None:
     gates = {"min_samples": MIN_SAMPLES, "min_rows_per_code": MIN_ROWS_PER_CODE, "min_cell": MIN_CELL}
     for name, least in gates.items():
         _need(getattr(m, name) >= least, f"{name} below {least} needs research = true")
+    coarse = m.grid is not None and parse_grid(m.grid) <= parse_grid(GRID)
+    _need(coarse, f'grid = {m.grid!r} is finer than "{GRID}" and needs research = true')
     _need(m.n_samples >= m.min_samples, f"n_samples = {m.n_samples} is below the gate of {m.min_samples}")
     _need(
         m.protocol != "single" and (m.protocol != "paper" or m.harden),

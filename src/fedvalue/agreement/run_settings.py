@@ -29,8 +29,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
         min_rows_per_code=manifest.min_rows_per_code,
         min_cell=manifest.min_cell,
     )
-    # With noise nothing but Shapley-CMI is computed, which joint codes give.
-    features = manifest.settings.columns == "features" and manifest.epsilon is None
+    features = manifest.settings.columns == "features"
     return RunTerms(
         run_id=manifest.run_id,
         protocol=ProtocolName(manifest.protocol),
@@ -48,8 +47,11 @@ def terms_of(manifest: Manifest) -> RunTerms:
         h1=manifest.harden,
         h2=manifest.harden,
         h3=manifest.harden,
+        by_coalition=manifest.protocol == "paper" and manifest.harden and manifest.by_coalition,
         chunk_bytes=manifest.chunk_bytes,
         epsilon=manifest.epsilon,
+        grid=manifest.grid,
+        full_shares=manifest.shares == "full",
     )
 
 
@@ -58,13 +60,13 @@ def pins_of(manifest: Manifest) -> dict[str, bytes]:
     return {one.name: one.sign_key for one in manifest.participants}
 
 
-def privacy_of(manifest: Manifest, n_samples: int) -> Privacy | None:
-    """What this agreement promises for `n_samples` samples; None if it releases exact values."""
+def privacy_of(manifest: Manifest, n_samples: int, n_columns: int) -> Privacy | None:
+    """What this agreement promises for these numbers of samples and columns; None for exact values."""
     from fedvalue.protocol.privacy import Privacy, parse_epsilon
 
     if manifest.epsilon is None:
         return None
-    return Privacy(parse_epsilon(manifest.epsilon), n_samples, len(manifest.data))
+    return Privacy(parse_epsilon(manifest.epsilon), n_samples, n_columns)
 
 
 def credentials_of(
@@ -86,10 +88,9 @@ def server_limit(manifest: Manifest, role: str, stage: str) -> int:
         # ends the run before the validation server does, so that exactly those who are missing are named.
         return limits.keying * (3 if role == "validate" else 1)
     if stage == "uploading":
-        # The validation server waits for uploads while the others still agree on keys. With noise each
-        # server then waits for the other's contribution, which comes after the computation.
-        keying = limits.keying if role == "validate" else 0
-        return limits.upload + keying + (limits.compute if manifest.epsilon is not None else 0)
+        # The validation server waits for uploads while the others still agree on keys.
+        return limits.upload + (limits.keying if role == "validate" else 0)
+    # Comparing: the server that is done first waits for the other's computation.
     return limits.compute
 
 

@@ -22,6 +22,7 @@ from fedvalue.benchmark.estimates import EstimateCache, value_all
 from fedvalue.benchmark.methods.method_registry import REFERENCE
 from fedvalue.benchmark.scores import LEAST_TOTAL, truth_against_itself
 from fedvalue.benchmark.truth import TruthCache, compute_truth, default_cache
+from fedvalue.benchmark.truth import missing as unfinished
 from fedvalue.engines import ProcessEngine, thread_engine
 from fedvalue.errors import InputError
 from fedvalue.valuation.shapley_indices import shapley_of
@@ -46,6 +47,12 @@ def require_benchmark_extra() -> None:
         raise InputError(
             f"not installed: {', '.join(missing)}; pip install 'fedvalue[benchmark]'", code="E_EXTRA"
         )
+
+
+def with_truth(problems: Sequence[Problem], cache: Path | None = None) -> list[Problem]:
+    """The problems whose true values are known or finished: what a run that was stopped can be judged by."""
+    kept = TruthCache(default_cache() if cache is None else cache)
+    return [one for one in problems if not unfinished(one, kept)]
 
 
 def run_benchmark(

@@ -13,14 +13,33 @@ import sys
 from typing import Never
 
 import typer
+from typer.core import TyperGroup
 
 from fedvalue.cli import exit_codes
 from fedvalue.cli.kernels import keep_kernels
 from fedvalue.errors import FedValueError
 from fedvalue.untrusted_text import printable
 
+PANELS = {
+    "Value and decide": ("check", "value", "compare", "select", "payout", "report"),
+    "Take part in a federated run": ("invite", "accept", "join", "run", "abort", "init", "manifest"),
+    "Operate and audit": ("status", "doctor", "serve", "audit", "backup", "warm-up"),
+    "Try and research": ("demo", "drill", "reproduce", "benchmark", "datasets"),
+}
+"""Commands by what a person wants to do, in the order of the help. Each is a module of this package."""
+
+
+class _InPanelOrder(TyperGroup):
+    """Lists commands as `PANELS` does; Typer would list all plain commands before all groups."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        """All commands."""
+        return [name for names in PANELS.values() for name in names]
+
+
 app = typer.Typer(
     name="fedvalue",
+    cls=_InPanelOrder,
     help="What is each party's data worth for a vertical federated learning task, "
     "before anyone trains a model or shows a row?",
     epilog="Exit codes: "
@@ -31,17 +50,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PANELS = {
-    "Value and decide": ("value", "select", "payout", "report"),
-    "Take part in a federated run": ("init", "manifest", "join", "run"),
-    "Operate and audit": ("serve", "audit"),
-    "Try and research": ("demo", "drill", "reproduce", "benchmark", "datasets"),
-}
-"""Commands by what a person wants to do, in the order of the help. Each is a module of this package."""
 
 for _panel, _names in PANELS.items():
     for _name in _names:
-        importlib.import_module(f"fedvalue.cli.{_name}").register(app)
+        importlib.import_module(f"fedvalue.cli.{_name.replace('-', '_')}").register(app)
         for _command in app.registered_commands:
             if _command.name == _name:
                 _command.rich_help_panel = _panel

@@ -1,14 +1,13 @@
-"""`fedvalue audit verify|show|certificate|card|export|ledger`: logs, certificates, ledgers, read offline."""
+"""`fedvalue audit`: logs, certificates, ledgers, read offline."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from fedvalue.agreement.manifest import Manifest
+from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +16,8 @@ def register(app: typer.Typer) -> None:
         help="Check audit logs, certificates and identity cards offline.", no_args_is_help=True
     )
     group.command("verify")(verify)
+    group.command("sign")(sign)
+    group.command("timestamp")(timestamp)
     group.command("show")(show)
     group.command("certificate")(certificate)
     group.command("card")(card)
@@ -26,28 +27,80 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")],
-    card_: Annotated[Path, typer.Option("--card", help="The card of the log's writer.")],
+    file: Annotated[Path, typer.Argument(help="An audit log (*.jsonl) or a certificate.")],
+    card_: Annotated[Path | None, typer.Option("--card", help="Of a log: the card of its writer.")] = None,
     receipts: Annotated[
         list[Path] | None,
-        typer.Option(help="Receipts that the writer gave away, *.jsonl. Repeat for each file."),
+        typer.Option(help="Of a log: receipts that its writer gave away, *.jsonl. Repeat for each file."),
+    ] = None,
+    peers: Annotated[
+        Path | None, typer.Option(help="Of a certificate: folder of pinned cards to compare with.")
     ] = None,
 ) -> None:
-    """Check that a log is unbroken, signed by its writer, and agrees with the receipts of others."""
-    from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
-    from fedvalue.identity.identity_files import read_card
+    """Check an audit log or a certificate, with the statement and time stamp beside it; prints a page.
 
-    key = read_card(card_).sign_key
-    entries = read_log(_lines(log), key)
-    typer.echo(f"{len(entries)} entries, unbroken")
-    if receipts:
-        lines = [line for file in receipts for line in _lines(file)]
-        compared = check_receipts(entries, [Receipt.from_line(line) for line in lines], key)
-        typer.echo(f"{compared} receipts agree")
+    A log must be unbroken, signed by its writer, and agree with the receipts of others.
+    """
+    from fedvalue.cli.terminal import print_line, say, show_valuation
+    from fedvalue.deployment.evidence import certificate_page, is_log, log_page
+    from fedvalue.errors import ConfigError
+    from fedvalue.identity.audit_log import Receipt
+    from fedvalue.identity.identity_files import read_card, read_cards
+
+    lines = _lines(file)
+    if not is_log("\n".join(lines).encode()) and card_ is None:
+        page, checked = certificate_page(file, None if peers is None else read_cards(peers))
+        for line in page:
+            say(line)
+        show_valuation(checked.result)
+        return
+    if card_ is None:
+        raise ConfigError("name the card of the log's writer: --card CARD.json")
+    kept = [Receipt.from_line(line) for one in receipts or () for line in _lines(one)]
+    for line in log_page(file, read_card(card_), kept):
+        print_line(line)
+
+
+def sign(
+    file: Annotated[Path, typer.Argument(help="A certificate or your audit log.")],
+    identity: Annotated[
+        Path | None, typer.Option(help="Folder of your identity, instead of --home.", show_default=False)
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+) -> None:
+    """Check a certificate or a log, and sign an in-toto statement about it for tools other than FedValue.
+
+    The statement is kept beside the file, as FILE.intoto.json; signatures of others that are there stay.
+    """
+    from fedvalue.cli.terminal import say
+    from fedvalue.deployment.evidence import add_signature
+    from fedvalue.deployment.process import harden
+    from fedvalue.identity.identity_files import read_identity
+
+    harden()
+    target, signers = add_signature(file, read_identity(identity or home / "identity"))
+    say(f"{target}: {signers} signature{'s' if signers > 1 else ''}")
+
+
+def timestamp(
+    file: Annotated[Path, typer.Argument(help="A certificate, a log or a statement.")],
+    url: Annotated[str, typer.Option(help="Address of a time stamp authority (RFC 3161).")],
+) -> None:
+    """Ask an authority to state that a file exists now; only the file's hash is sent. Kept as FILE.tsr."""
+    from fedvalue.cli.terminal import say
+    from fedvalue.deployment.evidence import STAMP
+    from fedvalue.identity.timestamps import ask, time_stamped
+    from fedvalue.storage.durable_files import PUBLIC, write_durably
+
+    content = file.read_bytes()
+    target = file.with_name(file.name + STAMP)
+    reply = ask(content, url)
+    write_durably(target, reply, mode=PUBLIC)
+    say(f"{target}: {time_stamped(content, reply):%Y-%m-%d %H:%M:%S} UTC")
 
 
 def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) -> None:
-    """Print a log for people. Nothing is checked."""
+    """Print a log in readable form. Nothing is checked."""
     from fedvalue.errors import ConfigError
     from fedvalue.identity.audit_log import read_line
     from fedvalue.untrusted_text import printable
@@ -66,42 +119,22 @@ def certificate(
     peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
 ) -> None:
     """Check a valuation certificate: all signatures, both servers' results, the values."""
-    from fedvalue.agreement.manifest_rules import check_pins
-    from fedvalue.cli.terminal import show_valuation
-    from fedvalue.deployment.certificate_check import check_certificate
-    from fedvalue.deployment.valuation_certificate import read_certificate
-    from fedvalue.identity.identity_files import read_cards
-
-    shown = read_certificate(file)
-    checked = check_certificate(shown)
-    manifest = shown.manifest.manifest
-    if peers is not None:
-        check_pins(manifest, read_cards(peers))
-    for sentence in checked.proved:
-        typer.echo(f"ok  {sentence}", err=True)
-    for sentence in checked.unproved:
-        typer.echo(f"NOT CHECKED  {sentence}", err=True)
-    if peers is not None:
-        typer.echo("ok  all keys are the ones on the pinned cards", err=True)
-    else:
-        _print_fingerprints(manifest)
-    show_valuation(shown.result)
+    verify(file, None, None, peers)
 
 
-def _print_fingerprints(manifest: Manifest) -> None:
-    """For the reader to compare: anybody can make a file with keys of their own."""
-    typer.echo("NOT CHECKED  whose keys these are (no --peers): compare the fingerprints", err=True)
-    for one in manifest.participants:
-        card = manifest.card_of(one)
-        typer.echo(f"    {card.uri}  {card.fingerprint}", err=True)
-
-
-def card(file: Annotated[Path, typer.Argument(help="An identity card.")]) -> None:
-    """Print whose card it is, until when, and its fingerprint, to compare over another channel."""
+def card(
+    file: Annotated[Path, typer.Argument(help="An identity card.")],
+    pem: Annotated[bool, typer.Option("--pem", help="Print the public signing key for other tools.")] = False,
+) -> None:
+    """Print the owner, the expiry and the fingerprint of a card, to compare over another channel."""
+    from fedvalue.identity.dsse import public_pem
     from fedvalue.identity.identity_files import read_card
     from fedvalue.identity.tls_certificates import validity
 
     one = read_card(file)
+    if pem:
+        typer.echo(public_pem(one.sign_key), nl=False)
+        return
     typer.echo(f"identity     {one.uri}")
     typer.echo(f"valid until  {validity(one.certificate)[1]:%Y-%m-%d %H:%M} UTC")
     typer.echo(f"fingerprint  {one.fingerprint}")
@@ -127,18 +160,19 @@ def export(
 
 
 def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party.")]) -> None:
-    """Print what runs with noise have spent: run, epsilon, time, and which population."""
+    """Print all runs that were charged, exact or with noise: run, epsilon, time, and which population."""
     from fedvalue.deployment.parties.ledger import Ledger
     from fedvalue.errors import ConfigError
 
     if not (state / "ledger.sqlite").exists():
-        raise ConfigError(f"no ledger in {state}: no run with noise was made from here")
+        raise ConfigError(f"no ledger in {state}: no run has uploaded anything from here")
     found = Ledger(state)
     try:
         typer.echo(f"{'run':<64}  {'epsilon':>8}  {'charged':<20}  population")
         for entry in found.entries():
             population = entry.population.hex()[:12]
-            typer.echo(f"{entry.run_id.hex()}  {float(entry.epsilon):>8g}  {entry.time}  {population}")
+            epsilon = "exact" if entry.epsilon is None else f"{float(entry.epsilon):g}"
+            typer.echo(f"{entry.run_id.hex()}  {epsilon:>8}  {entry.time}  {population}")
     finally:
         found.close()
 

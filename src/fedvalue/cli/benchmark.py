@@ -32,12 +32,16 @@ def benchmark(
     design: Annotated[
         bool, typer.Option("--design", help="The splits that you may tune on, instead of the judging ones.")
     ] = False,
+    finished: Annotated[
+        bool,
+        typer.Option("--finished", help="Train nothing: only settings whose true values are in the cache."),
+    ] = False,
     out: Annotated[
         Path, typer.Option(help="Folder for benchmark.json and index.html.", metavar="DIR")
     ] = Path("benchmark"),
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder for true values; your cache when not given.", metavar="DIR"),
+        typer.Option(help="Folder for true values; your cache by default.", metavar="DIR"),
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that train models.", min=1)] = 1,
     json_file: Annotated[
@@ -52,7 +56,7 @@ def benchmark(
     """
     from fedvalue.benchmark import chosen, plan, run_benchmark
     from fedvalue.benchmark.benchmark_page import write_page
-    from fedvalue.benchmark.benchmark_run import require_benchmark_extra
+    from fedvalue.benchmark.benchmark_run import require_benchmark_extra, with_truth
     from fedvalue.cli.terminal import progress_bar, refuse_unwritable, say, wrote_json
 
     require_benchmark_extra()
@@ -61,6 +65,8 @@ def benchmark(
     problems, missing = plan(profile, data_sets=data or [], design=design)
     for message in missing.values():
         say(f"left out: {message}")
+    if finished:
+        problems = with_truth(problems, cache)
     try:
         with progress_bar("benchmark") as bar:
             result = run_benchmark(

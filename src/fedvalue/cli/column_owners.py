@@ -1,85 +1,159 @@
-"""Which column belongs to which party, from the words of the command line."""
+"""Which file and column belongs to which party, from the words of the command line."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.tables.file_options import FileOptions
+    from fedvalue.valuation.provenance import PartyRequest, Request
 
 _NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]+)')  # in double quotes, or up to a comma
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnOwners:
-    """The owners of a source's columns.
+def parse_request(
+    source: str,
+    *,
+    label: str,
+    task: str = "",
+    party: Sequence[str] = (),
+    each: bool = False,
+    ids: Sequence[str] = (),
+    drop: str = "",
+    options: Mapping[str, FileOptions] | None = None,
+) -> Request:
+    """Read the command line's words.
 
     Args:
-        label: The label's column.
-        task: The task party's own features.
-        parties: The columns of each data party.
-        ids: The column of sample ids, or None.
-    """
-
-    label: str
-    task: tuple[str, ...]
-    parties: dict[str, list[str]]
-    ids: str | None
-
-    @classmethod
-    def parse(
-        cls, source: str, *, label: str, task: str, party: list[str], each: bool, ids: str | None
-    ) -> ColumnOwners:
-        """Read the command line's words.
-
-        Raises:
-            InputError: A malformed party, no party, or a column with two owners.
-        """
-        own = tuple(split_names(task))
-        parties = parse_parties(party)
-        if each:
-            from fedvalue.tables.sources import column_names
-
-            taken = {label, *own, ids, *(column for columns in parties.values() for column in columns)}
-            rest = [column for column in column_names(source) if column not in taken]
-            for column in rest:
-                if column in parties:
-                    raise InputError(
-                        f"party {column!r} exists already, and --each would make another of that name"
-                    )
-            parties |= {column: [column] for column in rest}
-        if not parties:
-            raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")
-        owners = {f"party {name!r}": columns for name, columns in parties.items()}
-        refuse_shared({"the label": [label], "the task party": list(own), **owners}, ids)
-        return cls(label, own, parties, ids)
-
-    @property
-    def all(self) -> list[str]:
-        """Every column that is needed."""
-        return [
-            self.label,
-            *self.task,
-            *([self.ids] if self.ids else []),
-            *(column for columns in self.parties.values() for column in columns),
-        ]
-
-
-def parse_parties(arguments: list[str]) -> dict[str, list[str]]:
-    """`NAME=COL,COL` arguments -> columns by party.
+        source: The file with the label.
+        label: Its column.
+        task: The task party's own features, separated by commas.
+        party: `NAME=COL,COL` for columns of `source`, `NAME=FILE` for a file of its own.
+        each: Make every other column of `source` a party.
+        ids: `COL`, the id in every file, and `NAME=COL`, the id in one party's file.
+        drop: Columns to leave out.
+        options: How to read files (see `parse_file_options`).
 
     Raises:
-        InputError: No `=`, no name, no column, or a party named twice.
+        InputError: A malformed party, no party, or a column with two owners.
     """
-    parties: dict[str, list[str]] = {}
+    from fedvalue.tables.sources import column_names
+    from fedvalue.valuation.provenance import PartyRequest, Request
+
+    own, dropped = tuple(split_names(task)), set(split_names(drop))
+    main_id, own_ids = _ids(ids)
+    request = Request(
+        source=source, label=label, task=own, parties=(), id=main_id, options=dict(options or {})
+    )
+    parties: list[PartyRequest] = [
+        _party(request, name, words, own_ids.pop(name, None), dropped)
+        for name, words in parse_parties(party).items()
+    ]
+    if own_ids:
+        raise InputError(f"--id names {_listed(own_ids)}, which has no file of its own")
+    taken = {label, *own, main_id, *dropped}
+    taken |= {column for known in parties if known.source is None for column in known.columns}
+    if each:
+        names = {known.name for known in parties}
+        rest = [column for column in column_names(source, request.options_of()) if column not in taken]
+        for column in rest:
+            if column in names:
+                raise InputError(
+                    f"party {column!r} exists already, and --each would make another of that name"
+                )
+        parties += [PartyRequest(name=column, columns=(column,)) for column in rest]
+    if not parties:
+        raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")
+    unknown = set(request.options) - {"", *(known.name for known in parties)}
+    if unknown:
+        raise InputError(f"{_listed(unknown)} is not a party of this command, so it has no file to read")
+    owners = {f"party {known.name!r}": list(known.columns) for known in parties if known.source is None}
+    refuse_shared({"the label": [label], "the task party": list(own), **owners}, main_id)
+    return Request(
+        source=source, label=label, task=own, parties=tuple(parties), id=main_id, options=request.options
+    )
+
+
+def _party(request: Request, name: str, words: str, own_id: str | None, dropped: set[str]) -> PartyRequest:
+    """A party's columns in the common file, or all columns of its own."""
+    from fedvalue.tables.sources import column_names, is_file_name
+    from fedvalue.valuation.provenance import PartyRequest
+
+    if not is_file_name(words):
+        columns = tuple(column for column in split_names(words) if column not in dropped)
+        if own_id is not None:
+            raise InputError(f"--id {name}={own_id}: party {name!r} has no file of its own")
+        return PartyRequest(name=name, columns=columns)
+    key = own_id or request.id
+    if key is None:
+        raise InputError(f"party {name!r} has a file of its own: name the column of its ids with --id")
+    every = column_names(words, request.options_of(name))
+    if key not in every:
+        from fedvalue.tables.parts import shown
+        from fedvalue.tables.sources import refuse_unknown_columns
+
+        refuse_unknown_columns([key], every, f"{shown(words)} (an id of its own: --id {name}=COL)")
+    columns = tuple(column for column in every if column != key and column not in dropped)
+    if not columns:
+        raise InputError(f"party {name!r}: its file has no column beside the id")
+    return PartyRequest(name=name, columns=columns, source=words, id=None if key == request.id else key)
+
+
+def _ids(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """The id of all files, and those of single parties."""
+    common: str | None = None
+    own: dict[str, str] = {}
     for argument in arguments:
-        name, equals, columns = argument.partition("=")
+        name, equals, column = argument.partition("=")
+        if equals and name.strip() and column:
+            own[name.strip()] = column
+        elif common is not None:
+            raise InputError(
+                f"--id is given twice ({common!r}, {argument!r}); of one party's file: --id NAME=COL"
+            )
+        else:
+            common = argument
+    return common, own
+
+
+def parse_file_options(**arguments_by_option: Sequence[str] | None) -> dict[str, FileOptions]:
+    """`--decimal ,` for all files and `--decimal NAME=,` for a party's own; by party, "" for all.
+
+    Raises:
+        InputError: A setting is given twice, or means nothing.
+    """
+    from fedvalue.tables.file_options import FileOptions
+
+    by_party: dict[str, dict[str, str]] = {}
+    for key, arguments in arguments_by_option.items():
+        for argument in arguments or ():
+            name, equals, setting = argument.partition("=")
+            party, text = (name.strip(), setting) if equals and name.strip() and setting else ("", argument)
+            if key in by_party.setdefault(party, {}):
+                raise InputError(f"--{key} is given twice{f' for {party}' if party else ''}")
+            by_party[party][key] = text
+    return {party: FileOptions(**settings) for party, settings in by_party.items()}  # type: ignore[arg-type]
+
+
+def parse_parties(arguments: Sequence[str]) -> dict[str, str]:
+    """`NAME=…` arguments by party.
+
+    Raises:
+        InputError: No `=`, no name, nothing behind it, or a party named twice.
+    """
+    parties: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, words = argument.partition("=")
         name = name.strip()
-        if not equals or not name or not split_names(columns):
-            raise InputError(f"--party must read NAME=COL,COL,…, got {argument!r}")
+        if not equals or not name or not split_names(words):
+            raise InputError(f"--party must read NAME=COL,COL,… or NAME=FILE, got {argument!r}")
         if name in parties:
             raise InputError(f"party {name!r} is given twice; list all its columns in one --party")
-        parties[name] = split_names(columns)
+        parties[name] = words
     return parties
 
 
@@ -88,8 +162,8 @@ def split_names(text: str) -> list[str]:
 
     A name with a comma, or with spaces around it, stands in double quotes.
     """
-    found = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
-    return [name for name in found if name]
+    names = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
+    return [name for name in names if name]
 
 
 def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
@@ -108,3 +182,7 @@ def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
                     f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner"
                 )
             seen[column] = owner
+
+
+def _listed(names: Sequence[str] | set[str] | dict[str, str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names))

@@ -38,7 +38,7 @@ def demo(
         typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
 ) -> None:
-    """Two servers, a bank and four data parties, each its own process, over mutual TLS on loopback.
+    """Run two servers, a bank and four data parties on this machine, each its own process, over mutual TLS.
 
     Shows live progress and the values, compares them with those of the joined table, checks the
     certificate and the audit logs, writes the report, and cleans up.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 
 class Drilled(StrEnum):
-    """What can be drilled: `paper` as published and hardened, `mirror`, or both."""
+    """What can be drilled: `paper` and `vpsic` as published and hardened, `mirror`, `gram`, or all."""
 
     PAPER = "paper"
     MIRROR = "mirror"
+    GRAM = "gram"
+    VPSIC = "vpsic"
     ALL = "all"
 
 
@@ -51,7 +54,7 @@ def drill(
     if not advise:
         if cells is not None:
             raise InputError("--cells is for --advise")
-        chosen = ("paper", "mirror") if protocol is Drilled.ALL else (protocol.value,)
+        chosen = ("paper", "mirror", "gram", "vpsic") if protocol is Drilled.ALL else (protocol.value,)
         _deliver_rows(_drill(chosen, trials=trials, q=q, n_r=n_r, seed=seed), trials, json_file)
         return
     if cells is None:
@@ -62,14 +65,22 @@ def drill(
     _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)
 
 
-def _drill(protocols: tuple[str, ...], **settings: Any) -> list[DrillRow]:
+def _drill(protocols: tuple[str, ...], *, trials: int, seed: int, **settings: Any) -> list[DrillRow]:
     from rich.console import Console
 
+    from fedvalue.simulation.drill.gram_drill import gram_rows
     from fedvalue.simulation.drill.runner import run_drill
+    from fedvalue.simulation.drill.vpsic_drill import vpsic_rows
 
+    two_servers = tuple(name for name in protocols if name not in ("gram", "vpsic"))
+    tables = [run_drill(protocols=two_servers, trials=trials, seed=seed, **settings)] if two_servers else []
+    if "gram" in protocols:
+        tables.append(gram_rows(trials=trials, seed=seed))
+    if "vpsic" in protocols:
+        tables.append(vpsic_rows(trials=trials, seed=seed))
     rows = []
     with Console(stderr=True).status("cheating") as status:
-        for row in run_drill(protocols=protocols, **settings):
+        for row in chain(*tables):
             status.update(f"{row.protocol}: {row.behaviour}")
             rows.append(row)
     return rows
@@ -84,22 +95,38 @@ def _deliver_rows(rows: list[DrillRow], trials: int, json_file: str | None) -> N
         ("paper", False): "paper as published",
         ("paper", True): "paper hardened",
         ("mirror", True): "mirror",
+        ("gram", True): "gram",
+        ("vpsic", False): "vpsic as published",
+        ("vpsic", True): "vpsic hardened",
     }
+    # The cheats of gram and of vpsic are their own: a table for each.
+    for group in (("paper", "mirror"), ("gram",), ("vpsic",)):
+        part = [row for row in rows if row.protocol in group]
+        if part:
+            _print_rows(part, columns, f"Detected in {trials} runs each (predicted)")
+    if any(row.surprising for row in rows):
+        say("Some rates are more than 4 standard deviations from the formulas: please report this.")
+    if any(row.protocol == "paper" for row in rows):
+        say("The published check is passed by a server that returns a whole upload or ignores a party.")
+    if any(row.protocol == "vpsic" for row in rows):
+        say("vpsic: a single server that reads q from the counts passes, also the hardened checks.")
+    if any(row.protocol == "gram" for row in rows):
+        say("gram: a party that works with a server can pass entries other than 0 and 1 (decision 0321).")
+    if any(row.protocol != "vpsic" for row in rows):
+        say("No protocol here detects two servers that share one lie.")
+
+
+def _print_rows(rows: list[DrillRow], columns: dict[tuple[str, bool], str], title: str) -> None:
     present = [key for key in columns if any((row.protocol, row.hardened) == key for row in rows)]
-    found = {(row.behaviour, row.protocol, row.hardened): row for row in rows}
+    by_kind = {(row.behaviour, row.protocol, row.hardened): row for row in rows}
     lines = []
     for behaviour in dict.fromkeys(row.behaviour for row in rows):
         line = [behaviour]
         for key in present:
-            row = found.get((behaviour, *key))
+            row = by_kind.get((behaviour, *key))
             line.append("-" if row is None else f"{row.detected / row.trials:.1%} ({row.predicted:.1%})")
         lines.append(line)
-    title = f"Detected in {trials} runs each (predicted)"
     print_table(["a server that would", *(columns[key] for key in present)], lines, title=title)
-    if any(row.surprising for row in rows):
-        say("Some rates are more than 4 standard deviations from the formulas: please report this.")
-    say("The published check is passed by a server that returns a whole upload or ignores a party.")
-    say("No protocol here detects two servers that share one lie.")
 
 
 def _deliver_advice(choices: list[Advice], title: str, json_file: str | None) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from fedvalue.cli.taking_part import JsonFile, PresharedKey, take_part_and_show
+from fedvalue.cli import taking_part as options
+from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -16,12 +14,38 @@ def register(app: typer.Typer) -> None:
 
 
 def join(
-    config: Annotated[Path, typer.Option(help="party.toml")],
-    psk: PresharedKey = None,
-    json_file: JsonFile = None,
+    table: options.Table = None,
+    id_column: options.IdColumn = None,
+    features: options.Features = None,
+    categorical: options.Categorical = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    dates: options.Dates = None,
+    sheet: options.Sheet = None,
+    fold_case: options.FoldCase = False,
+    words: options.Words = None,
+    skip_words: options.SkipWords = False,
+    again: options.Again = False,
+    agreement: options.AgreementId = None,
+    output: options.OutputFolder = None,
+    home: HomeFolder = DEFAULT_HOME,
+    config: options.ConfigFile = None,
+    psk: options.PresharedKey = None,
+    json_file: options.JsonFile = None,
 ) -> None:
-    """Take part as a data party; prints the value of your data.
+    """Take part as a data party, after `fedvalue accept`; prints the value of your data.
 
-    If it is interrupted, the same command continues.
+    It waits until everybody has accepted, shows six words to compare over the
+    phone, signs, and takes part in the run. If it is interrupted, the same
+    command continues.
     """
-    take_part_and_show(config, "data", psk, json_file)
+    if config is not None:
+        options.take_part_and_show(config, "data", psk, json_file, again=again)
+        return
+    rows = options.table_of(
+        table, id_column, features=features, categorical=categorical, fold_case=fold_case,
+        delimiter=delimiter, decimal=decimal, encoding=encoding, dates=dates, sheet=sheet,
+    )  # fmt: skip
+    settings = options.invited(home, agreement, rows, output, words=words, skip_words=skip_words)
+    options.take_part_and_show(settings, "data", psk, json_file, again=again)

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, so that the next start need not compile them again.
+"""A quick start: where compiled kernels are kept, and what need not be loaded at all.
 
 numba keeps them beside the modules or else in the user's cache, and refuses to work where neither can
 be written: an installation of root's under a service without a home, a read-only container.
@@ -7,6 +7,8 @@ be written: an installation of root's under a service without a home, a read-onl
 from __future__ import annotations
 
 import os
+import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 
@@ -24,6 +26,31 @@ def keep_kernels() -> None:
     folder = tempfile.mkdtemp(prefix="fedvalue-kernels-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = folder
+
+
+def load_arrow() -> None:
+    """Load pyarrow without pandas, which it would load at its first array: half a second for nothing.
+
+    pandas itself stays importable for libraries that use it.
+    """
+    if "pandas" in sys.modules or "pyarrow" in sys.modules:
+        return
+    hidden = _HiddenPandas()
+    sys.meta_path.insert(0, hidden)
+    try:
+        import pyarrow
+
+        pyarrow.array([0])
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+class _HiddenPandas(MetaPathFinder):
+    """Makes `import pandas` fail."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is hidden", name=fullname)
 
 
 def _usual_folders() -> tuple[Path, Path]:

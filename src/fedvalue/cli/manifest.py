@@ -1,11 +1,13 @@
-"""`fedvalue manifest new|sign|merge|verify|show|without`: the agreement that authorises one run."""
+"""`fedvalue manifest new|sign|merge|verify|show|preview|without`: the agreement that authorises one run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from fedvalue.cli.terms import takes_terms
 
 File = Annotated[Path, typer.Argument(help="The manifest.")]
 
@@ -13,11 +15,12 @@ File = Annotated[Path, typer.Argument(help="The manifest.")]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="Make, sign, check and explain the agreement for a run.", no_args_is_help=True)
-    group.command("new")(new)
+    group.command("new")(takes_terms(new))
     group.command("sign")(sign)
     group.command("merge")(merge)
     group.command("verify")(verify)
     group.command("show")(show)
+    group.command("preview")(preview)
     group.command("without")(without)
     app.add_typer(group, name="manifest")
 
@@ -25,89 +28,16 @@ def register(app: typer.Typer) -> None:
 def new(
     file: File,
     cards: Annotated[Path, typer.Option(help="Folder with the cards of all participants.")],
-    purpose: Annotated[str, typer.Option(help="Why the values are computed, in words.")],
-    samples: Annotated[int, typer.Option(help="Number of samples that every party brings.")],
-    compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
-    validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
-    protocol: Annotated[str, typer.Option(help="mirror, paper or single.")] = "mirror",
-    policy: Annotated[
-        str, typer.Option(help="valuation (mirror only) or counts (paper and single: always).")
-    ] = "valuation",
-    q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
-    n_r: Annotated[
-        str, typer.Option("--n-r", help="Adversarial samples per cell (paper): a number, or random:K.")
-    ] = "1",
-    harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
-    bins: Annotated[int, typer.Option(help="Bins of a numeric column.")] = 5,
-    binning: Annotated[
-        str, typer.Option(help="quantile (bins of about equal size) or width (of equal width).")
-    ] = "quantile",
-    label_bins: Annotated[
-        int | None, typer.Option(help="Bins of a label that is an amount; as --bins when not given.")
-    ] = None,
-    pca: Annotated[
-        int | None,
-        typer.Option(help="Replace the columns of a party that has more by this many principal components."),
-    ] = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            help="features (learnable values use columns one by one) or joint (one code per party; the "
-            "servers learn less)."
-        ),
-    ] = "features",
-    method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
-    permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
-    research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
-    align: Annotated[str, typer.Option(help="equal or intersect.")] = "equal",
-    epsilon: Annotated[
-        str | None,
-        typer.Option(help="Release values with noise, like 0.5 (mirror, valuation). Small protects more."),
-    ] = None,
-    keying_seconds: Annotated[int, typer.Option(help="Deadline of the key agreement.")] = 3600,
-    upload_seconds: Annotated[int, typer.Option(help="Deadline of the uploads.")] = 3600,
-    compute_seconds: Annotated[int, typer.Option(help="Deadline of the computation.")] = 3600,
-    days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
+    terms: dict[str, Any],
 ) -> None:
     """Draft the agreement from the participants' cards. Nobody has signed it yet."""
-    from fedvalue.agreement.manifest import Deadlines
     from fedvalue.agreement.manifest_files import draft, write_manifest
     from fedvalue.errors import ConfigError
-    from fedvalue.protocol.privacy import spell_epsilon
-    from fedvalue.tables.coding_settings import CodingSettings
-    from fedvalue.valuation.settings import ValuationSettings
+    from fedvalue.identity.identity_files import read_cards
 
     if file.exists():
         raise ConfigError(f"{file} exists and is not overwritten: name a new file")
-    coding = CodingSettings(bins=bins, binning=binning, label_bins=label_bins, pca=pca)  # type: ignore[arg-type]
-    settings = ValuationSettings(
-        method=method,  # type: ignore[arg-type]  # checked there
-        n_permutations=permutations,
-        seed=seed,
-        columns=columns,  # type: ignore[arg-type]
-        coding=coding,
-    )
-    signed = draft(
-        cards,
-        {"compute": compute, "validate": validate},
-        days=days,
-        purpose=purpose,
-        n_samples=samples,
-        protocol=protocol,
-        policy=policy,
-        q=q,
-        n_r=int(n_r) if n_r.isdecimal() else n_r,
-        harden=harden,
-        settings=settings,
-        research=research,
-        min_samples=1 if research else 100,
-        min_rows_per_code=1 if research else 5,
-        min_cell=1 if research else 10,
-        align=align,
-        epsilon=None if epsilon is None else spell_epsilon(epsilon),
-        deadlines=Deadlines(keying=keying_seconds, upload=upload_seconds, compute=compute_seconds),
-    )
+    signed = draft(read_cards(cards).values(), **terms)
     write_manifest(file, signed)
     typer.echo(f"run id  {signed.run_id.hex()}")
     typer.echo(f"Every participant reads it (`fedvalue manifest show {file}`) and signs it.", err=True)
@@ -169,6 +99,30 @@ def show(file: File) -> None:
     from fedvalue.agreement.manifest_files import read_manifest
 
     typer.echo(explain(read_manifest(file)))
+
+
+def preview(
+    file: File,
+    columns: Annotated[int, typer.Option(min=1, help="Columns of each data party.")] = 4,
+    codes: Annotated[
+        int | None, typer.Option(min=2, help="Codes of each column; the agreement's bins by default.")
+    ] = None,
+    labels: Annotated[int, typer.Option(min=2, help="Number of labels.")] = 2,
+) -> None:
+    """Show, before anyone signs, what noise would cost and what exact values reveal."""
+    from fedvalue.agreement.manifest_files import read_manifest
+    from fedvalue.agreement.privacy_preview import PublicSizes, privacy_preview
+    from fedvalue.cli.preview_text import preview_text
+
+    manifest = read_manifest(file).manifest
+    sizes = PublicSizes(
+        n_samples=manifest.n_samples,
+        parties=tuple(party.name for party in manifest.data),
+        n_columns=columns,
+        n_codes=codes or manifest.settings.coding.bins,
+        n_labels=labels,
+    )
+    typer.echo(preview_text(manifest, sizes, privacy_preview(sizes)))
 
 
 def without(

@@ -47,9 +47,9 @@ def payout(
 
     if csv_file == "-" and json_file == "-":
         raise InputError("only one of --csv and --json can go to standard output")
-    found = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
-    as_json = json.dumps(found.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    texts = {"CSV": (csv_file, found.to_csv()), "JSON": (json_file, as_json)}
+    payment = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
+    as_json = json.dumps(payment.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    texts = {"CSV": (csv_file, payment.to_csv()), "JSON": (json_file, as_json)}
     for kind, (target, text) in texts.items():
         if target is not None and target != "-":
             write_text(Path(target), text)
@@ -58,10 +58,10 @@ def payout(
     if alone:
         typer.echo(alone[0], nl=False)
     else:
-        _show(found)
+        _show(payment)
 
 
-def _show(found: Payout) -> None:
+def _show(payment: Payout) -> None:
     from fedvalue.cli.terminal import print_line, print_table
 
     print_table(
@@ -70,15 +70,15 @@ def _show(found: Payout) -> None:
             (
                 f"{share.rank}{'=' if share.tied else ''}",
                 share.name,
-                f"{share.value:.4f}",
+                f"{share.value:z.4f}",
                 f"{share.amount:,}",
                 f"{share.percent:.2f}%",
                 share.bound,
             )
-            for share in sorted(found.shares, key=lambda share: (share.rank, -share.value))
+            for share in sorted(payment.shares, key=lambda share: (share.rank, -share.value))
         ],
-        footer=("", "total", "", f"{found.pot:,}", "", ""),
+        footer=("", "total", "", f"{payment.pot:,}", "", ""),
         left=(1, 5),
     )
-    for line in found.remarks():
+    for line in payment.remarks():
         print_line(line)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedvalue.compile_notice import on_first_compilation
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -18,10 +21,18 @@ if TYPE_CHECKING:
 
 COMPILING = "compiling kernels, once; later runs start at once"
 
+FIRST_LINE = 30.0
+"""Seconds after which slow work is worth a line in a log."""
+
+TELLING = 5.0
+"""Seconds of a stage after which its speed says something."""
+
 
 @contextmanager
 def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progress]:
-    """A bar on stderr with the time left once it can be estimated; silent when stderr is no terminal.
+    """A bar on stderr with the time left once it can be estimated.
+
+    Where stderr is no terminal, slow work says so in a line, after half a minute and then ever more rarely.
 
     Args:
         what: The work, in a word.
@@ -44,9 +55,17 @@ def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progre
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         row = bar.add_task(what, total=None, note="")
+        lines = SlowLines(what)
+        before = 0.0
 
         def tell(done: float, total: float, note: str = "") -> None:
+            nonlocal before
+            if done < before:  # another stage: its speed says nothing about the last one's
+                bar.reset(row)
+            before = done
             bar.update(row, completed=done, total=total, note=note)
+            if not console.is_terminal:
+                lines.tell(done, total, note)
 
         def compiling() -> None:
             if console.is_terminal:
@@ -61,6 +80,37 @@ def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progre
             yield tell
 
 
+class SlowLines:
+    """Says in a line that work is slow: after half a minute, one minute, two, four, and so on.
+
+    Args:
+        what: The work, in a word.
+        clock: Seconds from some start.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock = what, clock
+        self._start = self._stage = clock()
+        self._next = FIRST_LINE
+        self._done = 0.0
+
+    def tell(self, done: float, total: float, note: str = "") -> None:
+        """Take note of progress, and write a line when one is due."""
+        now = self._clock()
+        if done < self._done:
+            self._stage = now
+        self._done = done
+        if now - self._start < self._next:
+            return
+        while self._next <= now - self._start:
+            self._next *= 2
+        part = done / total if total > 0 else 0.0
+        elapsed = now - self._stage
+        left = elapsed * (1 - part) / part if part > 0 and elapsed >= TELLING else None
+        text = time_text(now - self._start, left, 100 * part)
+        sys.stderr.write(f"{self._what}{f': {note}' if note else ''}, {part:.0%}, {text}\n")
+
+
 def time_text(elapsed: float | None, remaining: float | None, percentage: float) -> str:
     """Time left ("0:42 left") where it can be estimated, else the time so far ("0:27 so far")."""
     if remaining is not None and percentage >= 1:
@@ -72,26 +122,6 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-@contextmanager
-def on_first_compilation(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if numba compiles anything meanwhile; loading from its cache does not count."""
-    from numba.core import event
-
-    class FirstCompilation(event.Listener):
-        announced = False
-
-        def on_start(self, event: Any) -> None:
-            if not self.announced:
-                self.announced = True
-                tell()
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", FirstCompilation()):
-        yield
 
 
 @contextmanager

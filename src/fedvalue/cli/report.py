@@ -1,11 +1,14 @@
-"""`fedvalue report`: a result as one self-contained HTML page."""
+"""`fedvalue report`: a result or a certificate as a page for people, HTML or PDF."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 def register(app: typer.Typer) -> None:
@@ -14,28 +17,88 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="RESULT.json")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.", metavar="FILE.html")],
+    result: Annotated[
+        Path, typer.Argument(help="A result or a certificate (JSON).", metavar="RESULT.json|CERTIFICATE.json")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The page to write: .html or .pdf.", metavar="FILE.html|FILE.pdf"
+        ),
+    ],
     prices: Annotated[
         Path | None,
         typer.Option(help="CSV file with the columns party and price, for the selection.", metavar="FILE"),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="What may be spent.", metavar="AMOUNT")] = None,
+    peers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of a certificate: folder of pinned cards to compare its keys with.", metavar="FOLDER"
+        ),
+    ] = None,
 ) -> None:
     """Write the report of a result: whom to invite, values with intervals, overlap, how it was computed.
 
-    The page loads nothing from anywhere and holds no script.
+    Of a certificate it checks every signature and writes a page that says what was agreed, found and proved.
+    The page loads nothing from anywhere and holds no script. A PDF needs Chromium, Chrome or Edge.
     """
-    from fedvalue.cli.terminal import say
+    from fedvalue.cli.terminal import refuse_unwritable, say
     from fedvalue.decisions.prices import read_prices
     from fedvalue.errors import InputError
+
+    if output.suffix.lower() not in (".html", ".htm", ".pdf"):
+        raise InputError(f"{output}: the report is an .html or a .pdf file")
+    refuse_unwritable(output)
+    if budget is not None and prices is None:
+        raise InputError("--budget needs --prices: without prices there is nothing to spend it on")
+    if _is_certificate(result):
+        if prices is not None:
+            raise InputError("--prices goes with a result, not with a certificate")
+        _write_certificate(result, output, peers)
+    else:
+        if peers is not None:
+            raise InputError("--peers goes with a certificate; a result has no keys")
+        _write_report(result, output, None if prices is None else read_prices(prices), budget)
+    say(f"report written to {output}")
+
+
+def _write_report(result: Path, output: Path, prices: dict[str, Decimal] | None, budget: str | None) -> None:
     from fedvalue.reports import html
     from fedvalue.valuation.result import Valuation
 
-    if output.suffix.lower() == ".pdf":
-        raise InputError(f"{output}: the report is an HTML page; open it in a browser and print it to PDF")
-    if budget is not None and prices is None:
-        raise InputError("--budget needs --prices: without prices there is nothing to spend it on")
-    listed = None if prices is None else read_prices(prices)
-    html.write(Valuation.from_json(result), output, prices=listed, budget=budget)
-    say(f"report written to {output}")
+    html.write(Valuation.from_json(result), output, prices=prices, budget=budget)
+
+
+def _is_certificate(path: Path) -> bool:
+    """Whether a file says that it is a certificate."""
+    import json
+
+    from fedvalue.errors import InputError
+
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError:
+        return False  # the reader of results says what is wrong with it
+    return isinstance(content, dict) and str(content.get("schema", "")).startswith("fedvalue.certificate/")
+
+
+def _write_certificate(path: Path, output: Path, peers: Path | None) -> None:
+    import hashlib
+
+    from fedvalue.deployment.evidence import certificate_page
+    from fedvalue.identity.identity_files import read_cards
+    from fedvalue.reports.certificate_page import render_certificate
+    from fedvalue.reports.html import write_page
+
+    lines, certificate = certificate_page(path, None if peers is None else read_cards(peers))
+    page = render_certificate(
+        certificate.result,
+        certificate.manifest.manifest,
+        proved=[line[4:] for line in lines if line.startswith("ok  ")],
+        unproved=[line[13:] for line in lines if line.startswith("NOT CHECKED  ")],
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+    )
+    write_page(page, output)

@@ -46,13 +46,17 @@ def reproduce(
     """Run the paper's experiments: numbers, drawings, and a verdict on each of its claims.
 
     Writes DIR/NAME.json, DIR/NAME.svg and DIR/index.html. Finished pieces are kept, so the same command
-    continues a run that was stopped. Timings are in CPU seconds, but run best on an idle machine.
+    continues a run that was stopped. A data set that is not on this machine is named and left out. Timings
+    are in CPU seconds, but run best on an idle machine.
     """
     from fedvalue.cli.terminal import progress_bar, say
     from fedvalue.paper.experiments.registry import chosen
+    from fedvalue.paper.experiments.runner import check_needs
     from fedvalue.paper.experiments.runner import reproduce as run
 
     experiments = chosen(names)
+    for message in check_needs(experiments).values():
+        say(f"left out: {message}")
     with progress_bar("reproduce") as bar:
         documents = run(
             experiments, profile=profile, out=out, seed=seed, workers=workers, fresh=fresh,

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from fedvalue.valuation.settings import ValuationSettings
 
 
+_BASIS = {
+    "coalitions": "",
+    "an order of joining": "; sets along one order of joining were valued",
+    "pairs of parties": "; sets are valued by their members' values and the interactions of pairs",
+    "sum of values": "; sets are valued by the sum of their members",
+}
+"""How sets of parties were valued."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("select")(select)
@@ -45,10 +54,10 @@ def select(
     columns: options.ColumnsOption = "features",
     json_file: options.JsonFile = None,
 ) -> None:
-    """Which parties to invite with this budget, and of which the rows cannot say whether they add anything.
+    """Choose the parties to invite within a budget, and name those that the rows leave undecided.
 
     A result of up to 12 parties holds the value of every set of parties; for more parties, sets are valued
-    by the sum of their members.
+    by their members and the interactions of pairs.
     """
     from fedvalue.decisions import selection
     from fedvalue.decisions.prices import read_prices
@@ -80,13 +89,13 @@ def _value(
     data: str, label: str, task: str, party: list[str], each: bool, settings: ValuationSettings
 ) -> Valuation:
     """Value a table as `fedvalue value` does."""
-    from fedvalue.cli.column_owners import ColumnOwners
+    from fedvalue.cli.column_owners import parse_request
     from fedvalue.cli.terminal import progress_bar
-    from fedvalue.cli.value import value_source
+    from fedvalue.local.value_request import value_request
 
-    owners = ColumnOwners.parse(data, label=label, task=task, party=party, each=each, ids=None)
+    request = parse_request(data, label=label, task=task, party=party, each=each)
     with progress_bar("valuing", watch_compiling=True) as progress:
-        return value_source(data, owners, settings, progress=progress)
+        return value_request(request, settings, progress=progress)
 
 
 def _deliver(valuation: Valuation, selection: Selection, json_file: str | None) -> None:
@@ -118,7 +127,7 @@ def _show(valuation: Valuation, selection: Selection) -> None:
             (
                 step.party,
                 f"{step.price:,}",
-                f"{step.adds.gain:.4f}",
+                f"{step.adds.gain:z.4f}",
                 "" if step.adds.low is None else wording.interval((step.adds.low, step.adds.high or 0.0)),
                 f"{step.value:.4f}",
                 _advice(step),
@@ -130,8 +139,7 @@ def _show(valuation: Valuation, selection: Selection) -> None:
     how = "every set of parties was compared"
     if selection.method != "exact":
         how = f"chosen greedily: at least {GREEDY_BOUND:.0%} of the best value where returns fall"
-    sets = "" if selection.basis == "coalitions" else "; sets are valued by the sum of their members"
-    print_line(f"by {selection.by}, in nats per row; {how}{sets}")
+    print_line(f"by {selection.by}, in nats per row; {how}{_BASIS[selection.basis]}")
 
 
 def _sentences(valuation: Valuation, selection: Selection) -> tuple[str, ...]:

@@ -1,40 +1,113 @@
-"""`fedvalue serve compute|validate`: one of the two servers."""
+"""`fedvalue serve compute|validate|abort`: one of the two servers, and what its operator can do."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
 
-class ServerRole(StrEnum):
-    """Which of the two."""
+if TYPE_CHECKING:
+    from fedvalue.deployment.config import ServerConfig
 
-    COMPUTE = "compute"
-    VALIDATE = "validate"
+Config = Annotated[Path | None, typer.Option(help="server.toml, instead of --home.")]
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        help="host:port to listen on, if it is not the address in the invitation.", show_default=False
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        envvar="FEDVALUE_METRICS",
+        metavar="HOST:PORT",
+        help="Loopback address of metrics, health and the status page.",
+        show_default=False,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("serve")(serve)
+    """Add the commands."""
+    group = typer.Typer(help="Run the computation or the validation server.", no_args_is_help=True)
+    group.command("compute")(compute)
+    group.command("validate")(validate)
+    group.command("abort")(abort)
+    app.add_typer(group, name="serve")
 
 
-def serve(
-    role: Annotated[ServerRole, typer.Argument(help="Computation server or validation server.")],
-    config: Annotated[Path, typer.Option(help="server.toml")],
+def compute(
+    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
 ) -> None:
-    """Run a server until SIGTERM. Logs are JSON lines on stderr."""
+    """Run the computation server until SIGTERM, after `fedvalue accept`. Logs are JSON lines on stderr."""
+    _serve("compute", _config(config, home, listen, metrics))
+
+
+def validate(
+    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
+) -> None:
+    """Run the validation server until SIGTERM, after `fedvalue accept`. Logs are JSON lines on stderr."""
+    _serve("validate", _config(config, home, listen, metrics))
+
+
+def abort(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, hex, or its first digits.")],
+    config: Config = None,
+    home: HomeFolder = DEFAULT_HOME,
+) -> None:
+    """End a run at this server, also while it computes: everybody is notified, nothing is released."""
+    from fedvalue.deployment.servers.abort_requests import abort_run
+
+    run, state = abort_run(_config(config, home).state, run_id.lower())
+    ends = {
+        "failed": f"run {run.hex()[:12]} is over: nothing is released",
+        "done": f"run {run.hex()[:12]} had already ended, with a result",
+    }
+    later = f"the server does not answer: run {run.hex()[:12]} ends when it starts"
+    typer.echo(ends.get(state, later), err=True)
+
+
+def _config(
+    config: Path | None, home: Path, listen: str | None = None, metrics: str | None = None
+) -> ServerConfig:
+    from msgspec.structs import replace
+
+    from fedvalue.deployment.config import MetricsConfig, read_server_config
+    from fedvalue.deployment.invited import server_config
+    from fedvalue.errors import ConfigError
+
+    settings = server_config(home, listen) if config is None else read_server_config(config)
+    if metrics is None:
+        return settings
+    try:
+        return replace(settings, metrics=MetricsConfig(listen=metrics))
+    except ValueError as error:
+        raise ConfigError(f"--metrics: {error}") from None
+
+
+def _serve(role: str, config: ServerConfig) -> None:
     from fedvalue.deployment import process
-    from fedvalue.deployment.config import read_server_config
+    from fedvalue.deployment.run_status import place_of_server
     from fedvalue.deployment.servers.server_process import serve as run_server
+    from fedvalue.deployment.servers.valuation_process import prepare
+    from fedvalue.deployment.status_page import page_routes
+
+    def ready() -> None:
+        process.skip_loaded_objects()
+        prepare()
 
     process.harden()
     process.reuse_memory()
-    run_server(
-        read_server_config(config),
-        role.value,
-        stop=process.stop_on_signals(),
-        on_start=process.skip_loaded_objects,
-    )
+    with process.HandshakeWatch() as handshakes:
+        run_server(
+            config,
+            role,
+            stop=process.stop_on_signals(),
+            on_start=ready,
+            handshakes=handshakes,
+            routes=page_routes(place_of_server(config)),
+        )

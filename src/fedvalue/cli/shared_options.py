@@ -6,37 +6,123 @@ from typing import Annotated
 
 import typer
 
+READING, CODING, OUTPUT = "Reading files", "Columns and label", "Output"
+"""Panels of the help."""
+
 Party = Annotated[
     list[str] | None,
-    typer.Option(help="A data party and its columns. Repeat for each party.", metavar="NAME=COL,COL,…"),
+    typer.Option(
+        help="A data party and its columns, or a file of its own. Repeat for each party.",
+        metavar="NAME=COL,…|FILE",
+    ),
 ]
 Each = Annotated[bool, typer.Option("--each", help="Every remaining column is a party of its own.")]
 Task = Annotated[str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")]
-Bins = Annotated[int, typer.Option(help="Bins of a numeric column.")]
+Bins = Annotated[int, typer.Option(help="Bins of a numeric column.", rich_help_panel=CODING)]
 Binning = Annotated[
-    str, typer.Option(help="quantile (about equally filled bins) or width (equal width, as in the paper).")
+    str,
+    typer.Option(
+        help="quantile (about equally filled bins) or width (equal width, as in the paper).",
+        autocompletion=lambda: ["quantile", "width"],
+        rich_help_panel=CODING,
+    ),
 ]
 LabelBins = Annotated[
-    int | None, typer.Option(help="Bins of a label that is an amount; as many as --bins by default.")
+    int | None,
+    typer.Option(
+        help="Bins of a label that is an amount; as many as --bins by default.", rich_help_panel=CODING
+    ),
 ]
 Categorical = Annotated[
     str,
-    typer.Option(help="Columns whose numbers are names, such as zip codes.", metavar="COL,COL,…"),
+    typer.Option(
+        help="Columns whose numbers are names, such as zip codes.",
+        metavar="COL,COL,…",
+        rich_help_panel=CODING,
+    ),
 ]
 ColumnsOption = Annotated[
     str,
     typer.Option(
         "--columns",
-        help="Learnable values see each column of a party (features) or one joint code per party (joint).",
+        help="Learnable values use each column of a party (features) or one joint code per party (joint).",
+        autocompletion=lambda: ["features", "joint"],
+        rich_help_panel=CODING,
+    ),
+]
+Ids = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id",
+        help="Column with the sample ids, which are unique and join the parties' files; NAME=COL where a "
+        "party's file has another.",
+        metavar="COL",
+    ),
+]
+Drop = Annotated[str, typer.Option(help="Columns to leave out.", metavar="COL,COL,…")]
+Delimiter = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Separator of fields in a CSV file; detected by default.",
+        metavar="[NAME=]CHAR",
+        rich_help_panel=READING,
+    ),
+]
+Decimal = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Decimal mark of numbers in text, . or a comma.", metavar="[NAME=]MARK", rich_help_panel=READING
+    ),
+]
+Encoding = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Encoding of a CSV file, such as cp1252.", metavar="[NAME=]ENCODING", rich_help_panel=READING
+    ),
+]
+Dates = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.",
+        metavar="[NAME=]ORDER",
+        rich_help_panel=READING,
+    ),
+]
+Sheet = Annotated[
+    list[str] | None,
+    typer.Option(help="Sheet of an Excel workbook.", metavar="[NAME=]SHEET", rich_help_panel=READING),
+]
+CleanLabels = Annotated[
+    bool,
+    typer.Option(
+        "--clean-labels",
+        help="Treat labels that differ only in case or blanks as one class; leave out rows without a label.",
+        rich_help_panel=CODING,
     ),
 ]
 By = Annotated[
     str,
     typer.Option(
-        help="Decide by the learnable value, or by shapley-cmi, which also counts what is memorised."
+        help="Decide by the learnable value, or by shapley-cmi, which also counts what is memorised.",
+        autocompletion=lambda: ["learnable", "shapley-cmi"],
     ),
 ]
 JsonFile = Annotated[
     str | None,
-    typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
+    typer.Option(
+        "--json",
+        help="Write the result as JSON; - prints it alone.",
+        metavar="FILE|-",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Accept = Annotated[
+    str | None,
+    typer.Option(
+        help="An acceptance test, fixed beforehand: the least gain over the task party's own columns, as "
+        "errors_avoided_per_1000=30, auc_gain=0.02 or log_loss_gain=0.05; PARTY:auc_gain=0.01 tests one "
+        "party alone. The result says pass, fail or undecided.",
+        metavar="METRIC=AMOUNT",
+        autocompletion=lambda: ["errors_avoided_per_1000=", "auc_gain=", "log_loss_gain="],
+    ),
 ]

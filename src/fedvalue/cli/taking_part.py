@@ -1,24 +1,84 @@
-"""What `fedvalue run` and `fedvalue join` share: take part, then show and write the result."""
+"""What `fedvalue run` and `fedvalue join` share: agree if necessary, take part, show the result."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedvalue.cli.terminal import say, show_valuation, wrote_json
+from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
-    from fedvalue.deployment.config import PartyConfig
+    from collections.abc import Callable
 
+    from fedvalue.deployment.config import PartyConfig, TableConfig
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="TOML file, for automation; replaces all options but --again, --psk and --json."
+    ),
+]
+Table = Annotated[
+    str | None,
+    typer.Option(
+        "--table", help="Your rows: a file, a folder of files, or a database URI with #table or #query."
+    ),
+]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Column that names a sample.")]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features", help="Columns to value, separated by commas; all but id and label by default."
+    ),
+]
+Categorical = Annotated[
+    str | None,
+    typer.Option("--categorical", help="Numeric columns whose numbers are names, separated by commas."),
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Separator of fields in a CSV file; detected by default.")
+]
+Decimal = Annotated[str | None, typer.Option(help="Decimal mark of numbers in text, . or a comma.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, such as cp1252.")]
+Dates = Annotated[
+    str | None, typer.Option(help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.")
+]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel workbook.")]
+FoldCase = Annotated[bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")]
+AgreementId = Annotated[
+    str | None,
+    typer.Option("--agreement", help="First digits of the invitation's id; the newest by default."),
+]
+OutputFolder = Annotated[
+    Path | None, typer.Option("--output", help="Folder of the results; the agreement's folder by default.")
+]
+Words = Annotated[
+    str | None,
+    typer.Option(
+        "--words", help="The six words as another participant read them to you; otherwise you are asked."
+    ),
+]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="Repeat a run that has failed, under the same agreement. All parties do so."
+    ),
+]
+SkipWords = Annotated[
+    bool,
+    typer.Option("--skip-words", help="Sign without comparing the words. The certificate will say so."),
+]
 PresharedKey = Annotated[
     Path | None,
     typer.Option(
         "--psk",
-        help="For tests and air-gapped use: a file (0600) of 32 bytes that all parties share, instead of "
-        "the key agreement. No forward secrecy.",
+        help="A file (0600) of 32 bytes that all parties share: a second lock beside the key agreement, "
+        "which it does not replace.",
     ),
 ]
 JsonFile = Annotated[
@@ -27,24 +87,139 @@ JsonFile = Annotated[
 ]
 
 
-def take_part_and_show(config: Path, role: str, psk: Path | None, json_file: str | None) -> PartyConfig:
-    """Take part in the run of a configuration file and print the result."""
+def table_of(
+    source: str | None,
+    id_column: str | None,
+    *,
+    label: str | None = None,
+    features: str | None = None,
+    categorical: str | None = None,
+    fold_case: bool = False,
+    **file: str | None,
+) -> TableConfig:
+    """The table that the options describe; `file` is how to read it (`FileOptions`).
+
+    Raises:
+        InputError: An option is missing, or there is no such file.
+    """
+    from fedvalue.deployment.config import TableConfig
+    from fedvalue.tables.file_options import FileOptions
+
+    if source is None or id_column is None:
+        raise InputError("name your table with --table and --id, or a configuration with --config")
+    if "://" not in source:
+        if not Path(source).exists():
+            raise InputError(f"{source}: no such file or directory")
+        source = str(Path(source).resolve())
+    return TableConfig(
+        source=source,
+        id=id_column,
+        label=label,
+        features=_names(features) or None,
+        categorical=_names(categorical),
+        file=FileOptions(**file),  # type: ignore[arg-type]  # it checks each of them
+        fold_case=fold_case,
+    )
+
+
+def invited(
+    home: Path,
+    agreement_id: str | None,
+    table: TableConfig,
+    output: Path | None,
+    *,
+    words: str | None,
+    skip_words: bool,
+) -> PartyConfig:
+    """The configuration of an invited party, once everybody has signed: waits for the others.
+
+    Raises:
+        FedValueError: No invitation was accepted here, or the exchange failed.
+    """
+    from fedvalue.deployment import process
+    from fedvalue.deployment.home import Home
+    from fedvalue.deployment.invited import party_config
+    from fedvalue.deployment.parties.accepting import agree
+    from fedvalue.identity.identity_files import read_identity
+
+    process.harden()
+    place = Home(home)
+    agreement = place.agreement(agreement_id)
+    if agreement.signed is None:
+        identity = read_identity(place.identity)
+        say(f"agreement {agreement.id}: exchanging cards and signatures")
+        agree(
+            place,
+            agreement,
+            identity,
+            confirm=_confirm(agreement.invitation.card.name, identity.card.name, words, skip=skip_words),
+            report=_report,
+        )
+        say("agreement: everybody has signed")
+    return party_config(home, agreement, table, output)
+
+
+def take_part_and_show(
+    config: Path | PartyConfig, role: str, psk: Path | None, json_file: str | None, *, again: bool
+) -> PartyConfig:
+    """Take part in the run of a configuration and print the result."""
     from fedvalue.deployment import process
     from fedvalue.deployment.config import read_party_config
     from fedvalue.deployment.parties.party_process import take_part
 
     process.harden()
     process.reuse_memory()
-    settings = read_party_config(config)
-    valuation = take_part(settings, role, _report, psk)
+    settings = read_party_config(config) if isinstance(config, Path) else config
+    valuation = take_part(settings, role, _report, psk, again=again)
     if valuation is None:
-        say("The run has ended well. Under policy 'counts' only the task party sees the result.")
+        say("The run is complete. Under policy 'counts' only the task party sees the result.")
     elif not wrote_json(valuation.to_dict(), json_file, "result"):
         for name, rate in valuation.details.get("match_rates", {}).items():
             typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
         # A data party sees its own share alone; whom to invite is the task party's decision.
         show_valuation(valuation, own=valuation.parties[0].name if role == "data" else None)
     return settings
+
+
+def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[[tuple[str, ...]], bool]:
+    """How the words are compared: typed in, asked for, or skipped."""
+    if skip and heard is not None:
+        raise InputError("--words and --skip-words cannot be used together")
+    other = "each data party" if own == task else task
+
+    def confirm(words: tuple[str, ...]) -> bool:
+        say(f"words: {' '.join(words)}")
+        if skip:
+            say("The words are not compared: the certificate will say so.")
+            return False
+        if heard is not None:
+            if heard.lower().replace("-", " ").split() != list(words):
+                raise _differ()
+            return True
+        if not sys.stdin.isatty():
+            raise ConfigError(
+                f"compare the words with {other} over the phone, then run the same command with "
+                '--words "..." as they were read to you, or with --skip-words',
+                code="E_WORDS",
+            )
+        say(f"Compare them with {other} over the phone: this shows that nobody has swapped a card.")
+        if not typer.confirm("Are all six words the same?"):
+            raise _differ()
+        return True
+
+    return confirm
+
+
+def _differ() -> VerificationError:
+    return VerificationError(
+        "the words differ: somebody in between has swapped cards or terms. Nothing was signed; talk to both "
+        "operators and start with a new invitation",
+        code="E_WORDS",
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _report(stage: str, words: str) -> None:

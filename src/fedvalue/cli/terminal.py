@@ -95,12 +95,15 @@ def show_valuation(valuation: Valuation, *, own: str | None = None) -> None:
         valuation: The result; statistics that it lacks are left out.
         own: The data party that reads its own share. The decision is the task party's, so none is printed.
     """
+    from fedvalue.decisions.acceptance import acceptance
     from fedvalue.decisions.selection import select
     from fedvalue.reports import wording
 
     if own is None:
         for sentence in wording.decision(valuation, select(valuation)):
             print_line(sentence)
+        if (outcome := acceptance(valuation)) is not None:
+            print_line(wording.acceptance_sentence(outcome))
     _print_values(valuation, [p for p in valuation.parties if own is None or p.name == own])
     for line in _remarks(valuation):
         print_line(line)
@@ -114,21 +117,22 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
     columns: dict[str, list[str]] = {"party": [party.name for party in parties]}
     total = {"party": "all together"}
     if learnable:
-        columns["learnable"] = ["" if p.learnable is None else f"{p.learnable:.4f}" for p in parties]
+        columns["learnable"] = ["" if p.learnable is None else f"{p.learnable:z.4f}" for p in parties]
         columns["95% interval"] = [wording.interval(p.learnable_interval) for p in parties]
-        total["learnable"] = "" if valuation.learnable_total is None else f"{valuation.learnable_total:.4f}"
+        total["learnable"] = "" if valuation.learnable_total is None else f"{valuation.learnable_total:z.4f}"
         total["95% interval"] = wording.interval(valuation.learnable_total_interval)
     if any(share is not None for share in shares):
-        columns["share"] = ["" if share is None else f"{100 * share:.1f}%" for share in shares]
-    columns["Shapley-CMI"] = [f"{p.value:.4f}" for p in parties]
-    total["Shapley-CMI"] = f"{valuation.total:.4f}"
+        columns["share"] = ["" if share is None else f"{100 * share:z.1f}%" for share in shares]
+    if any(p.value is not None for p in parties):
+        columns["Shapley-CMI"] = ["" if p.value is None else f"{p.value:z.4f}" for p in parties]
+        total["Shapley-CMI"] = "" if valuation.total is None else f"{valuation.total:z.4f}"
     if any(p.interval is not None for p in parties):
-        columns["± 95%"] = ["" if p.half_width is None else f"{p.half_width:.4f}" for p in parties]
+        columns["± 95%"] = ["" if p.half_width is None else f"{p.half_width:z.4f}" for p in parties]
     elif not learnable and any(p.se_sampling for p in parties):
-        columns["sampling error"] = [f"{p.se_sampling or 0.0:.4f}" for p in parties]
+        columns["sampling error"] = [f"{p.se_sampling or 0.0:z.4f}" for p in parties]
     order = sorted(
         range(len(parties)),
-        key=lambda k: -(parties[k].value if parties[k].learnable is None else parties[k].learnable or 0.0),
+        key=lambda k: -parties[k].leading,
     )
     print_table(
         list(columns),
@@ -168,9 +172,15 @@ def _how(valuation: Valuation) -> str:
     if valuation.method_reason and valuation.method_reason != "as asked for":
         how += f" ({valuation.method_reason})"
     parts = [f"{valuation.n_samples:,} rows, values in nats per row"]
-    if valuation.estimator:
+    if valuation.utility_name is not None:
+        parts = [
+            f"{valuation.n_samples:,} rows; in place of learnable values those of the utility "
+            f"{valuation.utility_name!r}, in its own unit"
+        ]
+    elif valuation.estimator:
         parts.append(f"learnable by {valuation.estimator.replace('-', ' ').replace('/', ' ')}")
-    parts.append(how)
+    if valuation.total is not None:
+        parts.append(how)
     if valuation.protocol:
         parts.append(f"protocol {valuation.protocol}")
     return "; ".join(parts)

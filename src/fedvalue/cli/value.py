@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -9,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from fedvalue.cli import shared_options as options
-from fedvalue.cli.column_owners import ColumnOwners, split_names
+from fedvalue.cli.column_owners import parse_file_options, parse_request, split_names
+from fedvalue.cli.kernels import load_arrow
 from fedvalue.cli.terminal import (
     interruptible,
     progress_bar,
@@ -23,10 +28,13 @@ from fedvalue.errors import InputError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Progress
+    from fedvalue.local.coded import Coded
+    from fedvalue.valuation.provenance import Request
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import ValuationSettings
+
+
+FEDERATED = "Federated, in this process"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,55 +44,102 @@ def register(app: typer.Typer) -> None:
 
 def value(
     data: Annotated[
-        str,
-        typer.Argument(help="CSV, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA"),
-    ],
-    label: Annotated[str, typer.Option(help="Column with the task's label.", metavar="COL")],
+        str | None,
+        typer.Argument(
+            help="CSV, Excel, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA"
+        ),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
     party: options.Party = None,
     each: options.Each = False,
     task: options.Task = "",
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column with the sample ids; must be unique.", metavar="COL")
+    id_column: options.Ids = None,
+    drop: options.Drop = "",
+    from_result: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Repeat the valuation of this result: the same files, columns and settings. With DATA, on "
+            "another file.",
+            metavar="RESULT",
+        ),
     ] = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    dates: options.Dates = None,
+    sheet: options.Sheet = None,
     bins: options.Bins = 5,
     binning: options.Binning = "quantile",
     label_bins: options.LabelBins = None,
+    clean_labels: options.CleanLabels = False,
     categorical: options.Categorical = "",
     columns: options.ColumnsOption = "features",
     pca: Annotated[
         int | None,
-        typer.Option(help="Replace the columns of each data party by this many principal components first."),
+        typer.Option(
+            help="Replace the numbers of each data party that has more by this many principal components.",
+            rich_help_panel=options.CODING,
+        ),
     ] = None,
-    method: Annotated[str, typer.Option(help="How to compute Shapley-CMI: auto, exact or sampled.")] = "auto",
-    permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="How to compute Shapley-CMI: auto, exact or sampled.", rich_help_panel="Shapley-CMI"
+        ),
+    ] = "auto",
+    permutations: Annotated[
+        int, typer.Option(help="Permutations of the sampled method.", rich_help_panel="Shapley-CMI")
+    ] = 5000,
     precision: Annotated[
         float | None,
-        typer.Option(help="Stop sampling when every standard error is at most this fraction of the total."),
+        typer.Option(
+            help="Stop sampling when every standard error is at most this fraction of the total.",
+            rich_help_panel="Shapley-CMI",
+        ),
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(help="Seconds after which an exact walk gives way to sampling.", metavar="SECONDS"),
+        typer.Option(
+            help="Seconds after which exact computation is replaced by sampling.",
+            metavar="SECONDS",
+            rich_help_panel="Shapley-CMI",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sampled permutations.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the sampled permutations.", rich_help_panel="Shapley-CMI")
+    ] = 0,
     protocol: Annotated[
         str | None,
-        typer.Option(help="Compute federated, all roles in this process: single, paper or mirror."),
+        typer.Option(
+            help="Run a federated protocol, all roles in this process: single, paper, mirror, gram or vpsic.",
+            rich_help_panel=FEDERATED,
+        ),
     ] = None,
-    q: Annotated[int | None, typer.Option(help="Encryption IDs per sample (protocol paper).")] = None,
+    q: Annotated[
+        int | None,
+        typer.Option(help="Encryption IDs per sample (protocol paper).", rich_help_panel=FEDERATED),
+    ] = None,
     n_r: Annotated[
         str | None,
         typer.Option(
             "--n-r",
             help="Adversarial samples (protocol paper): per cell (2), as a share of all samples (90%), or "
             "random per cell (random:8).",
+            rich_help_panel=FEDERATED,
         ),
     ] = None,
     harden: Annotated[
         bool | None,
-        typer.Option("--harden/--as-published", help="Protocol paper with or without the added checks."),
+        typer.Option(
+            "--harden/--as-published",
+            help="Protocol paper with or without the added checks.",
+            rich_help_panel=FEDERATED,
+        ),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Protocol mirror: valuation (values only) or counts.")
+        str | None,
+        typer.Option(help="Protocol mirror: valuation (values only) or counts.", rich_help_panel=FEDERATED),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="tcp://HOST:8786")
@@ -109,48 +164,94 @@ def value(
             "the advice changes.",
         ),
     ] = False,
+    accept: options.Accept = None,
     json_file: options.JsonFile = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the report, one HTML file.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Write the report, one HTML file.", metavar="FILE", rich_help_panel=options.OUTPUT),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the values as a spreadsheet, .xlsx or .csv.",
+            metavar="FILE",
+            rich_help_panel=options.OUTPUT,
+        ),
     ] = None,
 ) -> None:
-    """What is each party's data worth, on a table that holds all columns?
+    """Value each party's data, from tables that this machine can read.
 
-    Example: fedvalue value loans.csv --label default --task income,age --party telco=bill,calls --party
-    shop=spend,visits
+    Example: fedvalue value loans.csv --label default --task income --party telco=bill,calls
+
+    A file per party: fedvalue value loans.csv --label default --id customer --party telco=telco.csv
     """
-    refuse_unwritable(json_file, html)
-    owners = ColumnOwners.parse(data, label=label, task=task, party=party or [], each=each, ids=id_column)
-    from fedvalue.tables.coding_settings import CodingSettings
-    from fedvalue.valuation.settings import ValuationSettings
+    refuse_unwritable(json_file, html, table)
+    if table is not None and table.suffix.lower() not in (".xlsx", ".csv"):
+        raise InputError(f"--table {table}: the file name must end in .xlsx or .csv")
+    load_arrow()
+    from fedvalue.decisions.acceptance import check_party, with_acceptance
+    from fedvalue.local.value_request import value_request
 
-    settings = ValuationSettings(
-        method=cast(Any, method), n_permutations=permutations, precision=precision, time_limit=time_limit,
-        seed=seed, statistics=statistics, columns=cast(Any, columns),
-        coding=CodingSettings(
-            bins=bins, binning=cast(Any, binning), label_bins=label_bins, pca=pca,
-            categorical=tuple(split_names(categorical)),
-        ),
-    )  # fmt: skip
-    if sensitivity and (state is not None or protocol is not None or not statistics):
+    if from_result is not None:
+        if label or party or each or task or id_column:
+            raise InputError("--from takes label, parties and settings from the result: leave them out")
+        earlier, request, settings = _request_of(from_result, data)
+    else:
+        from msgspec.structs import replace
+
+        from fedvalue.tables.coding_settings import CodingSettings
+        from fedvalue.valuation.acceptance_test import AcceptanceTest
+        from fedvalue.valuation.settings import ValuationSettings
+
+        if data is None or label is None:
+            raise typer.BadParameter("give the file with the label as DATA, and its column as --label")
+        earlier = None
+        request = parse_request(
+            data, label=label, task=task, party=party or [], each=each, ids=id_column or [], drop=drop,
+            options=parse_file_options(
+                delimiter=delimiter, decimal=decimal, encoding=encoding, dates=dates, sheet=sheet
+            ),
+        )  # fmt: skip
+        protocol_options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
+        request = replace(
+            request, protocol=protocol,
+            protocol_options={key: item for key, item in protocol_options.items() if item is not None},
+        )  # fmt: skip
+        settings = ValuationSettings(
+            method=cast(Any, method), n_permutations=permutations, precision=precision, time_limit=time_limit,
+            seed=seed, statistics=statistics, columns=cast(Any, columns),
+            acceptance=None if accept is None else AcceptanceTest.parse(accept),
+            coding=CodingSettings(
+                bins=bins, binning=cast(Any, binning), label_bins=label_bins, pca=pca,
+                categorical=tuple(split_names(categorical)), clean_labels=clean_labels,
+            ),
+        )  # fmt: skip
+    check_party(settings.acceptance, [party.name for party in request.parties])
+    if sensitivity and (state is not None or request.protocol is not None or not settings.statistics):
         raise InputError(
             "--sensitivity values the table several times: it cannot be used with --state, --protocol or "
             "--no-statistics"
         )
-    given: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
+    if request.protocol is not None:
+        from fedvalue.deployment.process import reuse_memory
+
+        reuse_memory()
     with _executor(cluster) as executor, interruptible() as stop:
         with progress_bar("valuing", watch_compiling=True) as progress:
-            valuation = value_source(
-                data, owners, settings, state=state, protocol=protocol,
-                protocol_options={key: item for key, item in given.items() if item is not None},
-                executor=executor, progress=progress, stop=stop,
+            valuation = value_request(
+                request, settings, state=state, command=public_command(sys.argv), executor=executor,
+                progress=progress, stop=stop, coded=_announce(request),
             )  # fmt: skip
         if sensitivity:
-            valuation = _with_sensitivity(valuation, data, owners, settings, executor)
-    deliver(valuation, json_file, html)
+            valuation = _with_sensitivity(valuation, request, settings, executor)
+    deliver(with_acceptance(valuation), json_file, html, table)
+    if earlier is not None:
+        _say_whether_repeated(earlier, valuation, same_data=data is None)
 
 
-def deliver(valuation: Valuation, json_file: str | None, html: Path | None) -> None:
+def deliver(
+    valuation: Valuation, json_file: str | None, html: Path | None, table: Path | None = None
+) -> None:
     """Write the files asked for, then print the result, or its JSON alone.
 
     Files come first: a reader that goes away (`| head`) must not cost the result of long work.
@@ -161,91 +262,75 @@ def deliver(valuation: Valuation, json_file: str | None, html: Path | None) -> N
     if html is not None:
         valuation.to_html(html)
         say(f"report written to {html}")
+    if table is not None:
+        valuation.to_table(table)
+        say(f"table written to {table}")
     if json_file == "-":
         typer.echo(valuation.to_json(), nl=False)
     else:
         show_valuation(valuation)
 
 
-def value_source(
-    data: str,
-    owners: ColumnOwners,
-    settings: ValuationSettings,
-    *,
-    state: Path | None = None,
-    protocol: str | None = None,
-    protocol_options: dict[str, Any] | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-) -> Valuation:
-    """Value a source in memory, streamed, or on top of a state, whichever it and the options ask for.
+def public_command(arguments: Sequence[str]) -> str:
+    """The command line as it may be stored: no password of a database."""
+    from fedvalue.tables.parts import shown
 
-    Raises:
-        InputError: Options that exclude each other, or wrong data.
-    """
-    from fedvalue.local.streaming import stream_by_default, value_files
+    def public(argument: str) -> str:
+        uri = re.search(r"\w[\w+.-]*://", argument)  # also behind NAME= and --party=NAME=
+        return argument if uri is None else argument[: uri.start()] + shown(argument[uri.start() :])
 
-    named: dict[str, Any] = {"label": owners.label, "task": owners.task, "parties": owners.parties}
-    work: dict[str, Any] = {
-        "settings": settings, "executor": executor, "progress": progress, "stop": stop
-    }  # fmt: skip
-    if protocol_options and protocol is None:
-        raise InputError(f"{', '.join(sorted(protocol_options))}: only with --protocol")
-    if state is not None or (protocol is None and stream_by_default(data)):
-        if protocol is not None:
-            raise InputError("--state keeps plain counts: it cannot be used with --protocol")
-        if owners.ids:
-            say("the source is streamed: its ids are not checked for duplicates")
-        if state is not None:
-            from fedvalue.local.incremental import value_with_state
+    return shlex.join(["fedvalue", *(public(argument) for argument in arguments[1:])])
 
-            return value_with_state(state, data, **named, **work)
-        return value_files(data, **named, **work)
-    from fedvalue.federated.options import make_options
-    from fedvalue.local.value import value_tables
-    from fedvalue.tables.party_table import check_ids
-    from fedvalue.tables.sources import read_table
 
-    if protocol is not None:
-        from fedvalue.deployment.process import reuse_memory
+def _request_of(path: Path, data: str | None) -> tuple[Valuation, Request, ValuationSettings]:
+    """What an earlier result was asked for, on its own files or on another."""
+    from fedvalue.local.repetition import repeated_request
+    from fedvalue.valuation.result import Valuation
 
-        reuse_memory()
-    texts = [*settings.coding.categorical, *([owners.ids] if owners.ids else [])]
-    table = read_table(data, columns=owners.all, text_columns=texts)
-    ids = None
-    if owners.ids:
-        ids = table.column(owners.ids)
-        check_ids(ids, name=owners.ids)
-    return value_tables(
-        label=table.select([owners.label]),
-        task=table.select(list(owners.task)) if owners.task else None,
-        parties={name: table.select(own) for name, own in owners.parties.items()},
-        ids=ids,
-        protocol=None if protocol is None else make_options(protocol, **(protocol_options or {})),
-        **work,
-    )
+    earlier = Valuation.from_json(path)
+    request, settings = repeated_request(earlier, path, data)
+    return earlier, request, settings
+
+
+def _announce(request: Request) -> Callable[[Coded], None] | None:
+    """On a terminal, a summary of what was read precedes the values."""
+    if not sys.stderr.isatty():
+        return None
+
+    def announce(coded: Coded) -> None:
+        from fedvalue.local.check import summary_lines
+
+        for line in summary_lines(coded, request):
+            say(line)
+
+    return announce
+
+
+def _say_whether_repeated(earlier: Valuation, valuation: Valuation, *, same_data: bool) -> None:
+    from fedvalue.decisions.comparison import compare
+
+    for line in compare(earlier, valuation).sentences if not same_data else ():
+        say(line)
+    if same_data:
+        same = earlier.learnable == valuation.learnable and earlier.values == valuation.values
+        sentences = "; ".join(compare(earlier, valuation).sentences)
+        say("repeated: every value is the same" if same else f"repeated, but values differ: {sentences}")
 
 
 def _with_sensitivity(
-    valuation: Valuation,
-    data: str,
-    owners: ColumnOwners,
-    settings: ValuationSettings,
-    executor: Executor | None,
+    valuation: Valuation, request: Request, settings: ValuationSettings, executor: Executor | None
 ) -> Valuation:
     from msgspec.structs import replace
 
-    from fedvalue.decisions.coding_sensitivity import other_codings, sensitivity
+    from fedvalue.decisions.coding_sensitivity import with_sensitivity
+    from fedvalue.local.value_request import value_request
 
-    every = [valuation]
-    others = other_codings(settings.coding)
     with progress_bar("other bins") as progress:
-        for k, coding in enumerate(others):
-            progress(k, len(others), f"{coding.bins} bins, {coding.binning}")
-            every.append(value_source(data, owners, replace(settings, coding=coding), executor=executor))
-    found = sensitivity(every)
-    return replace(valuation, details={**valuation.details, "sensitivity": found.to_dict()})
+        return with_sensitivity(
+            valuation,
+            lambda coding: value_request(request, replace(settings, coding=coding), executor=executor),
+            progress,
+        )
 
 
 def _executor(cluster: str | None) -> AbstractContextManager[Any]:

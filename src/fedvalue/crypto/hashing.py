@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fedvalue.compiled import njit
 from fedvalue.crypto import aes
 from fedvalue.crypto.ids import PackedIds
 

@@ -11,9 +11,9 @@ ordered by their two little-endian 64-bit words, the first one first, equal ones
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fedvalue.compiled import njit
 from fedvalue.crypto.aes import Blocks
 
 CROWD = 2048

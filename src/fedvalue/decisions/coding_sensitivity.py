@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from fedvalue.decisions.selection import select
 from fedvalue.tables.coding_settings import CodingSettings
 
 if TYPE_CHECKING:
+    from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
 BINS = (3, 5, 8)
@@ -22,12 +23,16 @@ class CodingRun:
 
     Args:
         coding: The coding in words.
+        bins: Bins of a numeric column.
+        binning: "quantile" or "width".
         invite: Whom to invite.
         undecided: Of whom the rows cannot say whether they add anything.
         learnable: Learnable value of each party.
     """
 
     coding: str
+    bins: int
+    binning: str
     invite: tuple[str, ...]
     undecided: tuple[str, ...]
     learnable: dict[str, float | None]
@@ -58,6 +63,30 @@ def other_codings(coding: CodingSettings) -> tuple[CodingSettings, ...]:
 
     every = [replace(coding, bins=bins, binning=binning) for binning in BINNINGS for bins in BINS]
     return tuple(other for other in every if other != coding)
+
+
+def with_sensitivity(
+    valuation: Valuation,
+    again: Callable[[CodingSettings], Valuation],
+    progress: Progress | None = None,
+) -> Valuation:
+    """The result with the advice under other codings in `details`.
+
+    Args:
+        valuation: The result.
+        again: Values the same table with another coding.
+        progress: Called with progress updates.
+    """
+    from msgspec.structs import replace
+
+    assert valuation.settings is not None, "a valuation made here knows its settings"
+    every = [valuation]
+    others = other_codings(valuation.settings.coding)
+    for k, coding in enumerate(others):
+        if progress is not None:
+            progress(k, len(others), f"{coding.bins} bins, {coding.binning}")
+        every.append(again(coding))
+    return replace(valuation, details={**valuation.details, "sensitivity": sensitivity(every).to_dict()})
 
 
 def sensitivity(valuations: Sequence[Valuation]) -> Sensitivity:
@@ -91,6 +120,8 @@ def _run(valuation: Valuation) -> CodingRun:
     how = {"quantile": "about equally filled", "width": "of equal width"}[coding.binning]
     return CodingRun(
         coding=f"{coding.bins} bins, {how}",
+        bins=coding.bins,
+        binning=coding.binning,
         invite=selection.parties,
         undecided=tuple(step.party for step in selection.undecided),
         learnable=valuation.learnable,

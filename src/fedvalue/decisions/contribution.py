@@ -81,18 +81,20 @@ class Judge:
         self._by = by
         self._n = max(valuation.n_samples, 1)
         total = valuation.learnable_total if by == "learnable" else valuation.total
-        held = LEAST_TOTAL * (valuation.label_entropy or 0.0)
+        own_unit = by == "learnable" and valuation.utility_name is not None
+        held = 0.0 if own_unit else LEAST_TOTAL * (valuation.label_entropy or 0.0)
+        self._errors_known = not own_unit
         self.negligible = NEGLIGIBLE_PART * max(total or 0.0, held) / max(len(valuation.parties), 1)
 
     def half_width(self, party: PartyValue, gain: float) -> float | None:
         """Half of the 95% interval of a party's contribution; None where no error is known."""
-        if self._by == "shapley-cmi" or party.noise_scale is not None:
+        if self._by == "shapley-cmi":
             if party.se_data is None:
                 return party.half_width
             return Z95 * math.hypot(party.se_sampling or 0.0, party.se_data)
         known = party.learnable_interval
         if known is None:
-            return self.usual_half_width(gain)
+            return self.usual_half_width(gain) if self._errors_known else None
         own, least = party.learnable or 0.0, 1.0 / self._n
         half = (known[1] - known[0]) / 2
         if math.isclose(gain, own, rel_tol=1e-9, abs_tol=1e-12):
@@ -101,19 +103,29 @@ class Judge:
         return max(scale * half, self._ratio_half_width(gain))
 
     def usual_half_width(self, gain: float) -> float:
-        """Half of the 95% interval of a gain of which nothing but its size is known."""
+        """Half of the 95% interval of a gain of which nothing but its size is known; 0 in an own unit."""
+        if not self._errors_known:
+            return 0.0
         return CALIBRATION * self._ratio_half_width(gain)
 
     def _ratio_half_width(self, gain: float) -> float:
         return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
 
-    def one(self, party: PartyValue, gain: float) -> Contribution:
-        """Judge what one party adds."""
-        return self._judge(gain, self.half_width(party, gain), noisy=party.noise_scale is not None)
+    def one(self, party: PartyValue, gain: float, *, error: float = 0.0) -> Contribution:
+        """Judge what one party adds.
+
+        Args:
+            party: The party.
+            gain: What it adds.
+            error: How far the gain may be off because the game is an approximation.
+        """
+        half = self.half_width(party, gain)
+        wide = None if half is None else math.hypot(half, error)
+        return self._judge(gain, wide, noisy=self._valuation.privacy is not None)
 
     def several(self, gain: float) -> Contribution:
         """Judge what several parties add together."""
-        return self._judge(gain, self.usual_half_width(gain), noisy=False)
+        return self._judge(gain, self.usual_half_width(gain) if self._errors_known else None, noisy=False)
 
     def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
         if half is None:

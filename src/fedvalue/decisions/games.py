@@ -1,8 +1,14 @@
 """The game behind a decision: what each set of parties is worth together.
 
-A result of up to 12 parties carries the value of every coalition. Beyond that the sum of the members'
-values stands in: it is exact for all parties and for none, and in between it ignores that parties
-overlap or complement each other. `Game.basis` says which one it is.
+A result of up to 12 parties carries the value of every coalition. Beyond that the game of pairs stands in:
+
+    v(S) = sum of a_i over the members + sum of I_ij over their pairs,  a_i = value_i - half of sum_j I_ij
+
+with the parties' values and pairwise interactions. It has the same Shapley values and interactions as the
+true game, is exact for nobody and for everybody, and misses only what three or more parties do together. How
+far it is off is known where the result says what each party brings alone and what is lost without it:
+`Game.error`. Without interactions the sum of the members' values is all there is. `Game.basis` says which
+one it is.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ BY = ("learnable", "shapley-cmi")
 """The number that a decision follows: the learnable value (default) or the paper's value."""
 
 COALITIONS = "coalitions"
+CHAIN = "an order of joining"
+PAIRS = "pairs of parties"
 ADDITIVE = "sum of values"
 
 
@@ -33,14 +41,21 @@ class Game:
     Args:
         names: The parties.
         value: Value of a coalition.
-        basis: "coalitions" when every coalition was valued, "sum of values" when members' values are added.
+        basis: "coalitions" when every coalition was valued, "pairs of parties" when values and interactions
+            are added, "sum of values" when values alone are.
         table: Values of all coalitions by bit mask, where there is a table.
+        error: How far the gains of each party are off where that can be checked; zeros for a table.
     """
 
     names: tuple[str, ...]
     value: Callable[[int], float] = field(repr=False)
     basis: str
     table: Floats | None = field(default=None, repr=False)
+    error: tuple[float, ...] = ()
+
+    def error_of(self, k: int) -> float:
+        """How far the gains of party k may be off because not every coalition was valued."""
+        return self.error[k] if self.error else 0.0
 
     @property
     def everybody(self) -> int:
@@ -61,8 +76,12 @@ class Game:
             return self.table
         table = np.zeros(1 << len(self.names))
         for k in range(len(self.names)):
-            # Exact for additive games only, the only ones without a table.
-            table[1 << k : 1 << (k + 1)] = table[: 1 << k] + self.value(1 << k)
+            # The gain of party k grows by the same amount with each other member: true of sums and of pairs.
+            gain = np.full(1 << k, self.value(1 << k))
+            for j in range(k):
+                both = self.value(1 << k | 1 << j) - self.value(1 << k) - self.value(1 << j)
+                gain[(np.arange(1 << k) >> j & 1) == 1] += both
+            table[1 << k : 1 << (k + 1)] = table[: 1 << k] + gain
         return table
 
 
@@ -76,9 +95,11 @@ def worth(party: PartyValue, by: str) -> float:
     """The number of a party that a decision follows.
 
     Raises:
-        InputError: The result has no learnable values.
+        InputError: The result does not hold it.
     """
     if by == "shapley-cmi":
+        if party.value is None:
+            raise InputError(f"party {party.name!r} has no Shapley-CMI in this result; decide by learnable")
         return party.value
     if party.learnable is None:
         raise InputError(
@@ -98,7 +119,10 @@ def game_of(valuation: Valuation, by: str = "learnable") -> Game:
     names = tuple(party.name for party in valuation.parties)
     table = (valuation.coalitions or {}).get("learnable" if by == "learnable" else "value")
     if table is None:
-        return additive_game(names, [worth(party, by) for party in valuation.parties])
+        values = [worth(party, by) for party in valuation.parties]
+        if by == "learnable" and valuation.interactions is not None:
+            return pair_game(names, values, np.array(valuation.interactions), _ends(valuation))
+        return additive_game(names, values)
     if len(table) != 1 << len(names):
         raise InputError(f"expected the values of {1 << len(names)} coalitions, got {len(table)}")
     return table_game(names, np.asarray(table, dtype=np.float64))
@@ -107,6 +131,49 @@ def game_of(valuation: Valuation, by: str = "learnable") -> Game:
 def table_game(names: tuple[str, ...], table: Floats) -> Game:
     """A game given by the values of all coalitions, by bit mask."""
     return Game(names, lambda mask: float(table[mask]), COALITIONS, table)
+
+
+def pair_game(
+    names: tuple[str, ...],
+    values: list[float],
+    interactions: Floats,
+    ends: Sequence[tuple[float, float]] = (),
+) -> Game:
+    """The game of members and pairs with these Shapley values and interactions.
+
+    Args:
+        names: The parties.
+        values: Shapley value of each.
+        interactions: Shapley interaction of each pair.
+        ends: What each party brings alone and what is lost without it, where that is known.
+    """
+    pairs = np.array(interactions, dtype=np.float64)
+    np.fill_diagonal(pairs, 0.0)
+    single = np.asarray(values) - pairs.sum(axis=1) / 2
+
+    def value(mask: int) -> float:
+        inside = [k for k in range(len(names)) if mask >> k & 1]
+        return float(single[inside].sum() + pairs[np.ix_(inside, inside)].sum() / 2)
+
+    last = single + pairs.sum(axis=1)
+    error = tuple(max(abs(single[k] - alone), abs(last[k] - lost)) for k, (alone, lost) in enumerate(ends))
+    return Game(names, value, PAIRS, error=error)
+
+
+def _ends(valuation: Valuation) -> list[tuple[float, float]]:
+    """What each party brings alone and what is lost without it, in nats; empty where not all are known."""
+    loss = {frozenset(row.parties): row.log_loss for row in valuation.uplift or ()}
+    everybody = frozenset(party.name for party in valuation.parties)
+    try:
+        return [
+            (
+                loss[frozenset()] - loss[frozenset([name])],
+                loss[everybody - {name}] - loss[everybody],
+            )
+            for name in (party.name for party in valuation.parties)
+        ]
+    except KeyError:
+        return []
 
 
 def additive_game(names: tuple[str, ...], values: list[float]) -> Game:

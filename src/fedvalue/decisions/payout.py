@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fedvalue.decisions import games, money
 from fedvalue.decisions.contribution import Judge
 from fedvalue.decisions.games import listing
+from fedvalue.decisions.selection import select
 from fedvalue.decisions.stability import NOT_CHECKED, Stability, stability_of
 from fedvalue.errors import InputError
 
@@ -63,6 +64,8 @@ class Payout:
         stability: None where not every coalition was valued, or there are too many to check.
         memorised: By shapley-cmi: the parties whose amount is mostly for memorised value, with what they
             would get by learnable value. None where the result has no learnable values.
+        idle: Parties that the advice does not invite, because they add nothing worth mentioning.
+        undecided: Parties of which the rows do not show whether they add anything.
     """
 
     pot: Decimal
@@ -70,6 +73,8 @@ class Payout:
     shares: tuple[Share, ...]
     stability: Stability | None
     memorised: Mapping[str, Decimal] | None
+    idle: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
 
     def to_csv(self) -> str:
         """One line per party, for the books; a name that a spreadsheet would run as a formula is quoted."""
@@ -96,10 +101,18 @@ class Payout:
             said.append(
                 "Warning: without learnable values nobody can say how much of this pays for memorised value."
             )
+        for names, reason in (
+            (self.undecided, "these rows do not show whether it adds anything"),
+            (self.idle, "it adds nothing worth mentioning to the others"),
+        ):
+            said += [f"{name} is paid {paid[name]:,} although {reason}." for name in names if paid[name] > 0]
         for rank in sorted({s.rank for s in self.shares if s.tied}):
             tied = [s.name for s in self.shares if s.rank == rank]
             said.append(f"Too close to rank: {listing(tied)}; their values differ by less than their error.")
-        said.append(NOT_CHECKED if self.stability is None else self.stability.sentence())
+        stable = NOT_CHECKED if self.stability is None else self.stability.sentence()
+        if self.by == "shapley-cmi" and self.stability is not None:
+            stable += " This is measured by Shapley-CMI, memorised value included."
+        said.append(stable)
         return tuple(said)
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,12 +196,15 @@ def payout(
         )
         for k, party in enumerate(valuation.parties)
     )
+    advice = select(valuation, by="learnable") if valuation.learnable_total is not None else None
     return Payout(
         pot=money.from_cents(pot_cents),
         by=by,
         shares=shares,
         stability=stability_of(valuation, by, amounts, pot_cents),
         memorised=_memorised(valuation, by, amounts, pot_cents),
+        idle=() if advice is None else tuple(step.party for step in advice.idle),
+        undecided=() if advice is None else tuple(step.party for step in advice.undecided),
     )
 
 

@@ -1,19 +1,22 @@
 """Whom to invite: the best set of parties, with or without prices and a budget.
 
-1. Up to 20 parties every set is compared, so the best one is exact for the game at hand. Beyond that,
+1. Up to 20 parties every set is compared, so the best one is exact for this game. Beyond that,
    parties are taken greedily by gain per price, and the best single party is kept if it beats that: at
    least (1 - 1/e)/2, about 32%, of the best value where returns fall (Khuller, Moss, Naor, 1999; Leskovec
    et al., 2007).
 2. Parties whose contribution to the others of the set is not clearly above 0 leave it, the weakest first,
    and parties that clearly add something to the rest enter it.
-3. The steps list everybody in the order of joining: first those invited, then the others. A party is
+3. More parties than a table can hold, without prices: the sets along the result's order of joining have
+   values of the game itself. From everybody, the party missed least leaves as long as it does not clearly add
+   anything to those who stay.
+4. The steps list everybody in the order of joining: first those invited, then the others. A party is
    invited if and only if its step says so, so the advice and its table cannot contradict each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +28,7 @@ from fedvalue.decisions.games import Game
 from fedvalue.decisions.prices import Purse
 
 if TYPE_CHECKING:
-    from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.result import JoiningStep, Valuation
 
 MAX_PARTIES_EXACT = 20
 """Up to here all sets are compared: about a million."""
@@ -150,8 +153,10 @@ def select(
     if by is None:
         by = "learnable" if valuation.learnable_total is not None else "shapley-cmi"
     purse = Purse.of(valuation, prices, budget)
-    game = game or games.game_of(valuation, by)
     judge = Judge(valuation, by)
+    if game is None and by == "learnable" and valuation.joining is not None and not purse.priced:
+        return _along_the_order(valuation, valuation.joining, judge)
+    game = game or games.game_of(valuation, by)
     choice = _Choice(valuation, game, purse, judge)
     exact = len(game.names) <= MAX_PARTIES_EXACT
     best, curve = _compare_all(game, purse) if exact else _take_greedily(game, purse)
@@ -179,6 +184,49 @@ def select(
     )
 
 
+def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge: Judge) -> Selection:
+    """The advice from the values of one chain of sets, from nobody to everybody."""
+    before = 0.0
+    adds = []
+    for one in joining:
+        adds.append(judge.one(valuation[one.party], one.learnable - before))
+        before = one.learnable
+    n_invited = len(joining)
+    while n_invited and adds[n_invited - 1].verdict is not ContributionVerdict.ADDS:
+        n_invited -= 1
+    steps = tuple(
+        Step(
+            party=one.party,
+            price=None,
+            invited=k < n_invited,
+            adds=replace(own, verdict=ContributionVerdict.ADDS, rows_needed=None) if k < n_invited else own,
+            value=one.learnable,
+        )
+        for k, (one, own) in enumerate(zip(joining, adds, strict=True))
+    )
+    value = steps[n_invited - 1].value if n_invited else 0.0
+    undecided = [step for step in steps[n_invited:] if step.adds.verdict is ContributionVerdict.UNDECIDED]
+    return Selection(
+        parties=tuple(step.party for step in steps[:n_invited]),
+        value=value,
+        total=before,
+        steps=steps,
+        undecided_together=judge.several(before - value) if len(undecided) > 1 else None,
+        budget=None,
+        cost=None,
+        curve=(
+            Point(Decimal(0), 0.0, ()),
+            *(
+                Point(Decimal(k + 1), step.value, tuple(one.party for one in steps[: k + 1]))
+                for k, step in enumerate(steps)
+            ),
+        ),
+        method="greedy",
+        by="learnable",
+        basis=games.CHAIN,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """Turns the best set into the invited one, and everybody into steps."""
@@ -190,7 +238,7 @@ class _Choice:
 
     def adds(self, k: int, mask: int) -> Contribution:
         """What party k adds to the other parties of a coalition."""
-        return self.judge.one(self.valuation.parties[k], self.game.gain(k, mask))
+        return self.judge.one(self.valuation.parties[k], self.game.gain(k, mask), error=self.game.error_of(k))
 
     def settle(self, mask: int) -> int:
         """The set in which every party clearly adds something, and to which no other one clearly would."""

@@ -12,6 +12,7 @@ from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.valuation_certificate import PURPOSE, Certificate, ServerRecord, content_digest
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
+from fedvalue.federated.valuation_parts import derived
 from fedvalue.identity.cards import verify
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import check_endorsements
@@ -25,11 +26,12 @@ from fedvalue.protocol.mirror.server_result import (
     decode_fields,
     decode_result,
 )
-from fedvalue.protocol.outcome import Outcome, same_numbers
+from fedvalue.protocol.outcome import Evidence, Outcome, same_numbers
 from fedvalue.protocol.readiness import check_roster
+from fedvalue.protocol.release_grid import TOLERANCE
 
 if TYPE_CHECKING:
-    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.agreement.manifest import Manifest, SignedManifest
     from fedvalue.valuation.result import Valuation
 
 
@@ -56,7 +58,7 @@ def check_certificate(certificate: Certificate) -> CertificateCheck:
     5. Under `mirror`: every data party signed which column of these results is its own.
     6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the
        certificate's values. Under `paper` and `single` this is not possible, and said.
-    7. The values add up to the total.
+    7. The values add up to the total, and shares and flags follow from the values.
 
     The reader still has to decide whether the keys in the manifest belong to whom they name
     (compare the fingerprints).
@@ -77,7 +79,8 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     signed, result = certificate.manifest, certificate.result
     # Step 1. Validity is judged at the time of the agreement: certificates outlive manifests.
     manifest = signed.verify(now=signed.manifest.created, code_version=signed.manifest.code_version)
-    proved = [f"all {len(manifest.participants)} participants signed the manifest"]
+    proved, unproved = words_stated(signed)
+    proved.insert(0, f"all {len(manifest.participants)} participants signed the manifest")
     # Step 2.
     task = manifest.task
     verify(task.sign_key, PURPOSE, content_digest(certificate), certificate.signature, who=task.name)
@@ -94,12 +97,13 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     # Step 4.
     expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
     if set(certificate.servers) != set(expected):
-        raise VerificationError("a server's result is missing, or one too many", code="E_CERTIFICATE")
+        raise VerificationError(
+            "a server's result is missing, or there is one too many", code="E_CERTIFICATE"
+        )
     for server in expected:
         record, pin = certificate.servers[server], manifest.participant(server).sign_key
         keys.check_signature(pin, record.signature, "result", manifest.run_id, server, record.digest)
     # Steps 5 and 6.
-    unproved = []
     if manifest.protocol == "mirror":
         terms, pins = terms_of(manifest), pins_of(manifest)
         digests = {server: certificate.servers[server].digest for server in expected}
@@ -119,12 +123,20 @@ def _checked(certificate: Certificate) -> CertificateCheck:
             f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
             "signed result into the file; the values are the task party's word"
         )
-    # Step 7. Sampled values add up exactly too, permutation by permutation.
-    if abs(sum(result.values.values()) - result.total) > 1e-9:
+    # Step 7. Sampled values add up too, permutation by permutation; on a grid each is off by half a step.
+    learned = manifest.epsilon is not None
+    total = result.learnable_total if learned else result.total
+    values = result.learnable if learned else result.values
+    grid, slack = terms_of(manifest).release_grid, TOLERANCE
+    if grid.digits is not None and manifest.policy == "valuation":
+        slack += 0.5 * 10.0**-grid.digits * (len(result.parties) + 1)
+    if total is None or abs(sum(value or 0.0 for value in values.values()) - total) > slack:
         raise VerificationError("the values do not add up to the total", code="E_TOTAL")
+    if manifest.epsilon is None and result.parties != derived(result).parties:
+        raise VerificationError("a share or a flag does not follow from the values", code="E_CERTIFICATE")
     if manifest.epsilon is not None:
         proved.append(f"all agreed on values with noise: {_noise(result)}")
-        unproved.append("that the servers drew the noise honestly: nobody but they knows it")
+        unproved.append("that the servers drew the noise honestly: only they know it")
     return CertificateCheck((*proved, "the values add up to the total"), tuple(unproved))
 
 
@@ -134,9 +146,23 @@ def _noise(result: Valuation) -> str:
     if privacy is None:
         raise VerificationError("the result says nothing about its noise", code="E_CERTIFICATE")
     return (
-        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, scale {privacy.noise_scale:.6g} nats; "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, noise of {privacy.label_noise:.3g} and "
+        f"{privacy.pair_noise:.3g} persons per cell; "
         f"adjacency: {privacy.adjacency}; observer: {privacy.observer}"
     )
+
+
+def words_stated(signed: SignedManifest) -> tuple[list[str], list[str]]:
+    """Who compared the words of the agreement, and who skipped it. Cards exchanged by hand have no words."""
+    compared = [name for name, said in signed.words.items() if said.compared]
+    skipped = [name for name, said in signed.words.items() if not said.compared]
+    proved = (
+        [f"{', '.join(compared)} stated that the words of the agreement were compared"] if compared else []
+    )
+    unproved = [
+        f"that the keys belong to whom they name: {', '.join(skipped)} signed without comparing the words"
+    ]
+    return proved, unproved if skipped else []
 
 
 def _check_values(
@@ -156,23 +182,29 @@ def _check_values(
     if isinstance(result, CountsResult):
         outcome = _counted(manifest, result, readies, order)
     else:
-        outcome = _opened(result, record, order)
+        outcome = _opened(result, record, order, readies)
     rates = certificate.match_rates if manifest.align == "intersect" else None
     opened = task_valuation(manifest, outcome, rates).to_dict()
     shown = certificate.result.to_dict()
-    if isinstance(result, CountsResult) and manifest.settings.columns == "features":
-        opened, shown = _shapley_part(opened), _shapley_part(shown)
-    if not same_numbers(opened, shown):
+    tolerance = 0.0 if manifest.epsilon is None else TOLERANCE
+    if isinstance(result, CountsResult):
+        # Computed here from codes under other names, in another order: quotients are left out.
+        tolerance = TOLERANCE
+        opened, shown = _computed_part(manifest, opened), _computed_part(manifest, shown)
+    if not same_numbers(opened, shown, tolerance):
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
     if result.n_samples != readies[manifest.task.name].rows:
         raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
 
 
-def _shapley_part(result: dict[str, Any]) -> dict[str, Any]:
-    """What follows from joint counts alone; the learnable game also needs codebooks."""
-    wanted = ("name", "value", "share", "alone", "last", "n_codes", "se_sampling")
+def _computed_part(manifest: Manifest, result: dict[str, Any]) -> dict[str, Any]:
+    """What follows from joint counts; the learnable game of columns also needs codebooks."""
+    wanted = ["name", "value", "alone", "last", "n_codes", "se_sampling"]
+    facts = ["n_samples", "total", "method", "n_permutations", "seed", "run_id"]
+    if manifest.settings.columns == "joint":
+        wanted += ["learnable", "se_learnable"]
+        facts += ["learnable_total", "interactions", "coalitions"]
     parties = [{key: party.get(key) for key in wanted} for party in result["parties"]]
-    facts = ("n_samples", "total", "method", "n_permutations", "seed", "run_id")
     return {**{key: result.get(key) for key in facts}, "parties": parties}
 
 
@@ -194,10 +226,13 @@ def _counted(
     return Outcome(counts=counts)
 
 
-def _opened(result: ValuesResult, record: ServerRecord, order: tuple[str, ...]) -> Outcome:
+def _opened(
+    result: ValuesResult, record: ServerRecord, order: tuple[str, ...], readies: Mapping[str, Ready]
+) -> Outcome:
     shares = {
         name: decode_fields(keys.unseal(key, sealed, SHARE_CONTEXT))
         for name, key, sealed in zip(order, record.share_keys, result.shares, strict=True)
     }
     task = decode_fields(keys.unseal(record.task_key or b"", result.task, TASK_CONTEXT))
-    return Outcome(public=result.public, task=task, shares=shares, order=order)
+    evidence = Evidence(roster=tuple(readies.values()), results={})
+    return Outcome(public=result.public, task=task, shares=shares, order=order, evidence=evidence)

@@ -22,12 +22,15 @@ from fedvalue import documents
 from fedvalue.agreement.manifest_rules import Terms
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 
 C = TypeVar("C", bound=msgspec.Struct)
 Text = Annotated[str, Meta(min_length=1)]
 
 DEFAULT_BUDGET = 3.0
 """A judgement: three runs with epsilon 1, that is a factor of at most exp(3), about 20, in all."""
+EXACT_RUNS = 5
+"""A judgement: enough for a pilot that corrects its columns, few enough that nobody can ask without end."""
 MEMORY_MIB = 1024
 """Memory for a party's rows unless its configuration says otherwise."""
 
@@ -69,6 +72,8 @@ class ServerConfig(Document, frozen=True, kw_only=True):
         accept: The weakest terms that the operator accepts.
         limits: How much the server carries at once.
         port_file: Where the chosen port is written when `listen` asks for port 0.
+        home: Folder in which `fedvalue accept` keeps the invitations that the operator accepted; None takes
+            part in no exchange.
     """
 
     identity: Path
@@ -79,6 +84,7 @@ class ServerConfig(Document, frozen=True, kw_only=True):
     accept: Terms = msgspec.field(default_factory=Terms)
     limits: Limits = msgspec.field(default_factory=Limits)
     port_file: Path | None = None
+    home: Path | None = None
 
     def __post_init__(self) -> None:
         _check_address("listen", self.listen)
@@ -88,11 +94,13 @@ class TableConfig(Document, frozen=True, kw_only=True):
     """[table]: where a party's rows are and what they mean. How they are coded is in the manifest.
 
     Args:
-        source: CSV, Parquet or Arrow file, a folder of them, or a database URI with `#table` or `#query`.
+        source: CSV, Excel, Parquet or Arrow file, a folder of them, or a database URI with `#table` or
+            `#query`.
         id: Column that names a sample, the same for all parties.
         features: Columns to value; None takes all but id and label.
         label: The task party's label.
         categorical: Numeric columns whose numbers are names, such as zip codes.
+        file: How to read the file where the detection needs help: delimiter, decimal, encoding, dates, sheet.
         fold_case: Whether ids that differ in case only are the same.
         memory_mib: A table whose rows would take more memory is kept on disk while it is worked on.
     """
@@ -102,6 +110,7 @@ class TableConfig(Document, frozen=True, kw_only=True):
     features: Annotated[tuple[Text, ...], Meta(min_length=1)] | None = None
     label: Text | None = None
     categorical: tuple[Text, ...] = ()
+    file: FileOptions = AS_DETECTED
     fold_case: bool = False
     memory_mib: Annotated[int, Meta(ge=1, le=1 << 24)] = MEMORY_MIB
 
@@ -124,12 +133,18 @@ class OutputConfig(Document, frozen=True, kw_only=True):
 
 
 class PrivacyConfig(Document, frozen=True, kw_only=True):
-    """[privacy]: the most epsilon that runs with noise may spend on the same samples in all."""
+    """[privacy]: how much runs on the same samples may reveal in all.
+
+    Args:
+        budget: The most epsilon that runs with noise may spend.
+        exact_runs: The most runs that may release exact values; 0 refuses them all.
+    """
 
     budget: Annotated[float, Meta(ge=0, le=1e6)] = DEFAULT_BUDGET
+    exact_runs: Annotated[int, Meta(ge=0, le=10**6)] = EXACT_RUNS
 
     @property
-    def exact_budget(self) -> Fraction:
+    def epsilon_budget(self) -> Fraction:
         """The budget as it is written: 0.1 is a tenth."""
         return Fraction(repr(self.budget))
 
@@ -146,7 +161,9 @@ class PartyConfig(Document, frozen=True, kw_only=True):
         output: Where results go.
         accept: The weakest terms that the party accepts.
         addresses: host:port of a server where it differs from the manifest's, for example of a tunnel.
-        privacy: How much noise budget there is.
+        privacy: How much runs on the same samples may reveal in all.
+        wait_hours: How long to wait for late participants beyond the manifest's deadline, if everybody who
+            waits agrees; at most until the manifest expires.
     """
 
     identity: Path
@@ -158,6 +175,7 @@ class PartyConfig(Document, frozen=True, kw_only=True):
     accept: Terms = msgspec.field(default_factory=Terms)
     addresses: dict[str, str] = msgspec.field(default_factory=dict)
     privacy: PrivacyConfig = msgspec.field(default_factory=PrivacyConfig)
+    wait_hours: Annotated[float, Meta(ge=0, le=1e5)] = 0.0
 
     def __post_init__(self) -> None:
         for name, address in self.addresses.items():

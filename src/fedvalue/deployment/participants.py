@@ -41,6 +41,7 @@ def run(
     *,
     report: Report = lambda stage, words: None,
     psk: str | Path | None = None,
+    again: bool = False,
 ) -> Valuation:
     """Take part in a run as the task party, write its files, and return the values of all data parties.
 
@@ -50,11 +51,12 @@ def run(
         config: `task.toml`, or the same as an object.
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
+        again: Repeat a run that has failed, under the same agreement; all parties do so.
 
     Raises:
         FedValueError: The run failed; nothing was released. The deployment guide explains its `code`.
     """
-    valuation = _take_part(config, "task", report, psk)
+    valuation = _take_part(config, "task", report, psk, again=again)
     assert valuation is not None
     return valuation
 
@@ -64,6 +66,7 @@ def join(
     *,
     report: Report = lambda stage, words: None,
     psk: str | Path | None = None,
+    again: bool = False,
 ) -> Valuation | None:
     """Take part in a run as a data party, write its files, and return the value of its own data.
 
@@ -73,6 +76,7 @@ def join(
         config: `party.toml`, or the same as an object.
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
+        again: Repeat a run that has failed, under the same agreement; all parties do so.
 
     Returns:
         A valuation with one party; None where the agreement gives the values to the task party alone.
@@ -80,13 +84,13 @@ def join(
     Raises:
         FedValueError: The run failed; nothing was released.
     """
-    return _take_part(config, "data", report, psk)
+    return _take_part(config, "data", report, psk, again=again)
 
 
 def _take_part(
-    config: PartyConfig | str | Path, role: str, report: Report, psk: str | Path | None
+    config: PartyConfig | str | Path, role: str, report: Report, psk: str | Path | None, *, again: bool
 ) -> Valuation | None:
     from fedvalue.deployment.parties.party_process import take_part
 
     settings = config if isinstance(config, PartyConfig) else read_party_config(Path(config))
-    return take_part(settings, role, report, None if psk is None else Path(psk))
+    return take_part(settings, role, report, None if psk is None else Path(psk), again=again)

@@ -9,13 +9,18 @@ import os
 import re
 import resource
 import signal
+import socket
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 _PR_SET_DUMPABLE = 4
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
+_HANDSHAKE = re.compile(r"Handshake failed with error (?:SSL_ERROR_\w+: )?(.*)")
+_GRPC_LINE = re.compile(r"[IWEF]\d{4} |(?:WARNING|E0000|I0000): ")
 
 
 def harden() -> None:
@@ -51,12 +56,73 @@ def skip_loaded_objects() -> None:
     gc.freeze()
 
 
+class HandshakeWatch:
+    """Reads what gRPC writes about failed handshakes, which never reach our code.
+
+    As a context manager around a server: file descriptor 2 becomes a pipe, from which failures are passed to
+    `notify` and everything else that is not gRPC's goes on to stderr. Python's own stderr is not affected.
+    Must be entered before gRPC is loaded.
+    """
+
+    def __init__(self) -> None:
+        self.notify: Callable[[str], object] = lambda reason: None
+
+    def __enter__(self) -> HandshakeWatch:
+        os.environ["GRPC_VERBOSITY"] = "INFO"
+        sys.stderr.flush()
+        self._original, self._stderr = os.dup(2), sys.stderr
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+        reading, writing = os.pipe()
+        os.dup2(writing, 2)
+        os.close(writing)
+        self._thread = threading.Thread(target=self._read, args=(reading,), name="grpc log", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.dup2(self._original, 2)  # closes the pipe's last writing end
+        self._thread.join(2.0)
+        sys.stderr.flush()
+        sys.stderr = self._stderr
+        os.close(self._original)
+
+    def _read(self, reading: int) -> None:
+        with os.fdopen(reading, "r", errors="backslashreplace") as lines:
+            for line in lines:
+                if failure := _HANDSHAKE.search(line):
+                    self.notify(failure[1].strip())
+                elif not _GRPC_LINE.match(line):
+                    with contextlib.suppress(OSError):
+                        os.write(self._original, line.encode())
+
+
 def stop_on_signals() -> threading.Event:
     """An event that SIGTERM and SIGINT set."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
+
+
+def tell_systemd(message: str) -> bool:
+    """Send a state (`READY=1`, `WATCHDOG=1`) to systemd; False where it did not start us."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.sendto(message.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        return True
+    return False
+
+
+def watchdog_seconds() -> float | None:
+    """How often systemd's watchdog wants to hear of us: half its time-out; None without a watchdog."""
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    try:
+        return int(os.environ["WATCHDOG_USEC"]) / 2e6
+    except (KeyError, ValueError):
+        return None
 
 
 def peak_memory() -> int:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fedvalue.agreement.run_settings import privacy_of
+from fedvalue.decisions.acceptance import with_acceptance
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
+    from fedvalue.protocol.privacy import Privacy
     from fedvalue.valuation.result import Valuation
 
 
@@ -33,8 +35,8 @@ def task_valuation(
         from fedvalue.federated.valuation_parts import valuation_of
 
         names = tuple(party.name for party in manifest.data)
-        valuation = valuation_of(outcome, names, privacy=privacy_of(manifest, _n_samples(outcome)))
-    return _described(valuation, manifest, match_rates)
+        valuation = valuation_of(outcome, names, privacy=_privacy(manifest, outcome))
+    return with_acceptance(_described(valuation, manifest, match_rates))
 
 
 def data_valuation(
@@ -47,13 +49,14 @@ def data_valuation(
     if outcome.counts is not None:
         full = task_valuation(manifest, outcome)
         own = replace(
-            full, parties=(full[name],), label_entropy=None, learnable_total=None,
-            learnable_total_interval=None, interactions=None, coalitions=None, uplift=None,
+            full, parties=(full[name],), label_entropy=None, task_value=None, learnable_total=None,
+            learnable_total_interval=None, interactions=None, coalitions=None, joining=None, uplift=None,
+            details={key: item for key, item in full.details.items() if key != "acceptance"},
         )  # fmt: skip
     elif name in outcome.shares:
         from fedvalue.federated.valuation_parts import valuation_of
 
-        own = valuation_of(outcome, (name,), privacy=privacy_of(manifest, _n_samples(outcome)))
+        own = valuation_of(outcome, (name,), privacy=_privacy(manifest, outcome))
     else:
         return None
     rates = None if match_rates is None else {name: match_rates[name]}
@@ -63,7 +66,14 @@ def data_valuation(
 def _described(
     valuation: Valuation, manifest: Manifest, match_rates: Mapping[str, float] | None
 ) -> Valuation:
-    details = {**valuation.details, "policy": manifest.policy}
+    agreement = {
+        "purpose": manifest.purpose,
+        "consortium": manifest.consortium,
+        "task": manifest.task.name,
+        "servers": [manifest.compute.name, manifest.validate.name],
+        "agreed": f"{manifest.created:%Y-%m-%d}",
+    }
+    details = {**valuation.details, "policy": manifest.policy, "agreement": agreement}
     if match_rates is not None:
         details["match_rates"] = dict(match_rates)
     return replace(
@@ -76,6 +86,11 @@ def _described(
     )
 
 
-def _n_samples(outcome: Outcome) -> int:
-    """Samples of the run, as both servers say."""
-    return int(outcome.public["n_samples"])
+def _privacy(manifest: Manifest, outcome: Outcome) -> Privacy | None:
+    """The promise about this run, by the sizes that all parties signed."""
+    assert outcome.evidence is not None
+    roster = outcome.evidence.roster
+    n_columns = sum(len(ready.features) for ready in roster)
+    if not n_columns:
+        n_columns = len(manifest.data) + any(ready.sizes[0] > 1 for ready in roster if len(ready.sizes) == 2)
+    return privacy_of(manifest, roster[0].rows, n_columns)

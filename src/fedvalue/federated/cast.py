@@ -5,15 +5,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from msgspec.structs import replace
 
 from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError
-from fedvalue.federated.options import Mirror, Paper, ProtocolOptions, name_of, options_of
+from fedvalue.federated.options import (
+    Gram,
+    Mirror,
+    Paper,
+    ProtocolOptions,
+    Single,
+    Vpsic,
+    name_of,
+    options_of,
+)
+from fedvalue.protocol.assisting_server import AssistingServer
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Valuer
@@ -21,6 +30,7 @@ from fedvalue.protocol.party_roles import DataParty, TaskParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.samples import CodedColumn, MemorySamples, feature_sizes
 from fedvalue.protocol.settings import (
+    ASSIST,
     COMPUTE,
     VALIDATE,
     Adversarial,
@@ -101,35 +111,41 @@ def make_terms(
         InputError: An unknown protocol or alignment, or an option out of range.
     """
     options = options_of(protocol)
+    if isinstance(options, Vpsic):
+        raise InputError("protocol 'vpsic' runs in one process only; it has no terms to agree on")
     if align not in tuple(Align):
         raise InputError(f"align must be {' or '.join(Align)}, got {align!r}")
     names = tuple(party.name for party in tables.parties)
     rows = [len(table.codes) for table in (tables.label, *tables.parties)]
-    terms = RunTerms(
+    return RunTerms(
         run_id=secrets.token_bytes(32) if run_id is None else run_id,
         protocol=ProtocolName(name_of(options)),
         task=_free_name(TASK, names),
         compute=_free_name(COMPUTE, names),
         validate=_free_name(VALIDATE, names),
+        assist=_free_name(ASSIST, names),
         parties=names,
         max_samples=max(rows) if align == Align.INTERSECT else rows[0],
         align=Align(align),
         columns=columns,
         gates=gates,
+        **_chosen(options),
     )
-    return _with_options(terms, options)
 
 
-def _with_options(terms: RunTerms, options: ProtocolOptions) -> RunTerms:
+def _chosen(options: Single | Paper | Mirror | Gram) -> dict[str, Any]:
+    """The terms that a protocol's options decide."""
     if isinstance(options, Mirror):
-        assert options.epsilon is None or isinstance(options.epsilon, str)
-        return replace(terms, policy=Policy(options.policy), epsilon=options.epsilon)
-    terms = replace(
-        terms, by_coalition=options.by_coalition, max_tokens=options.max_tokens,
-        **({"h1": options.harden, "h2": options.harden, "h3": options.harden,
-            "q": options.q, "n_r": Adversarial.parse(options.n_r)} if isinstance(options, Paper) else {}),
-    )  # fmt: skip
-    return replace(terms, pad=options.pad)
+        return {"policy": Policy(options.policy), "epsilon": options.epsilon, "grid": options.grid}
+    if isinstance(options, Gram):
+        return {"epsilon": options.epsilon, "exact_tables": options.exact_tables}
+    chosen: dict[str, Any] = {
+        "by_coalition": options.by_coalition, "max_tokens": options.max_tokens, "pad": options.pad,
+    }  # fmt: skip
+    if isinstance(options, Paper):
+        hardening = dict.fromkeys(("h1", "h2", "h3"), options.harden)
+        chosen |= {**hardening, "q": options.q, "n_r": Adversarial.parse(options.n_r)}
+    return chosen
 
 
 def expected_settings(terms: RunTerms, tables: CodedTables) -> Settings:
@@ -173,6 +189,8 @@ def make_cast(
     secret: bytes | None = None,
     computation: Callable[..., Role] = ComputationServer,
     validation: Callable[..., Role] = ValidationServer,
+    data_party: Callable[..., DataParty] = DataParty,
+    assistance: Callable[..., Role] = AssistingServer,
 ) -> Cast:
     """All roles of a run, with fresh keys.
 
@@ -184,9 +202,11 @@ def make_cast(
         secret: Where all keys come from; drawn from the system when None (tests fix it).
         computation: Makes the computation server; tests and the drill put one that cheats here.
         validation: Makes the validation server.
+        data_party: Makes a data party.
+        assistance: Makes the assisting server (`gram`).
     """
     root = secrets.token_bytes(32) if secret is None else secret
-    names = (*terms.everybody, terms.compute, terms.validate)
+    names = (*terms.everybody, terms.compute, terms.validate, terms.assist)
     signing = {name: keys.subkey(root, terms.run_id, "signing", name) for name in names}
     pins = {name: keys.signing_public(key) for name, key in signing.items()}
 
@@ -199,6 +219,8 @@ def make_cast(
     servers = [computation(terms, credentials=credentials(terms.compute), valuer=valuer)]
     if terms.validate in terms.servers:
         servers.append(validation(terms, credentials=credentials(terms.validate), valuer=valuer))
+    if terms.assist in terms.servers:
+        servers.append(assistance(terms, credentials=credentials(terms.assist)))
     label = tables.label
     own = CodedColumn(terms.task, np.zeros(len(label.codes), dtype=np.int64), 1)
     if tables.task is not None:
@@ -212,7 +234,7 @@ def make_cast(
             credentials=credentials(terms.task),
         ),
         parties=tuple(
-            DataParty(
+            data_party(
                 terms,
                 party.name,
                 samples=samples(

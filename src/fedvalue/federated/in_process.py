@@ -29,7 +29,7 @@ class InProcessTransport:
     Args:
         threads: How many roles may work at the same time.
         wire: Encode and decode every envelope, as a network would.
-        tap: Told every envelope's bytes (with `wire`): to measure, and to look for leaks in tests.
+        tap: Called with every envelope's bytes (with `wire`): to measure, and to look for leaks in tests.
     """
 
     def __init__(self, *, threads: int = 1, wire: bool = True, tap: Tap | None = None) -> None:
@@ -42,7 +42,7 @@ class InProcessTransport:
 
         Raises:
             FedValueError: The first failure of any role, in the order of the roles; the others have
-                been told and have failed too.
+                been notified and have failed too.
         """
         by_name = {role.name: role for role in roles}
         if self._threads > 1:

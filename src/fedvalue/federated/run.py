@@ -20,14 +20,17 @@ from fedvalue.federated.cast import (
     make_terms,
 )
 from fedvalue.federated.in_process import InProcessTransport, Tap
-from fedvalue.federated.options import Mirror, ProtocolOptions, options_of
-from fedvalue.federated.valuation_parts import valuation_of
-from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
+from fedvalue.federated.options import Gram, Mirror, ProtocolOptions, Vpsic, options_of
+from fedvalue.federated.valuation_parts import privacy_statement, valuation_of
+from fedvalue.federated.valuers import make_valuer
+from fedvalue.federated.vpsic_run import most_bytes, vpsic_counts
+from fedvalue.protocol.gram.gram_layout import GramLayout, upload_bytes
 from fedvalue.protocol.mirror.codebooks import codebook_bytes
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.settings import Align, ColumnView, ProtocolName, RunTerms
 from fedvalue.protocol.tokens.queries import check_budget
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.low_order.low_order_valuation import value_tables
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ def federated_value(
             party's under "task"; row numbers when None.
         align: "equal": all parties prove that they hold the same ids. "intersect": they reduce their tables
             to the common ids first.
-        protocol: "single", "paper", "mirror", or one of them with options.
+        protocol: "single", "paper", "mirror", "gram", "vpsic", or one of them with options.
         settings: What to compute. Under policy `valuation` the servers draw permutations of columns in an
             order that they do not know, so sampled values differ from those of the plain computation
             within the sampling error; exact ones do not differ.
@@ -77,16 +80,24 @@ def federated_value(
     """
     tables = CodedTables(label, parties, task)
     settings = settings or ValuationSettings()
-    terms = make_terms(tables, protocol, align=align, columns=_view(tables, options_of(protocol), settings))
+    options = options_of(protocol)
+    if isinstance(options, Vpsic):
+        return _vpsic_value(
+            tables, options, settings, ids=ids, align=align, executor=executor, progress=progress
+        )
+    terms = make_terms(tables, options, align=align, columns=_view(tables, options, settings))
     cost = _announce(terms, tables, progress)
-    make = make_valuer if terms.epsilon is None else make_noisy_valuer
-    valuer = make(settings, executor=executor, progress=progress)
+    valuer = make_valuer(settings, executor=executor, progress=progress)
     cast = make_cast(terms, tables, ids=_packed(ids, terms, tables), valuer=valuer)
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
     run = cast.task.settings
-    if outcome.counts is None:
+    if outcome.tables is not None:
+        result = value_tables(outcome.tables, settings, executor=executor, progress=progress)
+        if run.privacy is not None:
+            result = replace(result, privacy=privacy_statement(run.privacy))
+    elif outcome.counts is None:
         result = valuation_of(outcome, run.parties, privacy=run.privacy, settings=settings)
     else:
         result = value_counts(outcome.counts, settings, executor=executor, progress=progress)
@@ -103,11 +114,39 @@ def federated_value(
     )
 
 
+def _vpsic_value(
+    tables: CodedTables,
+    options: Vpsic,
+    settings: ValuationSettings,
+    *,
+    ids: Any,
+    align: str,
+    executor: Executor | None,
+    progress: Progress | None,
+) -> Valuation:
+    """The task party values the counts that it accepted."""
+    if align != Align.EQUAL or isinstance(ids, Mapping):
+        raise InputError(
+            "protocol 'vpsic' needs the same ids at every party: align=\"equal\", one list of ids"
+        )
+    known = PackedIds.of_rows(len(tables.label.codes)) if ids is None else canonical_ids(ids)
+    if progress is not None:
+        progress(0.0, 1.0, f"uploads of at most {most_bytes(tables, options.settings):,} bytes")
+    counts = vpsic_counts(tables, options.settings, ids=known)
+    result = value_counts(counts, settings, executor=executor, progress=progress)
+    return replace(
+        result,
+        bins=settings.coding.bins,
+        protocol="vpsic",
+        details={**result.details, "cost": {"n_bytes": most_bytes(tables, options.settings)}},
+    )
+
+
 def _view(tables: CodedTables, protocol: ProtocolOptions, settings: ValuationSettings) -> ColumnView:
-    """Codebooks travel only where they are used: by the learnable value, which no noisy run releases."""
-    noisy = isinstance(protocol, Mirror) and protocol.epsilon is not None
+    """Codebooks travel only where they are used: by the learnable value."""
+    low_order = isinstance(protocol, Gram) or (isinstance(protocol, Mirror) and protocol.epsilon is not None)
     books = any(codebook_of(table) is not None for table in (*tables.parties, tables.task))
-    wanted = settings.columns == "features" and settings.statistics and not noisy
+    wanted = settings.columns == "features" and (settings.statistics or low_order)
     return ColumnView.FEATURES if wanted and books else ColumnView.JOINT
 
 
@@ -135,6 +174,9 @@ def _announce(terms: RunTerms, tables: CodedTables, progress: Progress | None) -
         n_words = RowLayout.of([size for _, size in settings.sizes()]).n_words
         n_bytes = 8 * n_words * settings.n_samples * len(settings.everybody) * len(settings.servers)
         n_bytes += codebook_bytes(settings)
+        cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
+    elif terms.protocol is ProtocolName.GRAM:
+        n_bytes = upload_bytes(GramLayout.of(settings))
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     else:
         expected = check_budget(settings)

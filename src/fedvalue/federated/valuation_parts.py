@@ -2,18 +2,20 @@
 
 Under policy `valuation` both servers compute the same `Valuation` of opaque columns in a secret order.
 
-- Everybody may read the totals and how they were computed (`_PUBLIC`).
-- A data party reads its own value, its own learnable value and their errors (`_OWN`).
-- The task party reads everything.
+- Everybody may read the learnable total, its error, and how values were computed (`_PUBLIC`).
+- A data party reads its own learnable value and its error (`_OWN`). Where the manifest grants full shares, it
+  reads every number about itself and the total of Shapley-CMI. Without statistics there is Shapley-CMI alone.
+- The task party reads everything; on a grid the learnable game alone comes coalition by coalition.
 
-Shares and flags do not travel: parties derive them from the numbers that they accepted. Two honest
-servers may differ by rounding errors of 1e-16, and a quotient of such errors may be anything.
-Where the run agreed on an epsilon, the protocol lets noisy values and their total out, and nothing
-else (`protocol.noisy_release`).
+Shares, intervals and flags do not travel: parties derive them from the numbers that they accepted. Two
+honest servers may differ by rounding errors of 1e-16, and a quotient of such errors may be anything.
+An interval travels as half of its width, an error. Where the run agreed on an epsilon, all of it is
+computed from tables with noise (`protocol.noisy_release`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,25 +24,30 @@ from msgspec.structs import replace
 
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol.outcome import Answer, Outcome
-from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
+from fedvalue.protocol.privacy import ADJACENCY
+from fedvalue.valuation.engine import share_of, with_cmi_interval
 from fedvalue.valuation.result import (
     SCHEMA,
     PartyValue,
     PrivacyStatement,
     Valuation,
-    noise_interval,
 )
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
     from fedvalue.protocol.privacy import Privacy
+    from fedvalue.protocol.settings import RunTerms
 
 _PUBLIC = (
-    "n_samples", "method", "n_permutations", "seed", "estimator", "total", "learnable_total",
-    "learnable_total_interval",
+    "n_samples", "method", "n_permutations", "seed", "estimator", "learnable_total", "learnable_total_error",
 )  # fmt: skip
-_OWN = ("value", "learnable", "learnable_interval", "se_sampling", "se_data", "se_learnable", "n_codes")
-_DERIVED = ("share", "learnable_share", "flags")
+_OWN = ("learnable", "learnable_error", "n_codes")
+_DERIVED = ("share", "learnable_share", "interval", "interval_reason", "flags")
+_UPLIFT_ERRORS = {
+    "log_loss_gain_interval": "log_loss_gain_error",
+    "auc_gain_interval": "auc_gain_error",
+    "errors_avoided_interval": "errors_avoided_error",
+}
 _ELSEWHERE = (
     "schema",
     "unit",
@@ -56,28 +63,56 @@ _ELSEWHERE = (
 """What the parties know themselves, or what is split party by party."""
 
 
-def split(valuation: Valuation) -> Answer:
-    """Split the valuation of opaque columns by who may read it."""
+def split(valuation: Valuation, run: RunTerms) -> Answer:
+    """Split the valuation of opaque columns by who may read it, as the run agreed."""
     whole: dict[str, Any] = msgspec.to_builtins(valuation)
+    _swap_for_error(whole, "learnable_total_interval", "learnable_total_error")
+    everybody, own = set(_PUBLIC), set(_OWN)
+    if run.full_shares or valuation.learnable_total is None:
+        everybody.add("total")
+        own |= set(PartyValue.__struct_fields__) if run.full_shares else {"value"}
     shares, rest = [], []
     for party in whole["parties"]:
-        shares.append({key: party[key] for key in _OWN if key in party})
-        hidden = (*_OWN, *_DERIVED, "name", "noise_scale")
-        rest.append({key: item for key, item in party.items() if key not in hidden})
-    task = {key: item for key, item in whole.items() if key not in (*_PUBLIC, *_ELSEWHERE)}
+        _swap_for_error(party, "learnable_interval", "learnable_error")
+        numbers = {key: party[key] for key in party if key not in (*_DERIVED, "name")}
+        shares.append({key: item for key, item in numbers.items() if key in own})
+        rest.append({key: item for key, item in numbers.items() if key not in own})
+    task = {key: item for key, item in whole.items() if key not in (*everybody, *_ELSEWHERE)}
     if "uplift" in task:
-        task["uplift"] = [_by_place(row, valuation) for row in task["uplift"]]
+        task["uplift"] = [_travelling(row, valuation) for row in task["uplift"]]
+    if "joining" in task:
+        place = {party.name: k for k, party in enumerate(valuation.parties)}
+        task["joining"] = [{**step, "party": place[step["party"]]} for step in task["joining"]]
+    if run.release_grid.digits is not None and "coalitions" in task:
+        task["coalitions"] = {"learnable": task["coalitions"]["learnable"]}
     return Answer(
-        public={key: whole[key] for key in _PUBLIC if key in whole},
+        public={key: whole[key] for key in whole if key in everybody},
         task={**task, "parties": rest},
         shares=tuple(shares),
     )
 
 
-def _by_place(row: dict[str, Any], valuation: Valuation) -> dict[str, Any]:
-    """A row of the uplift with places in the order of columns instead of names."""
+def _swap_for_error(fields: dict[str, Any], interval: str, error: str) -> None:
+    """Put half of its width in place of an interval."""
+    if fields.get(interval) is not None:
+        low, high = fields.pop(interval)
+        fields[error] = (high - low) / 2
+
+
+def _swap_for_interval(fields: dict[str, Any], error: str, interval: str, middle: float) -> None:
+    """The inverse of `_swap_for_error`, around the number that was released."""
+    if error in fields:
+        half = fields.pop(error)
+        fields[interval] = [middle - half, middle + half]
+
+
+def _travelling(row: dict[str, Any], valuation: Valuation) -> dict[str, Any]:
+    """A row of the uplift with errors, and with places in the order of columns instead of names."""
     place = {party.name: k for k, party in enumerate(valuation.parties)}
-    return {**row, "parties": [place[name] for name in row["parties"]]}
+    out = {**row, "parties": [place[name] for name in row["parties"]]}
+    for interval, error in _UPLIFT_ERRORS.items():
+        _swap_for_error(out, interval, error)
+    return out
 
 
 def valuation_of(
@@ -97,7 +132,7 @@ def valuation_of(
     names = [name for name in parties if name in outcome.shares]
     try:
         if privacy is not None:
-            return replace(_noisy(outcome, names, privacy), **about)
+            about["privacy"] = privacy_statement(privacy)
         place = {name: k for k, name in enumerate(outcome.order)}
         task = dict(outcome.task)
         rest = task.pop("parties", None)
@@ -110,7 +145,8 @@ def valuation_of(
                 for name in names
             ],
         }
-        return replace(_derived(Valuation.from_dict(data)), **about)
+        _with_intervals(data)
+        return replace(derived(Valuation.from_dict(data)), **about)
     except (TypeError, KeyError, IndexError, ValueError, FedValueError) as error:
         raise RemoteProtocolError("the servers' answer is not a valuation", code="E_MALFORMED") from error
 
@@ -130,6 +166,8 @@ def _reordered(
         out["coalitions"] = {
             game: [values[mask] for mask in masks] for game, values in out["coalitions"].items()
         }
+    if out.get("joining") is not None:
+        out["joining"] = [{**step, "party": order[step["party"]]} for step in out["joining"]]
     if out.get("uplift") is not None:
         rank = {name: k for k, name in enumerate(names)}
         rows = [
@@ -141,53 +179,61 @@ def _reordered(
 
 
 def _uplift_rank(row: dict[str, Any], names: Sequence[str]) -> tuple[int, int]:
-    """Nobody, each party alone, all, all but each party, in the order of the result."""
-    roles = ("nobody", "alone", "all", "all_but")
+    """Nobody, each party alone, all, all but each party, other sets, in the order of the result."""
+    roles = ("nobody", "alone", "all", "all_but", "set")
     present = set(row["parties"])
     if row["role"] == "alone":
         return 1, names.index(row["parties"][0])
     if row["role"] == "all_but":
         return 3, next(k for k, name in enumerate(names) if name not in present)
-    return roles.index(row["role"]), 0
+    order = sum(1 << k for k, name in enumerate(names) if name in present) if row["role"] == "set" else 0
+    return roles.index(row["role"]), order
 
 
-def _derived(valuation: Valuation) -> Valuation:
-    """With shares and flags, from the numbers that both servers gave."""
+def _with_intervals(data: dict[str, Any]) -> None:
+    """Intervals in place of errors, around the numbers that were released."""
+    _swap_for_interval(
+        data, "learnable_total_error", "learnable_total_interval", data.get("learnable_total", 0.0)
+    )
+    for party in data["parties"]:
+        _swap_for_interval(party, "learnable_error", "learnable_interval", party.get("learnable", 0.0))
+    rows = data.get("uplift") or []
+    nobody: dict[str, Any] = next((row for row in rows if row["role"] == "nobody"), {})
+    for row in rows:
+        gains = {
+            "log_loss_gain_interval": nobody["log_loss"] - row["log_loss"],
+            "auc_gain_interval": row.get("auc", 0.0) - nobody.get("auc", 0.0),
+            "errors_avoided_interval": row.get("errors_avoided_per_1000", 0.0),
+        }
+        for interval, error in _UPLIFT_ERRORS.items():
+            _swap_for_interval(row, error, interval, gains[interval])
+
+
+def derived(valuation: Valuation) -> Valuation:
+    """With shares, intervals of Shapley-CMI and flags, from the numbers that both servers gave."""
     total, learned = valuation.total, valuation.learnable_total
+    bias = valuation.details.get("plug_in_bias")
     parties = []
     for party in valuation.parties:
-        shared = replace(party, share=party.value / total if total > 0 else 0.0)
-        if party.learnable is not None:
-            part = party.learnable / learned if learned else 0.0
-            shared = replace(shared, learnable_share=part)
-            shared = replace(shared, flags=guard.flags(shared, valuation.n_samples))
-        parties.append(shared)
+        whole = party
+        if party.value is not None and total is not None:
+            whole = replace(whole, share=share_of(party.value, total))
+        if bias is not None and party.se_data is not None:
+            whole = with_cmi_interval(whole, bias)
+        if party.learnable is not None and learned is not None:
+            whole = replace(whole, learnable_share=share_of(party.learnable, learned))
+            whole = replace(whole, flags=guard.flags(whole, valuation.n_samples))
+        parties.append(whole)
     return replace(valuation, parties=tuple(parties))
-
-
-def _noisy(outcome: Outcome, names: Sequence[str], privacy: Privacy) -> Valuation:
-    values = {name: float(outcome.shares[name]["value"]) for name in names}
-    return Valuation(
-        parties=tuple(
-            PartyValue(
-                name=name,
-                value=value,
-                interval=noise_interval(value, privacy.scale),
-                noise_scale=privacy.scale,
-            )
-            for name, value in values.items()
-        ),
-        privacy=privacy_statement(privacy),
-        **outcome.public,
-    )
 
 
 def privacy_statement(privacy: Privacy) -> PrivacyStatement:
     """The promise of a run, as it stands in its result."""
     return PrivacyStatement(
         epsilon=float(privacy.epsilon),
-        delta=0.0,
+        delta=float(privacy.delta),
         adjacency=ADJACENCY,
-        observer=OBSERVER,
-        noise_scale=privacy.scale,
+        observer=privacy.observer,
+        label_noise=math.sqrt(privacy.total(privacy.label_variance)),
+        pair_noise=math.sqrt(privacy.total(privacy.pair_variance)),
     )

@@ -6,6 +6,39 @@ run that would count against its deadlines, at every participant at once.
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from fedvalue._version import __version__
+from fedvalue.typing import Progress
+
+
+def compile_everything(progress: Progress) -> None:
+    """Compile the kernels of the protocols and of the largest tables, for machines that are being set up."""
+    from fedvalue.valuation.compilation import compile_kernels
+
+    def after_the_protocols(done: float, total: float, note: str = "") -> None:
+        progress(1.0 + done, 1.0 + total, note)
+
+    progress(0.0, 4.0, "protocols")
+    warm_up(values=True)
+    compile_kernels(after_the_protocols)
+    with suppress(OSError):  # kernels may be kept where no file of ours can be
+        _stamp().touch()
+
+
+def is_compiled() -> bool:
+    """Whether `compile_everything` has ended here for this version: a shortcut, not a promise."""
+    return _stamp().exists()
+
+
+def _stamp() -> Path:
+    """A file beside the kernels."""
+    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__"
+    return Path(folder) / f"fedvalue-{__version__}-py3{sys.version_info.minor}.compiled"
+
 
 def warm_up(*, values: bool) -> None:
     """Run `mirror` in this process.

@@ -5,7 +5,8 @@ identity/
     sign.key     Ed25519, 0600
     tls.key      ECDSA P-256, 0600
 peers/
-    NAME.json    cards of the others, pinned after comparing fingerprints
+    NAME.json    cards of the others, pinned after comparing fingerprints; during a rotation the new card lies
+                 beside the old one, under any name
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from fedvalue.errors import ConfigError
 from fedvalue.identity.cards import Card, Identity, load_identity
+from fedvalue.identity.tls_certificates import validity
 from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 CARD, SIGN, TLS = "card.json", "sign.key", "tls.key"
@@ -66,27 +68,32 @@ def read_card(path: Path) -> Card:
 
 
 def read_cards(folder: Path) -> dict[str, Card]:
-    """All pinned cards, by name.
+    """All pinned cards: the newest of each participant by its name, an older one by name and key.
+
+    Old and new keys of a participant count side by side until the operator removes the old file.
 
     Raises:
-        ConfigError: No such folder, an unreadable card, or two cards of one name.
+        ConfigError: No such folder, an unreadable card, or two files with one card.
     """
     if not folder.is_dir():
         raise ConfigError(f"no folder of identity cards at {folder}", code="E_IDENTITY")
-    cards: dict[str, Card] = {}
+    cards: list[Card] = []
     for path in sorted(folder.glob("*.json")):
         card = read_card(path)
-        if card.name in cards:
-            raise ConfigError(f"{path}: a second card of {card.name!r} is pinned", code="E_IDENTITY")
-        cards[card.name] = card
-    return cards
+        if card in cards:
+            raise ConfigError(f"{path}: this card of {card.name!r} is pinned twice", code="E_IDENTITY")
+        cards.append(card)
+    by_name: dict[str, Card] = {}
+    for card in sorted(cards, key=lambda card: validity(card.certificate), reverse=True):
+        by_name[f"{card.name}@{card.spki.hex()[:8]}" if card.name in by_name else card.name] = card
+    return by_name
 
 
 def read_pinned(folder: Path, own: Card) -> dict[str, Card]:
-    """All pinned cards by name, with our own.
+    """All pinned cards as `read_cards` has them, with our own.
 
     Raises:
-        ConfigError: No such folder, an unreadable card, or two cards of one name.
+        ConfigError: No such folder, an unreadable card, or two files with one card.
     """
     return read_cards(folder) | {own.name: own}
 

@@ -97,6 +97,8 @@ def check_tls_certificate(
         ConfigError: E_IDENTITY, saying which rule is broken.
     """
     parsed = _parse(certificate)
+    if not identity_uri(consortium, role, name).isascii():  # no certificate can hold it
+        raise ConfigError(f"{name!r} cannot be the name of a participant", code="E_IDENTITY")
     try:
         names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         usage = set(parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)

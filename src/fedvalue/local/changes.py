@@ -83,9 +83,9 @@ def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> 
     return tuple(
         Change(
             name=party.name,
-            before=earlier[party.name].value,
-            after=party.value,
-            expected=party.value + drift.get(party.name, 0.0),
+            before=before.values[party.name],
+            after=after.values[party.name],
+            expected=after.values[party.name] + drift.get(party.name, 0.0),
             error=_error(earlier[party.name], party, before.n_samples, after.n_samples),
         )
         for party in after.parties

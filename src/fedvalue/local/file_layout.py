@@ -62,7 +62,7 @@ class Layout:
         owners = tuple((name, tuple(columns)) for name, columns in parties.items())
         layout = cls(label, tuple(task), owners, coding or CodingSettings())
         if layout.coding.pca is not None:
-            raise InputError("principal components need whole columns in memory: streaming takes no pca")
+            raise InputError("pca needs whole columns in memory and cannot be used with streaming")
         for name, columns in layout.parties:
             if not columns:
                 raise InputError(f"party {name!r}: at least one column is needed, got none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from fedvalue.engines import plain_interrupts
 from fedvalue.errors import EngineError, InputError
 from fedvalue.information.cells import CellCounter
 from fedvalue.local.changes import changes, drift_of
+from fedvalue.local.coded import Coded
 from fedvalue.local.file_layout import CellTable, Layout, packing_of
 from fedvalue.local.passes import FilePasses
 from fedvalue.local.state_file import CountedFile, SavedState, file_sha256, load_state, save_state
@@ -24,6 +25,7 @@ from fedvalue.local.streaming import with_coding
 from fedvalue.storage.durable_files import exclusive_lock
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_summary import ColumnSummary
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.parts import Part, Source
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -47,6 +49,8 @@ def value_with_state(
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    options: FileOptions = AS_DETECTED,
+    coded: Callable[[Coded], None] | None = None,
 ) -> Valuation:
     """Add the sources' rows to the state in `state_file` (made when there is none) and value all.
 
@@ -64,6 +68,8 @@ def value_with_state(
         executor: Where the work runs.
         progress: Called with progress updates.
         stop: Lets a person end the work early.
+        options: How to read files, where a person knows better.
+        coded: Called once the columns are coded, before they are valued.
 
     Raises:
         InputError: The state is damaged, of another schema, layout or binning, or in use; or the
@@ -75,9 +81,12 @@ def value_with_state(
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
     with _locked(state_file):
         old = load_state(state_file) if os.path.lexists(state_file) else None
-        update = update_state(old, sources, FilePasses(layout, executor=executor, progress=progress))
+        passes = FilePasses(layout, executor=executor, progress=progress, options=options)
+        update = update_state(old, sources, passes)
         new = update.state
         counts = new.table.joint_counts()
+        if coded is not None:
+            coded(Coded(new.table.n_samples, new.table.codings, new.table.warnings))
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
         before = 0 if old is None else old.table.n_samples
         details: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """The tables that a caller hands to `fedvalue.value`, brought into one form.
 
 - A table may be a path or database URI; it is read.
-- With `data`, label, task and parties are column names of that one table.
+- With `data`, label, task and parties are column names of that one table. A party may instead have a table
+  of its own there, which is joined by id.
 - pandas inputs carry an index. Where the indexes are permutations of each other the rows are put into
   the label's order; where they disagree the tables are refused. Other inputs match by position.
 """
@@ -14,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedvalue.errors import InputError
+from fedvalue.local.party_files import join_by_id
 from fedvalue.tables.columns import is_pandas, named_columns
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
+from fedvalue.tables.sources import refuse_unknown_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,12 +30,14 @@ class ValueInputs:
         task: The task party's features, or None.
         parties: A table per data party.
         ids: One id per sample, a dict of them by party, or None.
+        notes: What a person should know about the match of tables.
     """
 
     label: Any
     task: Any
     parties: dict[str, Any]
     ids: Any = None
+    notes: tuple[str, ...] = ()
 
 
 def gathered_inputs(
@@ -43,6 +49,7 @@ def gathered_inputs(
     ids: Any = None,
     categorical: Collection[str] = (),
     aligned: bool = True,
+    options: FileOptions = AS_DETECTED,
 ) -> ValueInputs:
     """The inputs of a valuation in one form.
 
@@ -54,6 +61,7 @@ def gathered_inputs(
         ids: As of `fedvalue.value`; with `data` possibly a column name.
         categorical: Columns whose numbers are names.
         aligned: Whether the rows of all tables are the same samples.
+        options: How to read files, where a person knows better.
 
     Raises:
         InputError: A column that is not there or has two owners, a name without `data`, or pandas
@@ -61,13 +69,13 @@ def gathered_inputs(
     """
     _check_parties(parties)
     if data is not None:
-        return _chosen(data, label, task, parties, ids, categorical)
+        return _chosen(data, label, task, parties, ids, categorical, options)
     if isinstance(label, str):
         raise InputError(f"label {label!r} is a name: pass the column itself, or the table it is in as data")
     inputs = ValueInputs(
         label=label,
-        task=_read(task, categorical),
-        parties={name: _read(table, categorical) for name, table in parties.items()},
+        task=_read(task, categorical, options),
+        parties={name: _read(table, categorical, options) for name, table in parties.items()},
         ids=ids,
     )
     return _aligned(inputs) if aligned else inputs
@@ -83,17 +91,18 @@ def _check_parties(parties: Mapping[str, Any]) -> None:
             raise InputError(f"a party's name must be text, got {name!r}")
 
 
-def _is_source(table: object) -> bool:
+def is_source(table: object) -> bool:
+    """Whether a table is given by a path or database URI."""
     return isinstance(table, str | os.PathLike)
 
 
-def _read(table: Any, categorical: Collection[str]) -> Any:
+def _read(table: Any, texts: Collection[str], options: FileOptions) -> Any:
     """A table that is a path, read; any other as it is."""
-    if not _is_source(table):
+    if not is_source(table):
         return table
     from fedvalue.tables.sources import read_table
 
-    return read_table(table, text_columns=categorical)
+    return read_table(table, text_columns=texts, options=options)
 
 
 def _chosen(
@@ -103,8 +112,17 @@ def _chosen(
     parties: Mapping[str, Any],
     ids: Any,
     categorical: Collection[str],
+    options: FileOptions,
 ) -> ValueInputs:
-    """The columns of one table by their owners."""
+    """The columns of one table by their owners, joined with the tables of parties that have their own."""
+    order = tuple(parties)
+    tables = {name: table for name, table in parties.items() if not _are_names(table)}
+    parties = {name: columns for name, columns in parties.items() if name not in tables}
+    if tables and not isinstance(ids, str):
+        raise InputError(
+            f"party {next(iter(tables))!r} has a table of its own: name the column of ids that joins it to "
+            "data, as in ids='customer'"
+        )
     own = _names(task, "task") if task is not None else []
     owners = {
         "the label": _names(label, "label"),
@@ -117,12 +135,53 @@ def _chosen(
         owners["the id"] = [ids]
     _refuse_shared(owners)
     wanted = [name for names in owners.values() for name in names]
-    columns = _columns(data, wanted, (*categorical, *owners.get("the id", ())))
+    texts = (*categorical, *owners.get("the id", ()))
+    columns = _columns(data, wanted, texts, options)
+    joined: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if tables:
+        own_tables = {name: _arrow(_read(table, texts, options), name) for name, table in tables.items()}
+        for name, table in own_tables.items():
+            refuse_unknown_columns([ids], table.column_names, f"party {name!r}")
+        result = join_by_id(_arrow(columns, "data"), ids, {name: (t, ids) for name, t in own_tables.items()})
+        columns = dict(named_columns(result.main, "data"))
+        joined = result.parties
+        notes = result.notes
     return ValueInputs(
         label={label_name: columns[label_name] for label_name in owners["the label"]},
         task={name: columns[name] for name in own} if own else None,
-        parties={name: {column: columns[column] for column in owners[f"party {name!r}"]} for name in parties},
+        parties={
+            name: joined[name]
+            if name in joined
+            else {column: columns[column] for column in owners[f"party {name!r}"]}
+            for name in order
+        },
         ids=columns[ids] if isinstance(ids, str) else ids,
+        notes=notes,
+    )
+
+
+def _are_names(columns: object) -> bool:
+    """Whether a party is given by column names; a path of a file is a table."""
+    from fedvalue.tables.sources import is_file_name
+
+    if isinstance(columns, str):
+        return not is_file_name(columns)
+    is_table = is_pandas(columns) or hasattr(columns, "__arrow_c_stream__") or isinstance(columns, Mapping)
+    return not is_table and not isinstance(columns, os.PathLike)
+
+
+def _arrow(table: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    from fedvalue.tables.arrow_columns import as_arrow_array, without_views
+    from fedvalue.tables.columns import column_data
+
+    return pa.table(
+        {
+            key: without_views(as_arrow_array(column_data(data), key))
+            for key, data in named_columns(table, name)
+        }
     )
 
 
@@ -145,12 +204,14 @@ def _refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
             seen[name] = owner
 
 
-def _columns(data: Any, wanted: Sequence[str], texts: Collection[str]) -> dict[str, Any]:
+def _columns(
+    data: Any, wanted: Sequence[str], texts: Collection[str], options: FileOptions
+) -> dict[str, Any]:
     """The wanted columns of a table, or of a file that is read for them alone."""
-    from fedvalue.tables.sources import read_table, refuse_unknown_columns
+    from fedvalue.tables.sources import read_table
 
-    if _is_source(data):
-        data = read_table(data, wanted, text_columns=texts)
+    if is_source(data):
+        data = read_table(data, wanted, text_columns=texts, options=options)
     columns = dict(named_columns(data, "data"))
     refuse_unknown_columns(wanted, list(columns), "data")
     return {name: columns[name] for name in wanted}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedvalue.information.cells import CellCounter, Packing
 from fedvalue.local.file_layout import CellTable, Layout, packing_of
 from fedvalue.tables.column_coder import ColumnCoder, fit_column
 from fedvalue.tables.column_report import describe_column
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import check_labels, describe_label, fit_label, label_notes, label_warnings
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source
 from fedvalue.tables.party_table import column_notes
@@ -44,19 +45,25 @@ class FilePasses:
         batch_rows: Rows in memory at a time, per worker.
         executor: Where files are worked on; threads of this process when None.
         progress: Called with progress updates.
+        options: How to read files, where a person knows better.
     """
 
     layout: Layout
     batch_rows: int = BATCH_ROWS
     executor: Executor | None = None
     progress: Progress | None = None
+    options: FileOptions = AS_DETECTED
 
     def open(self, sources: Source | Sequence[Source]) -> list[Part]:
         """All files of the sources, each of which has all columns (see `open_parts`)."""
         several = [sources] if isinstance(sources, str | os.PathLike) else sources
         if not several:
             raise InputError("at least one source is needed, got none")
-        return [part for source in several for part in open_parts(source, self.layout.columns)]
+        return [
+            part
+            for source in several
+            for part in open_parts(source, self.layout.columns, options=self.options)
+        ]
 
     def look(self, parts: Sequence[Part], coders: Sequence[ColumnCoder] = ()) -> list[ColumnLook]:
         """Pass 1: one look per column; `coders` are given for rows that come after the fit.
@@ -64,16 +71,21 @@ class FilePasses:
         Raises:
             InputError: No rows, a missing label, or columns of two types.
         """
-        categorical = self.layout.coding.categorical
+        coding = self.layout.coding
         known = {coder.name for coder in coders if coder.kind == "categories" and not coder.is_empty}
         looks = self._look(
             parts,
             [
-                ColumnLook(name, categorical=name in categorical, reading="text" if name in known else None)
+                ColumnLook(
+                    name,
+                    categorical=name in coding.categorical,
+                    reading="text" if name in known else None,
+                    clean=coding.clean_labels and name == self.layout.label,
+                )
                 for name in self.layout.columns
             ],
         )
-        unsettled = {look.name: look.again() for look in looks if not look.settled}
+        unsettled = {look.name: look.again() for look in looks if look.problem or not look.settled}
         if unsettled:
             settled = self._look(parts, list(unsettled.values()))
             unsettled = {look.name: look for look in settled}
@@ -107,10 +119,7 @@ class FilePasses:
         self, parts: Sequence[Part], coders: Sequence[ColumnCoder], looks: Sequence[ColumnLook]
     ) -> tuple[NDArray[np.int64], Counts]:
         """Pass 2: the distinct rows of feature codes, packed, in lexicographic order, and their counts."""
-        columns = tuple(
-            StreamedColumn(coder, look.reading, look.categorical)
-            for coder, look in zip(coders, looks, strict=True)
-        )
+        columns = tuple(look.streamed(coder) for coder, look in zip(coders, looks, strict=True))
         numbers = [look.name for look in looks if look.reading == "number"]
         packing = packing_of(coders)
         counter = CellCounter(len(packing.words))
@@ -130,6 +139,8 @@ class FilePasses:
 
     def _map(self, work: Callable[..., T], what: str, parts: Sequence[Part], *arguments: Any) -> Iterator[T]:
         """The work's result for every piece of a file, in their order, wherever it is done."""
+        if self.layout.coding.clean_labels:
+            parts = [replace(part, labelled=self.layout.label) for part in parts]
         pieces = [piece for part in parts for piece in part.pieces()]
         report = _PassProgress(self.progress, what, len(pieces))
         if len(pieces) == 1 and self.executor is None:
@@ -174,7 +185,7 @@ def _look(
     part: Part, batch_rows: int, tell: Callable[[int], None] | None, looks: Sequence[ColumnLook]
 ) -> list[ColumnLook]:
     """Pass 1 over one piece."""
-    mine = [look.again() for look in looks]
+    mine = [look.at(part) for look in looks]
     for batch in _batches(part, batch_rows, tell):
         for look in mine:
             look.add(batch.column(look.name))

@@ -9,7 +9,7 @@ the in-memory valuation's. PCA needs whole columns at once and is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from fedvalue.engines import plain_interrupts
+from fedvalue.local.coded import Coded
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.local.passes import FilePasses
 from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import leak_warnings
 from fedvalue.tables.parts import BATCH_ROWS, Source
 from fedvalue.tables.sources import source_bytes
@@ -71,6 +73,8 @@ def value_files(
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    options: FileOptions = AS_DETECTED,
+    coded: Callable[[Coded], None] | None = None,
 ) -> Valuation:
     """The valuation of files larger than memory: `fedvalue.value` on columns that are named.
 
@@ -83,6 +87,8 @@ def value_files(
         executor: Where the work runs.
         progress: Called with progress updates.
         stop: Lets a person end the work early.
+        options: How to read files, where a person knows better.
+        coded: Called once the columns are coded, before they are valued.
 
     Raises:
         InputError: The files or a setting are wrong.
@@ -91,8 +97,11 @@ def value_files(
 
     settings = settings or ValuationSettings()
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
-    table = tabulate(sources, FilePasses(layout, executor=executor, progress=progress))
+    passes = FilePasses(layout, executor=executor, progress=progress, options=options)
+    table = tabulate(sources, passes)
     counts = table.joint_counts()
+    if coded is not None:
+        coded(Coded(table.n_samples, table.codings, table.warnings))
     result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
     return with_coding(result, table, counts)
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from fedvalue.decisions.acceptance import check_party, with_acceptance
+from fedvalue.decisions.coding_sensitivity import with_sensitivity
 from fedvalue.engines import plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.local.inputs import gathered_inputs
+from fedvalue.local.coded import Coded
+from fedvalue.local.inputs import gathered_inputs, is_source
+from fedvalue.local.known_arguments import known_arguments
+from fedvalue.local.notebook_progress import in_notebook, notebook_bar
+from fedvalue.local.origin import described_source, provenance
 from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import leak_warnings
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
+from fedvalue.tables.sources import is_file_name
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.own_utility import with_utility
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
@@ -23,10 +33,16 @@ if TYPE_CHECKING:
     from fedvalue.federated.options import ProtocolOptions
     from fedvalue.tables.coding_settings import Binning
     from fedvalue.typing import Progress
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
+    from fedvalue.valuation.own_utility import Utility
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import Columns, Method
 
 
+@known_arguments(
+    X="parties", y="label", target="label", labels="label", df="data", frame="data", features="parties",
+    n_bins="bins", id="ids", n_samples="n_permutations",
+)  # fmt: skip
 @plain_interrupts()
 def value(
     *,
@@ -39,6 +55,8 @@ def value(
     label_bins: int | None = None,
     pca: int | None = None,
     categorical: Sequence[str] = (),
+    clean_labels: bool = False,
+    file_options: FileOptions | None = None,
     method: Method = "auto",
     n_permutations: int = 5000,
     seed: int = 0,
@@ -46,6 +64,9 @@ def value(
     statistics: bool = True,
     coalitions: bool = True,
     columns: Columns = "features",
+    acceptance: AcceptanceTest | None = None,
+    utility: Utility | None = None,
+    sensitivity: bool = False,
     time_limit: float | None = None,
     protocol: str | ProtocolOptions | None = None,
     ids: Any = None,
@@ -62,12 +83,15 @@ def value(
             Arrow table, dict of columns, path of a file or database URI. Rows are those of the label: pandas
             tables are put into its order by their index, all others match by position.
         task: The task party's own features, or None.
-        data: A table that holds all columns; then label, task, parties and ids are names of its columns.
+        data: A table that holds all columns; then label, task, parties and ids are names of its columns. A
+            party may have a table or file of its own there, which is joined by the column that `ids` names.
         bins: Bins of a numeric column.
         binning: "quantile" for about equally filled bins, "width" for the paper's bins of equal width.
         label_bins: Bins of a label that is an amount; `bins` when None.
         pca: Replace the numbers of each data party that has more columns by this many principal components.
         categorical: Columns whose numbers are names, such as zip codes: never binned.
+        clean_labels: Take labels that differ only in case or blanks for one class.
+        file_options: How to read tables that are files: delimiter, decimal mark, encoding, sheet.
         method: "exact", "sampled", or "auto" to let the predicted cost decide.
         n_permutations: Permutations of the sampled method.
         seed: Of the sampled permutations.
@@ -76,15 +100,19 @@ def value(
         coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
         columns: "features": `learnable` sees a party's columns one by one and in pairs; "joint": one joint
             code per party, as Shapley-CMI does.
+        acceptance: What the data must at least bring; `details["acceptance"]` then has the verdict.
+        utility: An own utility or estimator, from a tuple of party names to the worth of that coalition; its
+            Shapley values take the place of `learnable`, without intervals, for at most 12 parties.
+        sensitivity: Value again with other bins; `details["sensitivity"]` says whether the advice changes.
         time_limit: Seconds after which an exact walk gives way to sampled permutations, with their error.
-        protocol: Run a federated protocol in process, all roles real: "single", "paper" or "mirror", or
-            `Single`, `Paper` or `Mirror` with their options.
+        protocol: Run a federated protocol in process, all roles real: "single", "paper", "mirror",
+            "gram" or "vpsic", or `Single`, `Paper`, `Mirror`, `Gram` or `Vpsic` with their options.
         ids: For the protocols: one id per sample, or a dict of them by party, with the task party's under
             "task"; row numbers when None.
         align: For the protocols: "equal" when all parties hold the same ids, in any order, or "intersect"
             to reduce the tables to the common ids first.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
-        progress: Called with progress updates.
+        progress: Called with progress updates; by default a bar in notebooks.
         stop: Set its `asked` from another thread or a signal handler to end long work early, with the best
             answer so far and its error.
 
@@ -96,15 +124,46 @@ def value(
     """
     settings = ValuationSettings(
         method=method, n_permutations=n_permutations, seed=seed, precision=precision, time_limit=time_limit,
-        statistics=statistics, coalitions=coalitions, columns=columns,
+        statistics=statistics and utility is None, coalitions=coalitions, columns=columns,
+        acceptance=acceptance,
         coding=CodingSettings(
-            bins=bins, binning=binning, label_bins=label_bins, pca=pca, categorical=tuple(categorical)
+            bins=bins, binning=binning, label_bins=label_bins, pca=pca, categorical=tuple(categorical),
+            clean_labels=clean_labels,
         ),
     )  # fmt: skip
-    return value_tables(
-        label=label, parties=parties, task=task, data=data, settings=settings, protocol=protocol, ids=ids,
-        align=align, executor=executor, progress=progress, stop=stop,
-    )  # fmt: skip
+    check_party(acceptance, parties)
+    if not isinstance(file_options, FileOptions | None):
+        raise InputError(
+            f"file_options must be a fedvalue.FileOptions, as in FileOptions(decimal=','), got "
+            f"{file_options!r}"
+        )
+    if sensitivity and not statistics:
+        raise InputError("sensitivity compares advice and needs statistics=True")
+    if utility is not None and (sensitivity or acceptance is not None or protocol is not None):
+        raise InputError("utility cannot be combined with sensitivity, acceptance or protocol")
+
+    def valued(settings: ValuationSettings) -> Valuation:
+        own_bar = notebook_bar() if progress is None and in_notebook() else nullcontext(progress)
+        with own_bar as report:
+            return value_tables(
+                label=label, parties=parties, task=task, data=data, settings=settings, protocol=protocol,
+                ids=ids, align=align, executor=executor, progress=report, stop=stop,
+                file_options=file_options,
+            )  # fmt: skip
+
+    valuation = with_acceptance(valued(settings))
+    if utility is not None:
+        valuation = with_utility(valuation, utility, progress)
+    tables = {"": data, "task": task, **parties}
+    sources = tuple(
+        described_source(str(table), name, file_options or AS_DETECTED)
+        for name, table in tables.items()
+        if is_source(table) and (data is None or name == "" or is_file_name(str(table)))
+    )
+    valuation = structs.replace(valuation, provenance=provenance(sources=sources))
+    if not sensitivity:
+        return valuation
+    return with_sensitivity(valuation, lambda coding: valued(structs.replace(settings, coding=coding)))
 
 
 def value_tables(
@@ -120,15 +179,22 @@ def value_tables(
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
+    coded: Callable[[Coded], None] | None = None,
+    file_options: FileOptions | None = None,
 ) -> Valuation:
-    """`value` with its settings as one object."""
+    """`value` with its settings as one object.
+
+    `coded` is called with what is known of the columns before they are valued.
+    """
     if protocol is None and align != "equal":
-        raise InputError("align needs a protocol (single, paper, mirror): rows of plain tables are aligned")
+        raise InputError(
+            "align needs a protocol, such as mirror: the rows of plain tables are already aligned"
+        )
     coding = settings.coding
     intersect = align == "intersect"  # then the parties' rows are not those of the label
     inputs = gathered_inputs(
         data=data, label=label, task=task, parties=parties, ids=ids, categorical=coding.categorical,
-        aligned=not intersect,
+        aligned=not intersect, options=file_options or AS_DETECTED,
     )  # fmt: skip
     y = label_table(inputs.label, coding)
     own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
@@ -136,24 +202,28 @@ def value_tables(
     counts = None if intersect else joint_counts(y, own, tables)
     if own.n_samples != y.n_samples:
         raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
+    everybody = (y, own, *tables.values())
+    codings = tuple(column for table in everybody for column in table.columns)
+    warnings = (*y.warnings, *(() if counts is None else leak_warnings(counts)))
+    if coded is not None:
+        coded(Coded(y.n_samples, codings, warnings))
     if protocol is None:
         assert counts is not None
         result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
     else:
         if settings.time_limit is not None:
-            raise InputError("time_limit: only without a protocol, for two servers must do the same work")
+            raise InputError("time_limit cannot be used with a protocol: all servers must do the same work")
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
             label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align, protocol=protocol,
             settings=settings, executor=executor, progress=progress,
         )  # fmt: skip
-    everybody = (y, own, *tables.values())
-    notes = [note for table in everybody for note in table.notes]
+    notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
     return structs.replace(
         result,
-        columns=tuple(column for table in everybody for column in table.columns),
-        warnings=(*y.warnings, *(() if counts is None else leak_warnings(counts))),
+        columns=codings,
+        warnings=warnings,
         details={**result.details, **({"notes": notes} if notes else {})},
     )
 

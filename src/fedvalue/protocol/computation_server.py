@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import ChunkStore
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.mirror.counting import ChunkStore, MirrorCounting
 from fedvalue.protocol.noisy_release import CommittingRelease
-from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, RunTerms, Settings
@@ -50,14 +50,15 @@ class ComputationServer(Server):
         self._codebooks: CodebookRelay | None = None
 
     _after_ready = State.CONFIRMING
+    _after_sums = State.AGREEING
 
     def _prepare(self, settings: Settings) -> None:
         super()._prepare(settings)
-        if settings.privacy is not None:
+        if settings.privacy is not None and settings.protocol is ProtocolName.MIRROR:
             self._noise = CommittingRelease(settings, settings.privacy, self.name, self._credentials.seed)
         if shares_codebooks(settings):
             self._codebooks = CodebookRelay(settings)
-        if settings.protocol is not ProtocolName.MIRROR:
+        if settings.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):
             self._tokens = self._make_tokens(settings)
 
     def _make_tokens(self, settings: Settings) -> TokenCounting:
@@ -77,13 +78,13 @@ class ComputationServer(Server):
         return super().awaited()
 
     def _peers(self) -> tuple[str, ...]:
-        others = tuple(name for name in self.terms.servers if name != self.name)
-        return self.terms.everybody + others
+        return (*self.terms.everybody, *self.terms.servers[1:])
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.terms.everybody, (self.terms.task,)
         return {
             **self._early_handlers(),
+            **self._gram_handlers(),
             m.EphemeralKey: (self._relay_key, parties),
             m.WrappedKeys: (self._relay_run_key, task),
             m.Confirm: (self._relay_confirm, parties),
@@ -143,14 +144,15 @@ class ComputationServer(Server):
         roster = m.AgreeRoster(tuple(self._agrees[name] for name in self.terms.everybody))
         return self._broadcast(roster)
 
-    # Counting.
+    # Release.
 
-    def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
+    def _settled(self, answer: Answer) -> list[m.Envelope]:
+        assert self._mirror is not None
         if self._noise is not None:
-            self._noise.counted(mirror.answer())
+            self._noise.counted(self._mirror.tables())
             return self._release_noisy()
         self._become(State.AGREEING)
-        return mirror.results()
+        return self._mirror.release(answer)
 
     def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.NoiseSeed)
@@ -167,7 +169,7 @@ class ComputationServer(Server):
             return []
         opening, noisy = self._noise.open()
         self._become(State.AGREEING)
-        return [self._to(self.terms.validate, opening), *self._mirror.release(noisy)]
+        return [self._to(self.terms.validate, opening), *self._mirror.release(self._mirror.valued(noisy))]
 
     def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.TokenChunk)

@@ -8,7 +8,7 @@ the key agreement: a party rebuilt from changed data has other keys throughout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,6 +121,12 @@ class Keyring:
         """Key of the agreements on results."""
         return self._common("agree", length=32)
 
+    # gram
+
+    def components(self) -> bytes:
+        """Where the components of our columns and the weights of our check columns come from."""
+        return self._alone("gram", length=32)
+
     # mirror
 
     def row_order(self, server: str) -> bytes:
@@ -154,6 +160,14 @@ class Keyring:
         """What each code of one of our own features is called at one server, or by the other parties."""
         place = feature.to_bytes(4, "big")
         return permutation(self._alone("feature-labels", server, column, place), n_codes)
+
+    def feature_order(self, column: str, sizes: Sequence[int]) -> list[int]:
+        """The secret order of one of our own columns' features: by size, and by a die where sizes are equal.
+
+        The others know the sizes and hence where each size stands; the order is the same at both servers.
+        """
+        rank = permutation(self._alone("feature-order", column), len(sizes))
+        return sorted(range(len(sizes)), key=lambda k: (sizes[k], int(rank[k])))
 
     def codebook_masks(self, server: str) -> list[tuple[int, bytes]]:
         """Keys of the masks under which codebooks reach a server."""

@@ -33,7 +33,6 @@ Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**32)]
 Sizes: TypeAlias = Annotated[tuple[Size, ...], Meta(max_length=MAX_FEATURES)]
 """Sizes of the code ranges of some features."""
 ErrorCode: TypeAlias = Annotated[str, Meta(min_length=1, max_length=40, pattern=r"^E_[A-Z_]+\Z")]
-Point: TypeAlias = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unknown_fields=True):

@@ -17,8 +17,12 @@ Messages are plain frozen data (`message_types` has their bounds and base classe
 | paper, single | TokenChunk | party | computation server |
 | paper | IntersectionChunk | computation server | validation server |
 | paper, single | QueryCount | server | party |
+| mirror | ResultCommit, ResultOpening | server | the other server |
 | noise | NoiseCommit, NoiseOpening | computation server | validation server |
 | noise | NoiseSeed | validation server | computation server |
+| gram | GramDeclaration, Chunk, GramReveal | party | its servers |
+| gram | GramPledge, GramCoin, GramCheck, GramTest | server | both other servers |
+| gram | GramCommitment | server | party |
 | results | ResultChunk, ResultSeal | server | party |
 | results | Agree, AgreeRoster | party | computation server, then party |
 | any | Abort | anyone | anyone |
@@ -45,7 +49,6 @@ from fedvalue.protocol.message_types import (
     Key32,
     Message,
     Name,
-    Point,
     QueryId,
     Rows,
     SaltedMessage,
@@ -165,6 +168,18 @@ class ConfirmRoster(Message, frozen=True):
     confirms: Annotated[tuple[Confirm, ...], Meta(max_length=MAX_PARTIES + 1)]
 
 
+class UploadRoot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party's signature on both of its uploads: whoever uploads two tables has signed that it did.
+
+    Args:
+        digests: Of what the party declares to each server, in the order of the servers.
+        signature: Over (run, party, digests).
+    """
+
+    digests: Annotated[tuple[Digest, ...], Meta(min_length=2, max_length=2)]
+    signature: Signature
+
+
 class Declaration(SecretMessage, frozen=True):
     """What a party is about to upload to this server under `mirror`.
 
@@ -174,7 +189,7 @@ class Declaration(SecretMessage, frozen=True):
     of a row, its authenticator among them. `features` are the sizes of every coordinate's features, and
     `books` is the digest of all parts of the codebooks, where there are any. `code_keys` are the keys of
     the code authenticators, 16 bytes per coordinate under zero-sum masks: only the sum over all parties
-    shows them, and not whose they are.
+    shows them, and not whose they are. `root` binds this upload to the one for the other server.
     """
 
     rows: Count
@@ -185,6 +200,14 @@ class Declaration(SecretMessage, frozen=True):
     features: Annotated[tuple[Sizes, ...], Meta(max_length=MAX_PARTIES + 2)]
     books: Digest
     code_keys: Annotated[bytes, Meta(max_length=16 * (MAX_PARTIES + 2))]
+    root: UploadRoot
+
+    def declared(self) -> bytes:
+        """Digest of everything but the root."""
+        return msgspec.structs.replace(self, root=NO_ROOT).fingerprint
+
+
+NO_ROOT = UploadRoot((bytes(32), bytes(32)), bytes(64))
 
 
 class ShareKeys(SecretMessage, frozen=True):
@@ -307,6 +330,28 @@ class QueryCount(Message, frozen=True):
     sizes: Annotated[tuple[Count, ...], Meta(max_length=MAX_PARTIES + 1)] = ()
 
 
+class ResultCommit(Message, frozen=True):
+    """A server's answer, hashed with a salt: from here on it cannot fit its answer to the other server's."""
+
+    commitment: Digest
+
+
+class ResultOpening(SecretMessage, frozen=True):
+    """What a server has committed to: its answer on the grid, and the roots of the uploads that it counted.
+
+    Args:
+        salt: Of the commitment.
+        roots: Of all parties, in their order.
+        answer: Encoded numbers (`settlement`).
+        signature: The server's, over (run, server, commitment).
+    """
+
+    salt: Key16
+    roots: Annotated[tuple[UploadRoot, ...], Meta(max_length=MAX_PARTIES + 1)]
+    answer: Bulk
+    signature: Signature
+
+
 class NoiseCommit(Message, frozen=True):
     """The computation server's contribution to the noise, hashed: from here on it cannot change."""
 
@@ -320,10 +365,76 @@ class NoiseSeed(SecretMessage, frozen=True):
 
 
 class NoiseOpening(SecretMessage, frozen=True):
-    """The computation server's contribution, and its exact values rounded to the grid, by column."""
+    """The computation server's contribution, and under it a digest of the exact tables."""
 
     seed: Key32
-    points: Annotated[tuple[Point, ...], Meta(max_length=MAX_PARTIES)]
+    tables: Digest
+
+
+class GramDeclaration(SecretMessage, frozen=True):
+    """A party's three components under `gram`: what it signed about all, and what this server holds.
+
+    Args:
+        digests: Of the three components, the same for every server.
+        signature: Over run, party and digests.
+        seeds: Of the two components that this server holds; empty for the one in chunks.
+        salt: Of the digest of the component in chunks, where this server holds it.
+        rho: That component's part of the weights of the check columns.
+    """
+
+    digests: Annotated[tuple[Digest, ...], Meta(min_length=3, max_length=3)]
+    signature: Signature
+    seeds: Annotated[tuple[Annotated[bytes, Meta(max_length=32)], ...], Meta(min_length=2, max_length=2)]
+    salt: Annotated[bytes, Meta(max_length=16)]
+    rho: Bulk
+
+
+class GramSigned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What one party signed about its components."""
+
+    digests: Annotated[tuple[Digest, ...], Meta(min_length=3, max_length=3)]
+    signature: Signature
+
+
+class GramPledge(Message, frozen=True):
+    """What all parties signed, and commitments to a server's part of the coin and of a common seed."""
+
+    signed: Annotated[dict[Name, GramSigned], Meta(max_length=MAX_PARTIES + 1)]
+    coin: Digest
+    pair: Digest
+
+
+class GramCoin(SecretMessage, frozen=True):
+    """A server's part of the coin, and of the seed that it shares with the receiver."""
+
+    coin: Key32
+    pair: Key32
+
+
+class GramCheck(SecretMessage, frozen=True):
+    """Whether every row has one code per feature: sums of what both components hold, a share of entries."""
+
+    sums: Bulk
+    entries: Bulk
+
+
+class GramCommitment(Message, frozen=True):
+    """A server's sums, hashed: from here on it cannot change them."""
+
+    commitment: Digest
+
+
+class GramReveal(Message, frozen=True):
+    """The weights of a party's check columns, once all servers have committed to their sums."""
+
+    rho: Bulk
+
+
+class GramTest(SecretMessage, frozen=True):
+    """Whether check columns are what their weights say, and a digest of the weights' components."""
+
+    values: Bulk
+    weights: Digest
 
 
 class ResultChunk(BulkMessage, frozen=True):
@@ -400,9 +511,18 @@ AnyMessage: TypeAlias = (
     | TokenChunk
     | IntersectionChunk
     | QueryCount
+    | ResultCommit
+    | ResultOpening
     | NoiseCommit
     | NoiseSeed
     | NoiseOpening
+    | GramDeclaration
+    | GramPledge
+    | GramCoin
+    | GramCheck
+    | GramCommitment
+    | GramReveal
+    | GramTest
     | ResultChunk
     | ResultSeal
     | Agree

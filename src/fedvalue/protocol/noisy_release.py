@@ -1,100 +1,83 @@
-"""How two servers add the same noise, which neither has chosen and no party knows.
+"""How two servers add the same noise to the same tables, which neither has chosen and no party knows.
 
 1. `NoiseCommit`, C to V: a hash of C's contribution to the noise's key.
 2. `NoiseSeed`, V to C: V's contribution. It cannot depend on C's, which V has not seen. V keeps it back
    until it has counted all uploads: whoever knows the noise and does not like it can stop the run, but not
    before every party has paid for it.
-3. `NoiseOpening`, C to V: C's contribution, which must fit the hash, and C's rounded values.
+3. `NoiseOpening`, C to V: C's contribution, which must fit the hash, and a digest of C's exact tables, which
+   V compares with its own before anything leaves.
 
-V compares C's rounded values with its own and then takes them over, so that both release the same
-numbers. If each rounded on its own, the difference between two neighbours of the grid would show a bit
-of the data that no noise covers. C knows the noise one message before V, V before its results leave, and
-either can then stop the run; neither can choose it. Contributions derive from a server's seed: a server that
-is restarted adds the same noise.
+Codes have the same secret names at both servers, so both add the same number to the same cell: tables are
+whole numbers, and nothing has to be rounded. C knows the noise one message before V, V before its results
+leave, and either can then stop the run; neither can choose it. Contributions derive from a server's seed: a
+server that is restarted adds the same noise.
 """
 
 from __future__ import annotations
 
 import hmac
-import math
-from collections.abc import Sequence
+
+import numpy as np
 
 from fedvalue.crypto import keys
-from fedvalue.crypto.discrete_laplace import discrete_laplace
+from fedvalue.crypto.discrete_gaussian import discrete_gaussian
 from fedvalue.errors import VerificationError
+from fedvalue.information.pair_tables import PairLayout, PairTables
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.outcome import Answer
-from fedvalue.protocol.privacy import GRID_BITS, Privacy
+from fedvalue.protocol.privacy import Privacy
 from fedvalue.protocol.settings import Settings
 
-_KEPT = ("method", "n_permutations", "seed")
-"""Of the public part: how the values were computed, which the agreement and public sizes decide."""
+
+def drawn(privacy: Privacy, layout: PairLayout, key: bytes) -> tuple[int, ...]:
+    """The noise on every cell; the same for the same key."""
+    label = discrete_gaussian(
+        keys.subkey(key, b"", "noise-label"), layout.n_label_cells, privacy.label_variance
+    )
+    rest = layout.n_cells - layout.n_label_cells
+    if not rest:
+        return label
+    return label + discrete_gaussian(keys.subkey(key, b"", "noise-pairs"), rest, privacy.pair_variance)
 
 
-def grid_points(answer: Answer) -> tuple[int, ...]:
-    """The exact values as multiples of the grid's step."""
-    return tuple(round(math.ldexp(float(share["value"]), GRID_BITS)) for share in answer.shares)
-
-
-def check_points(own: Sequence[int], other: Sequence[int]) -> None:
-    """Whether the other server's rounded values are ours; two honest ones may round to neighbours.
-
-    Raises:
-        VerificationError: They are not (E_MIRROR).
-    """
-    if len(own) != len(other) or any(abs(a - b) > 1 for a, b in zip(own, other, strict=True)):
-        raise VerificationError("the two servers' values differ", code="E_MIRROR")
-
-
-def drawn(privacy: Privacy, key: bytes) -> tuple[int, ...]:
-    """The noise on every value, in grid steps; the same for the same key."""
-    return discrete_laplace(key, privacy.n_parties, privacy.sensitivity / privacy.epsilon)
-
-
-def released(answer: Answer, points: Sequence[int], privacy: Privacy, key: bytes) -> Answer:
-    """The answer that may leave: noisy values, their sum, and how they were computed."""
-    noisy = [point + noise for point, noise in zip(points, drawn(privacy, key), strict=True)]
-    return Answer(
-        public={
-            "total": _nats(sum(noisy)),
-            "n_samples": privacy.n_samples,
-            **{name: answer.public[name] for name in _KEPT if name in answer.public},
-        },
-        task={},
-        shares=tuple({"value": _nats(point)} for point in noisy),
+def noisy_tables(tables: PairTables, privacy: Privacy, key: bytes) -> PairTables:
+    """The tables that may leave."""
+    return tables.with_noise(
+        drawn(privacy, tables.layout, key), float(privacy.label_variance), float(privacy.pair_variance)
     )
 
 
-def _nats(point: int) -> float:
-    return math.ldexp(point, -GRID_BITS)
-
-
 class NoisyRelease:
-    """What one server knows: its exact answer, and both contributions to the key."""
+    """What one server knows: its exact tables, and both contributions to the key."""
 
     def __init__(self, settings: Settings, privacy: Privacy, server: str, seed: bytes) -> None:
         self._run_id = settings.run_id
         self._privacy = privacy
         self._own = keys.subkey(seed, settings.run_id, "noise-seed", settings.digest(), server)
         self._other: bytes | None = None
-        self._exact: Answer | None = None
+        self._exact: PairTables | None = None
 
-    def counted(self, exact: Answer) -> None:
-        """Keep the exact answer until the noise is known. It never leaves."""
+    def counted(self, exact: PairTables) -> None:
+        """Keep the exact tables until the noise is known. They never leave."""
         self._exact = exact
 
     @property
     def ready(self) -> bool:
-        """Whether the answer and both contributions are here."""
+        """Whether the tables and both contributions are here."""
         return self._exact is not None and self._other is not None
 
-    def _noisy(self, points: tuple[int, ...], *contributions: bytes) -> Answer:
+    def _noisy(self, *contributions: bytes) -> PairTables:
         assert self._exact is not None
         key = keys.subkey(b"".join(contributions), self._run_id, "noise")
-        return released(self._exact, points, self._privacy, key)
+        return noisy_tables(self._exact, self._privacy, key)
 
     def _hash(self, contribution: bytes) -> bytes:
         return keys.digest(b"noise-commit", self._run_id, contribution)
+
+    def _digest(self, contribution: bytes) -> bytes:
+        """Of the exact tables, under C's contribution: for V, who has the same ones."""
+        assert self._exact is not None
+        cells = np.ascontiguousarray(self._exact.cells, dtype="<i8").tobytes()
+        return keys.mac(contribution, "noise-tables", self._run_id, cells)
 
 
 class CommittingRelease(NoisyRelease):
@@ -108,19 +91,17 @@ class CommittingRelease(NoisyRelease):
         """Step 2: the validation server's contribution."""
         self._other = message.seed
 
-    def open(self) -> tuple[m.NoiseOpening, Answer]:
-        """Step 3, and the noisy answer."""
-        assert self._exact is not None
+    def open(self) -> tuple[m.NoiseOpening, PairTables]:
+        """Step 3, and the noisy tables."""
         assert self._other is not None
-        points = grid_points(self._exact)
-        return m.NoiseOpening(self._own, points), self._noisy(points, self._own, self._other)
+        return m.NoiseOpening(self._own, self._digest(self._own)), self._noisy(self._own, self._other)
 
 
 class AnsweringRelease(NoisyRelease):
     """The validation server's side."""
 
     _commitment = b""
-    _points: tuple[int, ...] = ()
+    _tables = b""
 
     def committed(self, message: m.NoiseCommit) -> None:
         """Step 1: from here on the other server can no longer change its contribution."""
@@ -142,15 +123,15 @@ class AnsweringRelease(NoisyRelease):
             raise VerificationError(
                 "the computation server opened another noise seed than it had committed to", code="E_NOISE"
             )
-        self._other, self._points = message.seed, message.points
+        self._other, self._tables = message.seed, message.tables
 
-    def noisy(self) -> Answer:
-        """The noisy answer, with the other server's rounding.
+    def noisy(self) -> PairTables:
+        """The noisy tables.
 
         Raises:
-            VerificationError: The other server's values are not ours (E_MIRROR).
+            VerificationError: The other server's tables are not ours (E_MIRROR).
         """
-        assert self._exact is not None
         assert self._other is not None
-        check_points(grid_points(self._exact), self._points)
-        return self._noisy(self._points, self._other, self._own)
+        if not hmac.compare_digest(self._digest(self._other), self._tables):
+            raise VerificationError("the two servers counted different tables", code="E_MIRROR")
+        return self._noisy(self._other, self._own)

@@ -3,7 +3,7 @@
 The protocol is below the valuation: how numbers are computed from counts is a function that the
 caller passes (`Valuer`). It must be deterministic and must not depend on the names of codes or the
 order of rows, because the two servers see different labels in different orders and their answers
-are compared to 1e-9.
+are compared (`settlement`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ import msgspec
 import numpy as np
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import Endorsement
 from fedvalue.protocol.settings import Settings
-
-TOLERANCE = 1e-9
-"""Largest difference between the two servers' numbers: they add in different orders."""
 
 Fields: TypeAlias = dict[str, Any]
 """JSON-like data: numbers, text, None, lists and dicts of these."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a valuer makes of the joint counts.
+    """What a valuer makes of joint counts or noisy tables.
 
     Args:
         public: For every party: `total` and what describes the computation.
@@ -42,8 +40,8 @@ class Answer(msgspec.Struct, frozen=True):
     shares: tuple[Fields, ...]
 
 
-Valuer: TypeAlias = Callable[[JointCounts, Settings], Answer]
-"""What a server makes of the joint counts of opaque columns, by the settings of the run."""
+Valuer: TypeAlias = Callable[[JointCounts | PairTables, Settings], Answer]
+"""What a server makes of joint counts of opaque columns, or of noisy tables, by the run's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,7 @@ class Outcome:
     Args:
         counts: The joint table: every party under `single` and `paper`, the task party under
             `mirror` with policy `counts`, None otherwise.
+        tables: One-way and two-way tables (`gram`), with noise unless exact ones were agreed.
         public: The public part of the answer (policy `valuation`).
         task: The task party's part, for the task party.
         shares: By party name: its own share for a data party, all of them for the task party.
@@ -99,6 +98,7 @@ class Outcome:
     """
 
     counts: JointCounts | None = None
+    tables: PairTables | None = None
     public: Fields = field(default_factory=dict)
     task: Fields = field(default_factory=dict)
     shares: Mapping[str, Fields] = field(default_factory=dict)
@@ -133,8 +133,11 @@ class Work(Protocol):
         """Per peer, a digest of what both must have seen."""
 
 
-def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
-    """Whether two JSON-like trees are equal, numbers with a fraction to within `tolerance`."""
+def same_numbers(a: Any, b: Any, tolerance: float = 0.0) -> bool:
+    """Whether two JSON-like trees are equal, numbers with a fraction to within `tolerance`.
+
+    What two servers release is equal to the last bit: they settled on it first.
+    """
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, int | float) and isinstance(b, int | float):
@@ -148,8 +151,8 @@ def same_numbers(a: Any, b: Any, tolerance: float = TOLERANCE) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def same_outcome(a: Outcome, b: Outcome) -> bool:
-    """Whether two servers' results are the same: counts exactly, numbers to within 1e-9."""
+def same_outcome(a: Outcome, b: Outcome, tolerance: float = 0.0) -> bool:
+    """Whether two servers' results are the same, numbers to within `tolerance`."""
     if a.counts is not None and b.counts is not None:
         return all(
             np.array_equal(getattr(a.counts, key), getattr(b.counts, key))
@@ -157,7 +160,7 @@ def same_outcome(a: Outcome, b: Outcome) -> bool:
         )
     return (
         a.counts is b.counts
-        and same_numbers(a.public, b.public)
-        and same_numbers(a.task, b.task)
-        and same_numbers(dict(a.shares), dict(b.shares))
+        and same_numbers(a.public, b.public, tolerance)
+        and same_numbers(a.task, b.task, tolerance)
+        and same_numbers(dict(a.shares), dict(b.shares), tolerance)
     )

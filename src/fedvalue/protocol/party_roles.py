@@ -7,7 +7,7 @@ task party and a data party is who draws the run's key. Everything else is here,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fedvalue.crypto import keys
 from fedvalue.crypto.hashing import multiset_hash
@@ -20,6 +20,7 @@ from fedvalue.protocol.endorsement import (
     open_endorsement,
     sealed_endorsement,
 )
+from fedvalue.protocol.gram.gram_upload import GramWork
 from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.naming import label_name
@@ -51,6 +52,9 @@ class PartyRole(Role):
     Duplicate ids show when the rows are first sorted (InputError).
     """
 
+    mirror_work: ClassVar[type[MirrorWork]] = MirrorWork
+    """What a party does under `mirror`; the drill puts one that cheats here."""
+
     def __init__(
         self,
         terms: RunTerms,
@@ -63,7 +67,8 @@ class PartyRole(Role):
         super().__init__(terms, name, first=State.KEYING)
         if len(samples.sizes) != len(columns):
             raise InputError(f"party {name!r}: expected {len(columns)} columns, got {len(samples.sizes)}")
-        if terms.protocol is not ProtocolName.MIRROR and not isinstance(samples, MemorySamples):
+        streamed = terms.protocol in (ProtocolName.MIRROR, ProtocolName.GRAM)
+        if not streamed and not isinstance(samples, MemorySamples):
             raise InputError(f"{terms.protocol.value!r} needs all samples in memory")
         n = samples.n_samples
         if n > terms.max_samples or (terms.align is Align.EQUAL and n != terms.max_samples):
@@ -107,6 +112,7 @@ class PartyRole(Role):
             m.QueryCount: (self._take_result, servers),
             m.ResultChunk: (self._take_result, servers),
             m.ResultSeal: (self._take_result, servers),
+            m.GramCommitment: (self._take_result, servers),
             m.AgreeRoster: (self._take_agrees, relay),
         }
 
@@ -161,7 +167,7 @@ class PartyRole(Role):
         one_per_party(self.terms, readies, len(roster.readies))
         check_roster(self.terms, readies, self._credentials.pins)
         settings = self._settings = settings_of(self.terms, readies)
-        if settings.protocol is not ProtocolName.MIRROR:
+        if settings.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):
             queries.check_budget(settings)
         self._readies = readies
         ring = self._ring = self._agreement.keyring(settings, readies)
@@ -185,13 +191,22 @@ class PartyRole(Role):
 
     def _make_work(self, ring: Keyring, hashes: HashedSamples) -> Work:
         if self.settings.protocol is ProtocolName.MIRROR:
-            return MirrorWork(
+            return self.mirror_work(
                 self.settings,
                 self.name,
                 ring,
                 samples=hashes,
                 marginals=dict(zip(self._columns, self._samples.marginals, strict=True)),
                 codebooks=dict(zip(self._columns, self._samples.codebooks, strict=True)),
+                credentials=self._credentials,
+            )
+        if self.settings.protocol is ProtocolName.GRAM:
+            return GramWork(
+                self.settings,
+                self.name,
+                ring,
+                samples=hashes,
+                columns=list(zip(self._samples.codebooks, self._samples.sizes, strict=True)),
                 credentials=self._credentials,
             )
         assert isinstance(hashes, MemoryHashed)
@@ -240,7 +255,7 @@ class PartyRole(Role):
             keys.check_mac(_agree_mac(self._ring, agree), agree.mac, who=name)
             if name != self.name and agree.digests.get(self.name) != own[name]:
                 raise VerificationError(
-                    f"a server told {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
+                    f"a server showed {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
                 )
         evidence = Evidence(
             roster=tuple(self._readies[name] for name in self.terms.everybody),

@@ -191,7 +191,7 @@ class MemoryHashed:
         return chunk
 
     def forget(self) -> None:
-        """Let go of hashes and codes."""
+        """Free hashes and codes."""
         self.whole = None
 
 

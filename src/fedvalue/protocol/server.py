@@ -1,17 +1,23 @@
-"""What both servers share: alignment, readiness, and under `mirror` the count of the same masked rows."""
+"""What both servers share: alignment, readiness, and under `mirror` the count of the same masked rows.
+
+Under `mirror` nothing leaves a server before both have agreed on it (`settlement`).
+"""
 
 from __future__ import annotations
 
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.alignment import ServerAlignment
+from fedvalue.protocol.chunk_store import ChunkStore, MemoryChunkStore
 from fedvalue.protocol.error_codes import missing_of, safe_code
+from fedvalue.protocol.gram.gram_sums import GramSums
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.mirror.counting import ChunkStore, MemoryChunkStore, MirrorCounting
-from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.mirror.counting import MirrorCounting
+from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.readiness import check_equal_rows, check_ready, settings_of
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
+from fedvalue.protocol.settlement import Settlement
 from fedvalue.protocol.transitions import State
 
 
@@ -44,9 +50,18 @@ class Server(Role):
         self._alignment = ServerAlignment(terms, name) if terms.align is Align.INTERSECT else None
         self._readies: dict[str, m.Ready] = {}
         self._mirror: MirrorCounting | None = None
+        self._gram: GramSums | None = None
+        self._settlement: Settlement | None = None
+
+    @property
+    def other(self) -> str:
+        """The other server."""
+        return next(name for name in (self.terms.compute, self.terms.validate) if name != self.name)
 
     def missing(self, party: str) -> list[int]:
         """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
+        if self._gram is not None:
+            return self._gram.missing(party)
         return self._mirror.missing(party) if self._mirror is not None else []
 
     def awaited(self) -> tuple[str, ...]:
@@ -56,12 +71,13 @@ class Server(Role):
             return self._alignment.missing()
         if self._state is State.READYING:
             return tuple(name for name in self.terms.everybody if name not in self._readies)
+        if self._state is State.COMPARING:
+            return (self.other,)
         if self._state is not State.UPLOADING:
             return ()
-        if self._mirror is not None:
-            late = self._mirror.late()
-            # When all is counted, only the other server's part of the release is missing.
-            return late or tuple(name for name in self.terms.servers if name != self.name)
+        counting = self._gram or self._mirror
+        if counting is not None:
+            return counting.late()
         # Token uploads have no declared number: a party that has sent least is behind.
         sent = dict.fromkeys(self.terms.everybody, 0)
         for sender, *_ in self._seen:
@@ -77,6 +93,8 @@ class Server(Role):
         return {
             m.AlignTokens: (self._align, self.terms.everybody),
             m.Ready: (self._take_ready, self.terms.everybody),
+            m.ResultCommit: (self._take_settlement, (self.other,)),
+            m.ResultOpening: (self._take_settlement, (self.other,)),
         }
 
     def _align(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
@@ -107,11 +125,42 @@ class Server(Role):
         """Build what counts, now that the sizes are known."""
         if settings.protocol is ProtocolName.MIRROR:
             self._mirror = self._make_mirror(settings)
+            self._settlement = Settlement(settings, self.name, self._credentials)
+        if settings.protocol is ProtocolName.GRAM:
+            self._gram = self._make_gram(settings)
+
+    def _make_gram(self, settings: Settings) -> GramSums:
+        return GramSums(settings, self.name, self._credentials, self._store)
+
+    def _gram_handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        parties = self.terms.everybody
+        servers = tuple(name for name in self.terms.servers if name != self.name)
+        return {
+            m.GramDeclaration: (self._take_gram, parties),
+            m.GramReveal: (self._take_gram, parties),
+            m.GramPledge: (self._take_gram, servers),
+            m.GramCoin: (self._take_gram, servers),
+            m.GramCheck: (self._take_gram, servers),
+            m.GramTest: (self._take_gram, servers),
+        }
+
+    def _take_gram(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._gram is None:
+            raise RemoteProtocolError("this run is not of protocol gram", code="E_STATE")
+        out = self._gram.take(sender, message)
+        if self._gram.released:
+            self._gram = None
+            self._become(self._after_sums)
+        return out
+
+    _after_sums = State.DONE
 
     def _make_mirror(self, settings: Settings) -> MirrorCounting:
         return MirrorCounting(settings, self.name, self._credentials, self._valuer, self._store)
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._gram is not None:
+            return self._take_gram(sender, message)
         if self._mirror is None:
             raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
         if isinstance(message, m.Declaration):
@@ -127,7 +176,22 @@ class Server(Role):
         return []
 
     def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
-        """All rows are counted: what to send."""
+        """All rows are counted: commit to what follows from them."""
+        assert self._settlement is not None
+        said = self._settlement.counted(mirror.answer(), mirror.roots())
+        self._become(State.COMPARING)
+        return [self._to(self.other, message) for message in said]
+
+    def _take_settlement(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        if self._settlement is None:
+            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
+        if isinstance(message, m.ResultCommit):
+            return [self._to(self.other, said) for said in self._settlement.committed(message)]
+        assert isinstance(message, m.ResultOpening)
+        return self._settled(self._settlement.settled(message))
+
+    def _settled(self, answer: Answer) -> list[m.Envelope]:
+        """Both servers agree on this answer: release it, or add noise first."""
         raise NotImplementedError
 
     def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
@@ -135,4 +199,6 @@ class Server(Role):
 
     def _forget(self) -> None:
         self._mirror = None
+        self._settlement = None
+        self._gram = None
         self._alignment = None

@@ -15,11 +15,15 @@ import msgspec
 
 from fedvalue.errors import InputError
 from fedvalue.protocol.privacy import Privacy, parse_epsilon
+from fedvalue.protocol.release_grid import Grid
 
 COMPUTE = "compute"
 """Name of the computation server where nobody gave it another."""
 VALIDATE = "validate"
 """Name of the validation server where nobody gave it another."""
+
+ASSIST = "assist"
+"""Name of the assisting server, which `gram` alone has, where nobody gave it another."""
 
 RUN_ID_BYTES = 32
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -42,11 +46,12 @@ _WHOLE = 1_000_000
 
 
 class ProtocolName(StrEnum):
-    """The three ways to count without showing rows."""
+    """The four ways to count without showing rows."""
 
     SINGLE = "single"
     PAPER = "paper"
     MIRROR = "mirror"
+    GRAM = "gram"
 
 
 class Policy(StrEnum):
@@ -161,7 +166,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         run_id: 32 bytes, never used twice; in a deployment the hash of the signed manifest.
-        protocol: `single`, `paper` or `mirror`.
+        protocol: `single`, `paper`, `mirror` or `gram`.
         task: Name of the task party.
         parties: Names of the data parties, in the order of the result.
         max_samples: Rows that every party brings (align `equal`), or may bring at most (`intersect`).
@@ -171,6 +176,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         gates: Limits of the parties' tables; None for research.
         compute: Name of the computation server.
         validate: Name of the validation server.
+        assist: Name of the assisting server (`gram`).
         policy: What `mirror` releases.
         q: Encryption ids per sample (`paper`).
         n_r: Rule for the adversarial samples (`paper`).
@@ -183,7 +189,13 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         pad: Pad each party's sets to one size with private dummies (`paper`, `single`).
         max_tokens: `paper` and `single` refuse a run that needs more.
         chunk_bytes: Largest bulk payload of one message.
-        epsilon: Noise on the values (`mirror` with policy `valuation`), see `privacy`; None for exact ones.
+        epsilon: Noise on the tables behind the values (`mirror` with policy `valuation`), see `privacy`; None
+            for none.
+        grid: Step of the numbers that `mirror` with policy `valuation` releases without noise, like "0.0001"
+            (`release_grid`); None for no grid, which is for research.
+        full_shares: Whether a data party gets every number about itself, rather than its learnable value and
+            the total with their errors.
+        exact_tables: `gram` without noise: every party gets the exact counts of all pairs of codes.
     """
 
     run_id: bytes
@@ -196,6 +208,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates | None = None
     compute: str = COMPUTE
     validate: str = VALIDATE
+    assist: str = ASSIST
     policy: Policy = Policy.VALUATION
     q: int = 3
     n_r: Adversarial = Adversarial()
@@ -207,11 +220,14 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = MAX_TOKENS
     chunk_bytes: int = CHUNK_BYTES
     epsilon: str | None = None
+    grid: str | None = None
+    full_shares: bool = False
+    exact_tables: bool = False
 
     def __post_init__(self) -> None:
         if len(self.run_id) != RUN_ID_BYTES:
             raise InputError(f"run_id must have {RUN_ID_BYTES} bytes, got {len(self.run_id)}")
-        everyone = (self.compute, self.validate, *self.everybody)
+        everyone = (self.compute, self.validate, self.assist, *self.everybody)
         if len(set(everyone)) != len(everyone):
             raise InputError("participants must have different names")
         for name in everyone:
@@ -239,8 +255,20 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"chunk_bytes must be 1024 to {CHUNK_BYTES}, got {self.chunk_bytes}")
         if self.epsilon is not None:
             parse_epsilon(self.epsilon)
-            if self.protocol is not ProtocolName.MIRROR or self.policy is not Policy.VALUATION:
-                raise InputError("epsilon needs protocol mirror with policy valuation")
+            noisy = (ProtocolName.MIRROR, ProtocolName.GRAM)
+            if self.protocol not in noisy or self.policy is not Policy.VALUATION:
+                raise InputError("epsilon needs protocol mirror or gram with policy valuation")
+        is_gram = self.protocol is ProtocolName.GRAM
+        if self.exact_tables and (not is_gram or self.epsilon is not None):
+            raise InputError("exact_tables is for gram without an epsilon: counts are released without noise")
+        if is_gram and self.epsilon is None and not self.exact_tables:
+            raise InputError("gram needs an epsilon, or exact_tables to release counts without noise")
+        Grid.of(self.grid)
+
+    @property
+    def release_grid(self) -> Grid:
+        """Where released numbers lie; noise has a grid of its own."""
+        return Grid.of(self.grid if self.epsilon is None else None)
 
     def digest(self) -> bytes:
         """SHA-256 of everything here: parties with the same transcript agree on it."""
@@ -278,8 +306,12 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The servers that take part: `single` has no validation server."""
-        return (self.compute,) if self.protocol is ProtocolName.SINGLE else (self.compute, self.validate)
+        """The servers that take part: `single` has no validation server, `gram` has three."""
+        if self.protocol is ProtocolName.SINGLE:
+            return (self.compute,)
+        if self.protocol is ProtocolName.GRAM:
+            return (self.compute, self.validate, self.assist)
+        return (self.compute, self.validate)
 
 
 class Settings(RunTerms, frozen=True, kw_only=True):
@@ -336,7 +368,15 @@ class Settings(RunTerms, frozen=True, kw_only=True):
         """The promise that goes with `epsilon`."""
         if self.epsilon is None:
             return None
-        return Privacy(parse_epsilon(self.epsilon), self.n_samples, len(self.parties))
+        shares = 3 if self.protocol is ProtocolName.GRAM else 1
+        return Privacy(parse_epsilon(self.epsilon), self.n_samples, self.n_columns, shares)
+
+    @property
+    def n_columns(self) -> int:
+        """Feature columns of all parties; a party without a codebook has one."""
+        if self.features:
+            return sum(map(len, self.features))
+        return len(self.parties) + (self.n_task_codes > 1)
 
     def sizes(self) -> list[tuple[str, int]]:
         """(who, size of its code range) of X_t, Y and every data party."""

@@ -29,6 +29,8 @@ _OTHERS = "parties"
 
 def shares_codebooks(settings: Settings) -> bool:
     """Whether parties hold the counts and need each other's codebooks."""
+    if settings.protocol is ProtocolName.GRAM:
+        return False
     counts = settings.protocol is not ProtocolName.MIRROR or settings.policy is Policy.COUNTS
     return counts and settings.columns is ColumnView.FEATURES
 

@@ -24,18 +24,20 @@ class State(StrEnum):
     READYING = "readying"
     CONFIRMING = "confirming"
     UPLOADING = "uploading"
+    COMPARING = "comparing"
     AGREEING = "agreeing"
     DONE = "done"
     FAILED = "failed"
 
 
 class RoleName(StrEnum):
-    """The four roles."""
+    """The five roles."""
 
     TASK_PARTY = "task party"
     DATA_PARTY = "data party"
     COMPUTATION_SERVER = "computation server"
     VALIDATION_SERVER = "validation server"
+    ASSISTING_SERVER = "assisting server"
 
 
 FINAL = frozenset({State.DONE, State.FAILED})
@@ -52,6 +54,7 @@ _RESULTS: Mapping[type[m.Message], frozenset[State]] = {
     m.QueryCount: _to(State.UPLOADING),
     m.ResultChunk: _to(State.UPLOADING),
     m.ResultSeal: _to(State.UPLOADING, State.AGREEING),
+    m.GramCommitment: _to(State.UPLOADING),
 }
 
 _PREPARING: Steps = {
@@ -80,8 +83,14 @@ _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
     m.Declaration: _to(State.UPLOADING),
     m.ShareKeys: _to(State.UPLOADING),
     m.CodebookChunk: _to(State.UPLOADING),
-    m.Chunk: _to(State.UPLOADING, State.AGREEING),
+    m.Chunk: _to(State.UPLOADING, State.COMPARING),
+    m.ResultCommit: _to(State.UPLOADING),
 }
+
+_SUMMING: tuple[type[m.Message], ...] = (
+    m.GramDeclaration, m.GramPledge, m.GramCoin, m.GramCheck,
+)  # fmt: skip
+_OPENING: tuple[type[m.Message], ...] = (m.GramReveal, m.GramTest)
 
 COMPUTATION_SERVER: Steps = {
     State.KEYING: {m.EphemeralKey: _to(State.KEYING, State.WRAPPING)},
@@ -93,7 +102,13 @@ COMPUTATION_SERVER: Steps = {
         **_COUNTING,
         m.SealedCodebook: _to(State.UPLOADING),
         m.TokenChunk: _to(State.UPLOADING, State.AGREEING),
-        m.NoiseSeed: _to(State.UPLOADING, State.AGREEING),
+        **dict.fromkeys(_SUMMING, _to(State.UPLOADING)),
+        **dict.fromkeys(_OPENING, _to(State.UPLOADING, State.AGREEING)),
+    },
+    State.COMPARING: {
+        m.ResultCommit: _to(State.COMPARING),
+        m.ResultOpening: _to(State.COMPARING, State.AGREEING),
+        m.NoiseSeed: _to(State.COMPARING, State.AGREEING),
     },
     State.AGREEING: {m.Agree: _to(State.AGREEING, State.DONE)},
 }
@@ -102,14 +117,27 @@ VALIDATION_SERVER: Steps = {
     State.ALIGNING: {m.AlignTokens: _to(State.ALIGNING, State.READYING)},
     State.READYING: {m.Ready: _to(State.READYING, State.UPLOADING)},
     State.UPLOADING: {
-        m.Declaration: _to(State.UPLOADING),
-        m.ShareKeys: _to(State.UPLOADING),
-        m.CodebookChunk: _to(State.UPLOADING),
-        m.Chunk: _to(State.UPLOADING, State.DONE),
+        **_COUNTING,
         m.QueryKey: _to(State.UPLOADING, State.DONE),
         m.IntersectionChunk: _to(State.UPLOADING, State.DONE),
         m.NoiseCommit: _to(State.UPLOADING),
-        m.NoiseOpening: _to(State.UPLOADING, State.DONE),
+        **dict.fromkeys(_SUMMING, _to(State.UPLOADING)),
+        **dict.fromkeys(_OPENING, _to(State.UPLOADING, State.DONE)),
+    },
+    State.COMPARING: {
+        m.ResultCommit: _to(State.COMPARING),
+        m.ResultOpening: _to(State.COMPARING, State.DONE),
+        m.NoiseCommit: _to(State.COMPARING),
+        m.NoiseOpening: _to(State.COMPARING, State.DONE),
+    },
+}
+
+ASSISTING_SERVER: Steps = {
+    State.ALIGNING: {m.AlignTokens: _to(State.ALIGNING, State.READYING)},
+    State.READYING: {m.Ready: _to(State.READYING, State.UPLOADING)},
+    State.UPLOADING: {
+        **dict.fromkeys((m.Chunk, *_SUMMING), _to(State.UPLOADING)),
+        **dict.fromkeys(_OPENING, _to(State.UPLOADING, State.DONE)),
     },
 }
 
@@ -118,6 +146,7 @@ TABLES: Mapping[RoleName, Steps] = {
     RoleName.DATA_PARTY: DATA_PARTY,
     RoleName.COMPUTATION_SERVER: COMPUTATION_SERVER,
     RoleName.VALIDATION_SERVER: VALIDATION_SERVER,
+    RoleName.ASSISTING_SERVER: ASSISTING_SERVER,
 }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import ChunkStore
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.mirror.counting import ChunkStore, MirrorCounting
 from fedvalue.protocol.noisy_release import AnsweringRelease
-from fedvalue.protocol.outcome import Valuer
+from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
@@ -44,7 +44,7 @@ class ValidationServer(Server):
 
     def _prepare(self, settings: Settings) -> None:
         super()._prepare(settings)
-        if settings.privacy is not None:
+        if settings.privacy is not None and settings.protocol is ProtocolName.MIRROR:
             self._noise = AnsweringRelease(settings, settings.privacy, self.name, self._credentials.seed)
         if settings.protocol is ProtocolName.PAPER:
             self._tokens = self._make_tokens(settings)
@@ -53,13 +53,14 @@ class ValidationServer(Server):
         return TokenChecking(settings, self._credentials.signing_key)
 
     def _peers(self) -> tuple[str, ...]:
-        return (*self.terms.everybody, self.terms.compute)
+        return (*self.terms.everybody, *(name for name in self.terms.servers if name != self.name))
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.terms.everybody, (self.terms.task,)
         compute = (self.terms.compute,)
         return {
             **self._early_handlers(),
+            **self._gram_handlers(),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, task),
             m.CodebookChunk: (self._take_mirror, parties),
@@ -70,11 +71,12 @@ class ValidationServer(Server):
             m.NoiseOpening: (self._take_noise, compute),
         }
 
-    def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
+    def _settled(self, answer: Answer) -> list[m.Envelope]:
+        assert self._mirror is not None
         if self._noise is not None:
-            self._noise.counted(mirror.answer())
-            return self._reveal() + self._release_noisy()
-        out = mirror.results()
+            self._noise.counted(self._mirror.tables())
+            return self._reveal()
+        out = self._mirror.release(answer)
         self._become(State.DONE)
         return out
 
@@ -99,7 +101,7 @@ class ValidationServer(Server):
         assert self._mirror is not None
         if not self._noise.ready:
             return []
-        out = self._mirror.release(self._noise.noisy())
+        out = self._mirror.release(self._mirror.valued(self._noise.noisy()))
         self._become(State.DONE)
         return out
 

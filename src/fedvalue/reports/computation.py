@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "pair_search": "Pairs of columns",
+    "row_sample": "Rows",
     "policy": "Output policy",
     "certificate": "Certificate digest",
     "certificate_digest": "Certificate digest",
@@ -20,14 +21,16 @@ _NAMES = {
     "harden": "Added checks",
 }
 
-_ELSEWHERE = ("notes", "sensitivity", "state", "changes")
+_ELSEWHERE = ("notes", "sensitivity", "state", "changes", "acceptance", "agreement", "plug_in_bias")
 """Details that have their own places."""
 
 
 def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
     """How a result was computed, as terms and their values."""
     rows = []
-    if valuation.estimator:
+    if valuation.utility_name is not None:
+        rows.append(("Utility", f"{valuation.utility_name}, given by the caller"))
+    elif valuation.estimator:
         rows.append(("Learnable values", valuation.estimator.replace("-", " ").replace("/", ", version ")))
     settings = valuation.settings
     if settings is not None and valuation.learnable_total is not None:
@@ -49,7 +52,14 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
     if valuation.run_id:
         rows.append(("Run", valuation.run_id))
     if valuation.privacy is not None:
-        rows.append(("Noise on every value", f"Laplace, scale {valuation.privacy.noise_scale:.6g} nats"))
+        noise = valuation.privacy
+        rows.append(
+            (
+                "Noise",
+                f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
+                f"±{noise.pair_noise:.3g} in every count of two codes",
+            )
+        )
         rows.append(("Epsilon, delta", f"{valuation.privacy.epsilon:g}, {valuation.privacy.delta:g}"))
         rows.append(("Adjacency", valuation.privacy.adjacency))
         rows.append(("Observer", valuation.privacy.observer))
@@ -77,5 +87,11 @@ def _detail(item: object) -> str:
         return "yes" if item else "no"
     if isinstance(item, Mapping):
         numbers = {k: v for k, v in item.items() if isinstance(v, int | float)}
-        return ", ".join(f"{str(k).replace('_', ' ')} {v:,}" for k, v in numbers.items())
-    return str(item) if isinstance(item, str | int | float) else ""
+        return ", ".join(f"{str(k).replace('_', ' ')} {_number(v)}" for k, v in numbers.items())
+    if isinstance(item, int | float):
+        return _number(item)
+    return item if isinstance(item, str) else ""
+
+
+def _number(item: float) -> str:
+    return f"{item:,}" if isinstance(item, int) else f"{item:.4g}"

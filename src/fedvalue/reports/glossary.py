@@ -48,25 +48,20 @@ SHAPLEY_CMI = (
         "Shapley-CMI",
         "The paper's value: what a party's data says about the labels of these very rows beyond what the "
         "task party has, averaged over all orders in which the parties could join. Columns with many "
-        "different values fit the rows at hand by chance, which inflates it.",
+        "different values fit these rows by chance, which inflates it.",
     ),
     ("Task party", "The party that has the label and asks what others' data is worth for predicting it."),
 )
 NOISE = (
     (
         "Noise",
-        "A random number that both servers add to every value, unknown to all parties, so that no result "
-        "reveals much about any one person. It can push a value below 0.",
-    ),
-    (
-        "95% interval",
-        "Where the value on these rows lies without the noise, in 95 of 100 runs. It says nothing about "
-        "other rows.",
+        "Random numbers that both servers add to every count before values are computed, unknown to all "
+        "parties, so that no result reveals much about any one person. The intervals include it.",
     ),
     (
         "Epsilon",
-        "How much a result may reveal about one person: whatever is printed here is at most exp(epsilon) "
-        "times as likely with that person's data as with any other in its place.",
+        "How much a result may reveal about one person: every result is at most exp(epsilon) times as likely "
+        "with that person's data as with any other in its place, except with the tiny probability delta.",
     ),
     ("Nat", "The unit of information. A fair coin holds 0.69 nats, a fair die 1.79."),
 )
@@ -75,6 +70,6 @@ NOISE = (
 def glossary(valuation: Valuation) -> tuple[tuple[str, str], ...]:
     """The terms that the report of this result uses, with their plain meanings."""
     if valuation.privacy is not None:
-        return NOISE + SHAPLEY_CMI
+        return NOISE + LEARNABLE + (UPLIFT if valuation.uplift else ())
     terms = LEARNABLE if valuation.learnable_total is not None else LEARNABLE[-1:]
     return terms + (UPLIFT if valuation.uplift else ()) + SHAPLEY_CMI

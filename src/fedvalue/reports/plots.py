@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +11,25 @@ from fedvalue.decisions.redundancy import redundancy
 from fedvalue.decisions.selection import select
 from fedvalue.errors import InputError
 from fedvalue.reports import wording
+from fedvalue.reports.curve_plots import draw_bins, draw_sample_sizes, draw_uplift_curve
+from fedvalue.reports.gain_scale import gain_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fedvalue.valuation.result import PartyValue, Valuation
+    from fedvalue.valuation.result import Valuation
 
 SOLID, PALE, INK, WARM, IDLE = "#2f8f86", "#b5d3cc", "#1c2530", "#8a4b12", "#8b939d"
 """Colours like the report's, light enough for error bars."""
+
+
+_KINDS = {
+    "invited": (SOLID, "invite"),
+    "undecided": (WARM, "undecided"),
+    "nothing": (IDLE, "adds nothing worth mentioning"),
+    "adds": (WARM, "beyond the budget"),
+}
+"""Colour and meaning of the bars of a waterfall."""
 
 
 class Plots:
@@ -29,7 +40,7 @@ class Plots:
 
     def __init__(self, valuation: Valuation) -> None:
         self._valuation = valuation
-        self._parties = sorted(valuation.parties, key=_number)
+        self._parties = sorted(valuation.parties, key=lambda party: party.leading)
 
     def __call__(self, ax: Axes | None = None) -> Axes:
         """The same as `values`."""
@@ -39,7 +50,7 @@ class Plots:
         """Learnable value of each party with its 95% interval; Shapley-CMI where that is all there is."""
         learnable = self._valuation.learnable_total is not None
         ax = _axes(ax)
-        numbers = [_number(party) for party in self._parties]
+        numbers = [party.leading for party in self._parties]
         ends = [p.learnable_interval if learnable else p.interval for p in self._parties]
         widths = [
             [0.0 if end is None else x - end[0] for x, end in zip(numbers, ends, strict=True)],
@@ -86,31 +97,35 @@ class Plots:
     ) -> Axes:
         """What parties add one after the other, with 95% intervals; colours say whom to invite.
 
+        The unit is the report's: wrong decisions avoided where they tell the story, else percent of what
+        cannot be predicted without the parties.
+
         Raises:
             InputError: The result has no learnable values, or a price is missing or wrong.
         """
-        before = wording.uncertainty(self._valuation)
-        if self._valuation.learnable_total is None or not before:
+        if self._valuation.learnable_total is None:
             raise InputError("a waterfall needs learnable values: compute them with statistics=True")
         selection = select(self._valuation, prices, budget)
+        scale = gain_scale(self._valuation, selection)
+        if scale is None:
+            raise InputError("a waterfall needs a label that is not already determined")
         ax = _axes(ax)
-        colours = {"invited": SOLID, "undecided": WARM, "nothing": IDLE, "adds": WARM}
-        meanings = {"invited": "invite", "undecided": "undecided", "nothing": "adds nothing worth mentioning",
-                    "adds": "beyond the budget"}  # fmt: skip
         seen: set[str] = set()
-        for step in selection.steps:
+        start = 0.0
+        for step, level in zip(selection.steps, scale.levels, strict=True):
             kind = "invited" if step.invited else step.adds.verdict.value
-            start, gain = step.value - step.adds.gain, step.adds.gain
-            low, high = step.adds.low, step.adds.high
-            error = None if low is None or high is None else 100 * (high - gain) / before
+            error = None
+            if level.low is not None and level.high is not None:
+                error = [[max(level.value - level.low, 0.0)], [max(level.high - level.value, 0.0)]]
             ax.barh(
-                step.party, 100 * gain / before, left=100 * start / before, height=0.6, color=colours[kind],
-                xerr=error, ecolor=INK, capsize=3, label=None if kind in seen else meanings[kind],
+                step.party, level.value - start, left=start, height=0.6, color=_KINDS[kind][0], xerr=error,
+                ecolor=INK, capsize=3, label=None if kind in seen else _KINDS[kind][1],
             )  # fmt: skip
             seen.add(kind)
+            start = level.value
         ax.invert_yaxis()
         ax.set_title("What each party adds to those above it")
-        ax.set_xlabel("% of what the task party cannot predict by itself")
+        ax.set_xlabel(scale.unit)
         ax.legend(frameon=False, loc="lower left")
         return _plain(ax)
 
@@ -144,11 +159,11 @@ class Plots:
             InputError: The result has no uplift.
         """
         rows = [row for row in self._valuation.uplift or () if row.errors_avoided_per_1000 is not None]
-        rows = [row for row in rows if row.role != "nobody"]
+        order = {"alone": 0, "all_but": 1, "all": 2}
+        rows = [row for row in rows if row.role in order]
         if not rows:
             raise InputError("this result has no uplift: compute it with statistics=True")
         ax = _axes(ax)
-        order = {"alone": 0, "all_but": 1, "all": 2}
         rows.sort(key=lambda row: (order[row.role], row.errors_avoided_per_1000 or 0.0))
         numbers = [row.errors_avoided_per_1000 or 0.0 for row in rows]
         ends = [row.errors_avoided_interval for row in rows]
@@ -163,6 +178,44 @@ class Plots:
         )  # fmt: skip
         ax.set_title("Wrong decisions that the parties' data avoids")
         ax.set_xlabel("wrong decisions avoided per 1,000 rows")
+        return _plain(ax)
+
+    def uplift_curve(self, ax: Axes | None = None, *, metric: str = "errors_avoided_per_1000") -> Axes:
+        """How well the label is predicted as the parties join, in the order of the waterfall.
+
+        Args:
+            ax: Where to draw.
+            metric: "errors_avoided_per_1000", "auc", "ks", "accuracy" or "log_loss".
+
+        Raises:
+            InputError: Another metric, or a result that does not have it for every step.
+        """
+        ax = _axes(ax)
+        draw_uplift_curve(ax, self._valuation, metric, SOLID)
+        return _plain(ax)
+
+    def bins(self, ax: Axes | None = None) -> Axes:
+        """Learnable values against the number of bins: does the coding matter?
+
+        Raises:
+            InputError: The result was not valued with other bins.
+        """
+        ax = _axes(ax)
+        draw_bins(ax, self._valuation)
+        return _plain(ax)
+
+    def sample_size(self, others: Sequence[Valuation], ax: Axes | None = None) -> Axes:
+        """Learnable values against the number of rows, from this result and others of the same parties.
+
+        Args:
+            others: Results of other numbers of rows: random parts of a table, or earlier months.
+            ax: Where to draw.
+
+        Raises:
+            InputError: The results have the same number of rows, other parties, or no learnable values.
+        """
+        ax = _axes(ax)
+        draw_sample_sizes(ax, [*others, self._valuation])
         return _plain(ax)
 
     def selection(
@@ -190,10 +243,6 @@ class Plots:
         ax.set_ylim(bottom=0)
         ax.locator_params(axis="x", integer=prices is None)
         return _plain(ax)
-
-
-def _number(party: PartyValue) -> float:
-    return party.value if party.learnable is None else party.learnable
 
 
 def _set_name(valuation: Valuation, role: str, parties: tuple[str, ...]) -> str:

@@ -54,7 +54,8 @@ def price_curve(selection: Selection) -> PriceCurve | None:
     if selection.cost is None:
         return None
     top_cost = max(float(selection.curve[-1].cost), 1e-9)
-    top_value = round_up(max(selection.curve[-1].value, 1e-9))
+    whole = max(selection.total, selection.curve[-1].value, 1e-9)
+    top_value = 100.0
 
     def x(cost: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * cost / top_cost, 2)
@@ -62,24 +63,31 @@ def price_curve(selection: Selection) -> PriceCurve | None:
     def y(value: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * max(value, 0.0) / top_value, 2)
 
-    points = [(x(float(p.cost)), y(p.value)) for p in selection.curve]
+    points = [(x(float(p.cost)), y(100 * p.value / whole)) for p in selection.curve]
     path = f"M{points[0][0]} {points[0][1]}" + "".join(f"H{px}V{py}" for px, py in points[1:])
     return PriceCurve(
         path=f"{path}H{WIDTH - RIGHT}",
         dots=tuple(
-            Dot(px, py, f"{wording.listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.nats(p.value)} nats")
+            Dot(
+                px,
+                py,
+                f"{wording.listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.percent(p.value / whole)}",
+            )
             for (px, py), p in zip(points, selection.curve, strict=True)
             if len(points) <= MOST_DOTS
         ),
         x_ticks=tuple((x(t), f"{t:,.10g}") for t in (0.0, *ticks(round_up(top_cost))) if t <= top_cost),
-        y_ticks=tuple((y(t), f"{t:g}") for t in (0.0, *ticks(top_value))),
+        y_ticks=tuple((y(t), f"{t:g}%") for t in (0.0, *ticks(top_value))),
         budget_x=None if selection.budget is None else x(min(float(selection.budget), top_cost)),
-        text=_in_words(selection),
+        text=_in_words(selection, whole),
     )
 
 
-def _in_words(selection: Selection) -> str:
+def _in_words(selection: Selection, whole: float) -> str:
     points = selection.curve[1:]
     shown = points if len(points) <= 10 else points[:: len(points) // 8]
-    steps = [f"{wording.nats(p.value)} nats for {p.cost:,}" for p in shown]
-    return f"Step curve of the best value over cost: {wording.listing(steps) or 'no party adds value'}."
+    steps = [f"{wording.percent(p.value / whole)} for {p.cost:,}" for p in shown]
+    return (
+        "Step curve of the most that any set of parties brings over its cost, in percent of what all bring: "
+        f"{wording.listing(steps) or 'no party adds value'}."
+    )

@@ -6,12 +6,15 @@ with the reader's screen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedvalue.decisions.acceptance import acceptance
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
+from fedvalue.reports.asked import asked, label_of
 from fedvalue.reports.computation import computation
 from fedvalue.reports.glossary import glossary
 from fedvalue.reports.overlap import Overlap, overlap
@@ -25,6 +28,12 @@ if TYPE_CHECKING:
 
 UPLIFT_PARTIES = 15
 """Up to here the table of gains has each party alone and all but each; beyond, all and nobody only."""
+
+
+COLUMNS_LISTED = 12
+"""The report lists this many columns of a party; a vendor may have hundreds."""
+
+_KEPT = "Each party read and coded its columns at home. Their names and values are not in this report."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,6 @@ class Gain:
 
     parties: str
     wrong: str
-    avoided: str
     interval: str
     auc: str
     ks: str
@@ -93,23 +101,30 @@ class ReportView:
     title: str
     decision: str
     more: tuple[str, ...]
+    acceptance: tuple[str, str] | None
     about: str
     waterfall: Waterfall | None
     price_curve: PriceCurve | None
     learnable: bool
+    measure: str
+    shares: bool
+    cmi: bool
     parties: tuple[PartyRow, ...]
     total: PartyRow
     axis: tuple[tuple[float, str], ...]
     chart_text: str
     cmi_reason: str
     facts: tuple[Fact, ...]
+    notes: tuple[str, ...]
     overlap: Overlap | None
     gains: tuple[Gain, ...]
     sensitivity: tuple[str, tuple[tuple[str, str], ...]] | None
+    asked: tuple[tuple[str, str], ...]
     protection: str
     noise: str
     how: tuple[tuple[str, str], ...]
     columns: tuple[ColumnRow, ...]
+    columns_note: str
     glossary: tuple[tuple[str, str], ...]
 
 
@@ -131,43 +146,58 @@ def view(
     """
     selection = select(valuation, prices, budget)
     sentences = wording.decision(valuation, selection)
-    parties = sorted(valuation.parties, key=lambda party: -_number(party))
+    parties = sorted(valuation.parties, key=lambda party: -party.leading)
     learnable = valuation.learnable_total is not None
     top = round_up(max([*(_end(party) for party in parties), 1e-9]))
+    rows = tuple(_party(party, top) for party in parties)
     return ReportView(
-        title="What each party’s data is worth",
+        title=_title(valuation),
         decision=sentences[0],
         more=sentences[1:],
+        acceptance=_acceptance(valuation),
         about=_about(valuation),
         waterfall=waterfall(valuation, selection),
         price_curve=price_curve(selection),
         learnable=learnable,
-        parties=tuple(_party(party, top) for party in parties),
+        measure=wording.measure(valuation),
+        shares=any(row.share for row in rows),
+        cmi=learnable and any(row.cmi for row in rows),
+        parties=rows,
         total=_total(valuation, top),
         axis=tuple((round(100 * tick / top, 3), f"{tick:g}") for tick in ticks(top)),
         chart_text=_chart_text(parties, learnable),
         cmi_reason=_cmi_reason(valuation) if learnable else "",
         facts=_facts(valuation),
+        notes=tuple(str(note) for note in valuation.details.get("notes", ())),
         overlap=overlap(valuation),
         gains=_gains(valuation),
         sensitivity=_sensitivity(valuation),
+        asked=asked(valuation),
         protection=wording.PROTECTION.get(
             valuation.protocol, f"Computed with protocol {valuation.protocol}."
         ),
         noise="" if valuation.privacy is None else wording.noise(valuation.privacy),
         how=computation(valuation),
         columns=_columns(valuation),
+        columns_note=_columns_note(valuation),
         glossary=glossary(valuation),
     )
 
 
+def _title(valuation: Valuation) -> str:
+    label = label_of(valuation)
+    return "What each party’s data is worth" + (f" for predicting “{label}”" if label else "")
+
+
+def _acceptance(valuation: Valuation) -> tuple[str, str] | None:
+    """Verdict and sentence of an acceptance test."""
+    outcome = acceptance(valuation)
+    return None if outcome is None else (outcome.verdict.value, wording.acceptance_sentence(outcome))
+
+
 def _about(valuation: Valuation) -> str:
     p = len(valuation.parties)
-    return f"{valuation.n_samples:,} rows, {p} data {'party' if p == 1 else 'parties'}."
-
-
-def _number(party: PartyValue) -> float:
-    return party.value if party.learnable is None else party.learnable
+    return f"{valuation.n_samples:,} cases, {p} data {'party' if p == 1 else 'parties'}."
 
 
 def _interval(party: PartyValue) -> tuple[float, float] | None:
@@ -176,7 +206,7 @@ def _interval(party: PartyValue) -> tuple[float, float] | None:
 
 def _end(party: PartyValue) -> float:
     interval = _interval(party)
-    return _number(party) if interval is None else interval[1]
+    return party.leading if interval is None else interval[1]
 
 
 def _party(party: PartyValue, top: float) -> PartyRow:
@@ -191,25 +221,27 @@ def _party(party: PartyValue, top: float) -> PartyRow:
     what = "Shapley-CMI" if party.learnable is None else "learnable value"
     return PartyRow(
         name=party.name,
-        bar=place(_number(party)),
+        bar=place(party.leading),
         low=None if ends is None else place(ends[0]),
         high=None if ends is None else place(ends[1]),
         share="" if share is None else wording.percent(share),
-        value=wording.nats(_number(party)),
+        value=wording.nats(party.leading),
         interval=wording.interval(ends),
         cmi=cmi,
-        text=f"{what} {wording.nats(_number(party))} nats",
+        text=f"{what} {wording.nats(party.leading)} nats",
     )
 
 
 def _cmi(party: PartyValue) -> str:
     half = party.half_width
+    if party.value is None:
+        return ""
     return wording.nats(party.value) + ("" if half is None else f" ± {wording.nats(half)}")
 
 
 def _total(valuation: Valuation, top: float) -> PartyRow:
     learned = valuation.learnable_total
-    value = valuation.total if learned is None else learned
+    value = (valuation.total or 0.0) if learned is None else learned
     return PartyRow(
         name="all together",
         bar=min(100.0, 100 * max(value, 0.0) / top),
@@ -218,14 +250,14 @@ def _total(valuation: Valuation, top: float) -> PartyRow:
         share="",
         value=wording.nats(value),
         interval=wording.interval(valuation.learnable_total_interval),
-        cmi="" if learned is None else wording.nats(valuation.total),
+        cmi="" if learned is None or valuation.total is None else wording.nats(valuation.total),
         text="",
     )
 
 
 def _chart_text(parties: list[PartyValue], learnable: bool) -> str:
     """The chart in words, for people who cannot see it."""
-    said = [f"{party.name} {wording.nats(_number(party))}" for party in parties]
+    said = [f"{party.name} {wording.nats(party.leading)}" for party in parties]
     what = "learnable values" if learnable else "Shapley-CMI"
     return f"Bar chart of {what} in nats: {wording.listing(said)}."
 
@@ -237,7 +269,7 @@ def _cmi_reason(valuation: Valuation) -> str:
 
 
 def _facts(valuation: Valuation) -> tuple[Fact, ...]:
-    """Warnings of the run, flags of parties, warnings about columns, and notes."""
+    """Warnings of the run, flags of parties, and warnings about columns."""
     flagged: dict[str, list[str]] = {}
     for party in valuation.parties:
         for flag in party.flags:
@@ -247,8 +279,9 @@ def _facts(valuation: Valuation) -> tuple[Fact, ...]:
         Fact(wording.listing(names, wording.NAMES_SHOWN), guard.describe(flag))
         for flag, names in flagged.items()
     ]
-    facts += [Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings]
-    return tuple(facts + [Fact("", str(note)) for note in valuation.details.get("notes", ())])
+    return tuple(
+        facts + [Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings]
+    )
 
 
 def _gains(valuation: Valuation) -> tuple[Gain, ...]:
@@ -256,6 +289,7 @@ def _gains(valuation: Valuation) -> tuple[Gain, ...]:
     if len(valuation.parties) > UPLIFT_PARTIES:
         rows = tuple(row for row in rows if row.role in ("nobody", "all"))
     order = {"nobody": 0, "alone": 1, "all_but": 2, "all": 3}
+    rows = tuple(row for row in rows if row.role in order)
     shown = sorted(rows, key=lambda row: (order[row.role], row.log_loss))
     if len(valuation.parties) == 1:  # alone is all, and nobody is all but one
         shown = [row for row in shown if row.role in ("nobody", "all")]
@@ -270,17 +304,21 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
         "all_but": f"all but {wording.listing(missing)}",
         "all": "all parties" if len(row.parties) > 1 else wording.listing(row.parties),
     }[row.role]
-    avoided, ends = row.errors_avoided_per_1000, row.errors_avoided_interval
-    with_gain = row.role != "nobody" and avoided is not None
+    ends = row.errors_avoided_interval
     return Gain(
         parties=name,
         wrong=wording.per_1000(1000 * (1 - row.accuracy)),
-        avoided=wording.per_1000(avoided) if with_gain and avoided is not None else "",
-        interval=f"{wording.per_1000(ends[0])} to {wording.per_1000(ends[1])}" if with_gain and ends else "",
+        interval="" if ends is None or row.role == "nobody" else _fewer(*ends),
         auc="" if row.auc is None else f"{row.auc:.3f}",
         ks="" if row.ks is None else f"{row.ks:.3f}",
         log_loss=f"{row.log_loss:.3f}",
     )
+
+
+def _fewer(low: float, high: float) -> str:
+    """An interval of wrong decisions avoided; "0" where nothing changes."""
+    texts = [wording.per_1000(end) for end in (low, high)]
+    return "0" if set(texts) == {"0"} else " to ".join(texts)
 
 
 def _sensitivity(valuation: Valuation) -> tuple[str, tuple[tuple[str, str], ...]] | None:
@@ -298,7 +336,25 @@ def _sensitivity(valuation: Valuation) -> tuple[str, tuple[tuple[str, str], ...]
     return str(found.get("sentence", "")), runs
 
 
+def _columns_note(valuation: Valuation) -> str:
+    """Who keeps columns to itself, or how many of them are not listed."""
+    if not valuation.columns:
+        return _KEPT if valuation.protocol else ""
+    hidden = [
+        f"{count - COLUMNS_LISTED:,} more columns of {party}"
+        for party, count in Counter(column.party for column in valuation.columns).items()
+        if count > COLUMNS_LISTED
+    ]
+    return f"Not listed: {wording.listing(hidden)}. The result file has all of them." if hidden else ""
+
+
 def _columns(valuation: Valuation) -> tuple[ColumnRow, ...]:
+    seen: Counter[str] = Counter()
+    shown = []
+    for column in valuation.columns:
+        seen[column.party] += 1
+        if seen[column.party] <= COLUMNS_LISTED:
+            shown.append(column)
     return tuple(
         ColumnRow(
             party=column.party,
@@ -307,5 +363,5 @@ def _columns(valuation: Valuation) -> tuple[ColumnRow, ...]:
             coding=column.coding or f"{column.n_codes:,} codes",
             missing=f"{column.n_missing:,}" if column.n_missing else "",
         )
-        for column in valuation.columns
+        for column in shown
     )

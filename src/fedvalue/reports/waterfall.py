@@ -1,4 +1,4 @@
-"""The waterfall: how much of the task party's uncertainty goes away as parties join, one by one."""
+"""The waterfall: what becomes better as parties join, one by one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.reports import wording
+from fedvalue.reports.gain_scale import ERRORS, gain_scale
 from fedvalue.reports.scales import round_up, ticks
 
 if TYPE_CHECKING:
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import Valuation
+
+
+MOST_BARS = 20
+"""Beyond this, parties that are neither invited nor too dear are counted instead of drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class WaterfallStep:
         end: Where its bar ends.
         low: Start of the zone in which the end may lie (95%); None where no error is known.
         high: End of that zone.
-        figure: What it adds, as a part of the task party's uncertainty.
+        figure: What it adds, in the unit of the waterfall.
         note: What follows for it.
     """
 
@@ -44,56 +49,67 @@ class Waterfall:
     """The drawing.
 
     Args:
+        unit: What the bars measure.
         steps: The parties in the order of joining.
         axis: Positions and texts of the ticks.
         text: The drawing in words, for people who cannot see it.
+        left_out: How many further parties are not drawn; none of them is invited.
     """
 
+    unit: str
     steps: tuple[WaterfallStep, ...]
     axis: tuple[tuple[float, str], ...]
     text: str
+    left_out: int = 0
+
+    @property
+    def lead(self) -> str:
+        """What the bars show, in a sentence."""
+        if self.unit == ERRORS:
+            return "Wrong decisions avoided per 1,000 cases as the parties join, one after the other."
+        return (
+            "How much of what cannot be predicted without these parties becomes predictable as they join, "
+            "one after the other."
+        )
 
 
 def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
     """The waterfall of a selection; None where learnable values or the label's uncertainty are not known."""
-    before = wording.uncertainty(valuation)
-    if selection.by != "learnable" or not before or before <= 0:
+    scale = gain_scale(valuation, selection)
+    if scale is None:
         return None
-    ends = [step.value - step.adds.gain + (step.adds.high or step.adds.gain) for step in selection.steps]
-    top = round_up(100 * max([*ends, *(step.value for step in selection.steps), 1e-9]) / before)
+    top = round_up(max([1e-9, *(max(level.value, level.high or level.value) for level in scale.levels)]))
 
     def place(value: float) -> float:
-        return round(min(max(100 * (100 * value / before) / top, 0.0), 100.0), 3)
+        return round(min(max(100 * value / top, 0.0), 100.0), 3)
 
     steps = []
-    for step in selection.steps:
-        start = step.value - step.adds.gain
-        low, high = step.adds.low, step.adds.high
+    start = 0.0
+    for step, level in zip(selection.steps, scale.levels, strict=True):
         steps.append(
             WaterfallStep(
                 party=step.party,
                 kind=_kind(step),
                 start=place(start),
-                end=place(step.value),
-                low=None if low is None else place(start + low),
-                high=None if high is None else place(start + high),
-                figure=signed_percent(step.adds.gain / before),
+                end=place(level.value),
+                low=None if level.low is None else place(level.low),
+                high=None if level.high is None else place(level.high),
+                figure=scale.figure(start, level.value),
                 note=_note(step, valuation.n_samples),
             )
         )
+        start = level.value
+    useful = sum(step.kind in ("invited", "unaffordable") for step in steps)
+    shown = max(MOST_BARS, useful)
+    left_out, steps = len(steps[shown:]), steps[:shown]
     said = [f"{step.party} {step.figure}" for step in steps]
     return Waterfall(
+        unit=scale.unit,
         steps=tuple(steps),
-        axis=tuple((round(100 * tick / top, 3), f"{tick:g}%") for tick in ticks(top)),
+        axis=tuple((round(100 * tick / top, 3), scale.tick(tick)) for tick in (0.0, *ticks(top))),
         text=f"Waterfall chart of what each party adds to those before it: {wording.listing(said)}.",
+        left_out=left_out,
     )
-
-
-def signed_percent(part: float) -> str:
-    """A change as a part of a whole, with its sign."""
-    if abs(part) < 0.0005:
-        return "0%" if part <= 0 else "<0.1%"
-    return f"{part:+.1%}".replace("-", "−")
 
 
 def _kind(step: Step) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedvalue.decisions.games import ADDITIVE, game_of, listing
+from fedvalue.decisions.games import ADDITIVE, PAIRS, game_of, listing
 
 if TYPE_CHECKING:
+    from fedvalue.decisions.acceptance import Acceptance
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
 
 __all__ = [
+    "acceptance_sentence",
     "decision",
     "effect",
     "interval",
@@ -28,7 +30,7 @@ NAMES_SHOWN = 6
 """A sentence lists this many names; the table below it has all of them."""
 
 FAR_MORE_ROWS = 100
-"""Beyond this many times the rows at hand, a sentence states no number of rows."""
+"""Beyond this many times the rows of the result, a sentence states no number of rows."""
 
 PROTECTION = {
     None: "All columns were on one machine and were valued as plain tables. Nothing was hidden from that "
@@ -37,6 +39,8 @@ PROTECTION = {
     "no sample ids, codes or labels.",
     "paper": "Two servers counted encrypted sets with false samples among the real ones (protocol paper). A "
     "server that counts wrongly is detected with a probability that depends on the settings.",
+    "vpsic": "One server counted encrypted ids with false ones among them, several times over (protocol "
+    "vpsic). A server that reads from the counts how often ids were duplicated can lie undetected.",
     "mirror": "Every party sent masked codes to two servers, which counted independently and compared their "
     "answers (protocol mirror). They saw renamed codes, neither ids nor what a code means; a lie of a single "
     "server is detected.",
@@ -66,7 +70,8 @@ def percent(part: float) -> str:
 
 def per_1000(number: float) -> str:
     """A number of cases per 1,000."""
-    return (f"{number:.0f}" if abs(number) >= 9.95 else f"{number:.1f}").replace("-", "−")
+    text = f"{number:.0f}" if abs(number) >= 9.95 else f"{number:.1f}"
+    return "0" if float(text) == 0 else text.replace("-", "−")
 
 
 def rows(number: int) -> str:
@@ -82,15 +87,16 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
         valuation: The result.
         selection: Its selection, with or without prices.
     """
-    if valuation.privacy is not None:
-        return _decision_under_noise(valuation, selection)
     if valuation.learnable_total is None:
         return (
             "No advice: learnable values were not computed, and Shapley-CMI alone also counts what is "
             "memorised.",
         )
     if valuation.label_entropy is not None and valuation.label_entropy <= 0:
-        return ("Invite nobody: the task party's own columns already determine the label in these rows.",)
+        return (
+            "Invite nobody: the columns that are already there determine the label in these rows.",
+            "If one of them is known only afterwards, leave it out and value again.",
+        )
     said = [_invitation(valuation, selection)]
     if selection.unaffordable:
         names = [step.party for step in selection.unaffordable]
@@ -101,6 +107,8 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
         said.append(_idle(selection))
     if selection.basis == ADDITIVE and len(selection.parties) + len(selection.undecided) > 1:
         said.append("This does not take into account that parties may overlap.")
+    if selection.basis == PAIRS and len(selection.parties) + len(selection.undecided) > 2:
+        said.append("Overlap of three or more parties is taken into account only pair by pair.")
     return tuple(said)
 
 
@@ -108,7 +116,7 @@ def effect(valuation: Valuation, parties: Sequence[str]) -> str:
     """What a model gains from these parties, as a verb phrase for several of them ("avoid 46 of 190 …")."""
     nobody = _uplift(valuation, ())
     chosen = _uplift(valuation, parties)
-    if nobody is None:
+    if nobody is None or valuation.privacy is not None:  # noise: the uplift has no intervals
         return _less_uncertainty(valuation, parties)
     if chosen is not None:
         return _gain(nobody, chosen) or _less_uncertainty(valuation, parties)
@@ -122,20 +130,57 @@ def effect(valuation: Valuation, parties: Sequence[str]) -> str:
     return together if gain is None else f"{together} (all would {gain})"
 
 
+def acceptance_sentence(outcome: Acceptance) -> str:
+    """The outcome of an acceptance test, with what was measured and what was required."""
+    who, verb = ("all parties together", "") if outcome.party is None else (f"{outcome.party} alone", "s")
+    said = {"pass": "passed", "fail": "failed", "undecided": "undecided"}[outcome.verdict]
+    number = {
+        "errors_avoided_per_1000": per_1000, "auc_gain": lambda x: f"{x:.3f}", "log_loss_gain": nats,
+    }[outcome.metric]  # fmt: skip
+    if outcome.low is None or outcome.high is None:
+        measured, sure = number(outcome.gain), ""
+    else:
+        measured, sure = f"{number(outcome.low)} to {number(outcome.high)}", " (95% interval)"
+    does = {
+        "errors_avoided_per_1000": f"avoid{verb} {measured} wrong decisions per 1,000 cases",
+        "auc_gain": f"raise{verb} the AUC by {measured}",
+        "log_loss_gain": f"lower{verb} the log loss by {measured} nats",
+    }[outcome.metric]
+    text = f"Acceptance test {said}: {who} {does}{sure}; required: at least {outcome.threshold:g}."
+    if outcome.rows_needed is not None:
+        text += f" About {rows(outcome.rows_needed)} rows would settle it."
+    return text
+
+
 def noise(statement: PrivacyStatement) -> str:
     """The promise of a result with noise, with everything that belongs to it."""
     return (
-        f"Laplace noise of scale {nats(statement.noise_scale)} nats was added to every value. "
+        f"Noise of ±{statement.label_noise:.3g} persons was added to every count behind these values. "
         f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
-        f"{statement.adjacency}; against {statement.observer}. Learnable values, shares and everything else "
-        "are not released: they would be answers without noise."
+        f"{statement.adjacency}; against {statement.observer}. The intervals include the noise."
     )
 
 
 def uncertainty(valuation: Valuation) -> float | None:
     """What the task party cannot predict by itself, in nats per row: out of sample where that is known."""
+    if valuation.utility_name is not None:
+        return None  # its values are no log losses
     nobody = _uplift(valuation, ())
     return valuation.label_entropy if nobody is None else nobody.log_loss
+
+
+def measure(valuation: Valuation) -> str:
+    """What the leading number is, in a sentence."""
+    if valuation.utility_name is not None:
+        return (
+            f"The Shapley value of the utility “{valuation.utility_name}”, in its own unit. Its error is not "
+            "known."
+        )
+    noisy = "" if valuation.privacy is None else ", the agreed noise included"
+    return (
+        "The learnable value: what a retrained model would gain, shared fairly among the parties, in nats "
+        f"per row. The pale zone is its 95% interval{noisy}."
+    )
 
 
 def _invitation(valuation: Valuation, selection: Selection) -> str:
@@ -147,7 +192,8 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
                 f"{'helps' if len(selection.undecided) == 1 else 'help'}; {_settling(valuation, selection)}."
             )
         return (
-            f"Invite nobody: {_subject(selection.steps)} nothing to what the task party can predict itself."
+            f"Invite nobody: {_subject(selection.steps)} nothing to what can be predicted without "
+            f"{'it' if len(selection.steps) == 1 else 'them'}."
         )
     whom, they = listing(names), "together they"
     gain = effect(valuation, names)
@@ -175,6 +221,8 @@ def _undecided(valuation: Valuation, selection: Selection) -> str:
 
 def _settling(valuation: Valuation, selection: Selection) -> str:
     needed = [step.adds.rows_needed for step in selection.undecided]
+    if valuation.privacy is not None:
+        return "the agreed noise hides it"
     most = max((number for number in needed if number is not None), default=None)
     if most is None or most > FAR_MORE_ROWS * valuation.n_samples:
         return f"more than {FAR_MORE_ROWS} times as many rows would be needed to settle it"
@@ -202,7 +250,7 @@ def _uplift(valuation: Valuation, parties: Sequence[str]) -> UpliftRow | None:
 def _gain(nobody: UpliftRow, chosen: UpliftRow) -> str | None:
     """Fewer wrong decisions where they are clear; else a better ranking of cases; else None."""
     avoided, ends = chosen.errors_avoided_per_1000, chosen.errors_avoided_interval
-    if avoided is not None and avoided >= 1 and (ends is None or ends[0] > 0):
+    if avoided is not None and avoided >= 1 and ends is not None and ends[0] > 0:
         wrong = 1000 * (1 - nobody.accuracy)
         return f"avoid {per_1000(avoided)} of {per_1000(wrong)} wrong decisions per 1,000 cases"
     if chosen.ks is not None and chosen.auc is not None and nobody.auc is not None:
@@ -216,9 +264,14 @@ def _gain(nobody: UpliftRow, chosen: UpliftRow) -> str | None:
 
 
 def _less_uncertainty(valuation: Valuation, parties: Sequence[str]) -> str:
-    before = uncertainty(valuation) or 0.0
-    part = _coalition(valuation, parties) / before if before > 0 else 0.0
-    return f"remove {percent(part)} of what the task party cannot predict by itself"
+    before, value = uncertainty(valuation) or 0.0, _coalition(valuation, parties)
+    if before <= 0:
+        total = valuation.learnable_total or 0.0
+        by = "" if valuation.utility_name is None else f" by the utility “{valuation.utility_name}”"
+        return f"bring {percent(min(value / total, 1.0) if total > 0 else 0.0)} of what all parties would{by}"
+    part = value / before
+    who = "it" if len(parties) == 1 else "them"
+    return f"explain {percent(part)} of what cannot be predicted without {who}"
 
 
 def _coalition(valuation: Valuation, parties: Sequence[str]) -> float:
@@ -230,16 +283,3 @@ def _singular(phrase: str) -> str:
     """The verb phrase for one party."""
     verb, _, rest = phrase.partition(" ")
     return f"{verb}s {rest}"
-
-
-def _decision_under_noise(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
-    clear = [step.party for step in selection.steps if step.adds.low is not None and step.adds.low > 0]
-    others = [party.name for party in valuation.parties if party.name not in clear]
-    opening = "Every value carries the agreed noise"
-    if not clear:
-        return (f"{opening}, and no party stands out from it.",)
-    one = len(clear) == 1
-    said = [f"{opening}; {listing(clear, NAMES_SHOWN)} {'stands' if one else 'stand'} out from it."]
-    if others:
-        said.append(f"Nothing can be said about {listing(others, NAMES_SHOWN)}.")
-    return tuple(said)

@@ -17,8 +17,9 @@ from fedvalue.deployment.servers.server_role import valuer_of
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.information.contingency import JointCounts
+    from fedvalue.information.pair_tables import PairTables
+    from fedvalue.protocol.chunk_store import ChunkStore
     from fedvalue.protocol.keyring import Credentials
-    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.outcome import Answer
     from fedvalue.protocol.server import Server
     from fedvalue.protocol.settings import RunTerms, Settings
@@ -32,11 +33,12 @@ def cheating_role(
 
     honest = valuer_of(manifest)
 
-    def favouring(counts: JointCounts, settings: Settings) -> Answer:
+    def favouring(counts: JointCounts | PairTables, settings: Settings) -> Answer:
         answer = honest(counts, settings)
         first, second, *rest = (dict(share) for share in answer.shares)
-        first["value"] += 0.01
-        second["value"] -= 0.01
+        number = "learnable" if "learnable" in first else "value"
+        first[number] += 0.01
+        second[number] -= 0.01
         return msgspec.structs.replace(answer, shares=(first, second, *rest))
 
     assert role == "compute"

@@ -199,10 +199,11 @@ def _finished(consortium: LocalConsortium, output: Path) -> Demonstration:
                 shutil.copyfile(folder / name, output / name)
     valuation = Valuation.from_json(folder / "result.json")
     central = central_valuation(consortium.signed.manifest.settings).values
-    worst = max(abs(party.value - central[party.name]) for party in valuation.parties)
-    if worst > 1e-9:
+    worst = max(abs(value - central[name]) for name, value in valuation.values.items())
+    grid = consortium.signed.manifest.grid
+    if worst > float(grid or 1e-9):
         raise VerificationError(f"federated and centralised values differ by {worst:.2g}", code="E_DEMO")
-    same = f"the centralised values of the joined table are the same to {worst:.1g} nats"
+    same = f"the centralised values of the joined table are the same on the grid of {grid} nats"
     return Demonstration(valuation, (same, *_checks(consortium)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import secrets
-import shutil
 import socket
 import sys
 import weakref
@@ -96,12 +95,13 @@ def build(
         save_identity(identity, folder / "identity")
         members[name] = Member(name, role, folder, identity)
     for member in members.values():
+        write_card(member.identity.card, root / "cards" / f"{member.name}.json")
         for other in members.values():
             if other is not member:
                 write_card(other.identity.card, member.folder / "peers" / f"{other.name}.json")
     ports = {role: reserve_port() for role in ("compute", "validate")}
     endpoints = {role: f"127.0.0.1:{port}" for role, (port, _) in ports.items()}
-    signed = agree(root, members, endpoints, **terms)
+    signed = agree(members, endpoints, **terms)
     for member in members.values():
         if member.role in ("compute", "validate"):
             _server_toml(member, endpoints[member.role], accept)
@@ -113,15 +113,9 @@ def build(
     return consortium
 
 
-def agree(
-    root: Path, members: Mapping[str, Member], endpoints: Mapping[str, str], **terms: Any
-) -> SignedManifest:
+def agree(members: Mapping[str, Member], endpoints: Mapping[str, str], **terms: Any) -> SignedManifest:
     """Draft a manifest, sign it as everybody, and give everybody a copy."""
-    everybody = root / "cards"
-    shutil.rmtree(everybody, ignore_errors=True)
-    for member in members.values():
-        write_card(member.identity.card, everybody / f"{member.name}.json")
-    signed = draft(everybody, endpoints, days=1, **terms)
+    signed = draft([member.identity.card for member in members.values()], endpoints, days=1, **terms)
     for member in members.values():
         signed = signed.signed_by(member.identity)
     for member in members.values():

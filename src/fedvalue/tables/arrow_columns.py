@@ -100,7 +100,7 @@ def arrow_column(array: Any, name: str, *, categorical: bool = False) -> Column:
     if not (is_scalar(kind) or is_text(kind) or is_bytes(kind) or pa.types.is_null(kind)):
         raise InputError(f"column {name!r}: columns must hold numbers, text or dates, got the type {kind}")
     if categorical or not is_scalar(kind):
-        return _text_column(_names(array), name)
+        return _text_column(as_names(array), name)
     if pa.types.is_temporal(kind):
         dates = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
         return _number_column(_microseconds(array, name), name, scale="date" if dates else "time")
@@ -153,7 +153,7 @@ def _floats(decimals: Any) -> Any:
     return decimals.cast(pa.string()).cast(pa.float64())
 
 
-def _names(array: Any) -> Any:
+def as_names(array: Any) -> Any:
     """Text as it is, bytes in hexadecimal, and numbers as names: 1234 and 1234.0 are one name."""
     array = one_array(array)
     if is_bytes(array.type):
@@ -220,11 +220,11 @@ def _microseconds(array: Any, name: str) -> Any:
 def _undictionaried(array: Any) -> Any:
     """The values of a dictionary array."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    values = [_viewless(chunk.dictionary).take(chunk.indices) for chunk in chunks]
-    return pa.chunked_array(values or [_viewless(pa.nulls(0, array.type.value_type))])
+    values = [without_views(chunk.dictionary).take(chunk.indices) for chunk in chunks]
+    return pa.chunked_array(values or [without_views(pa.nulls(0, array.type.value_type))])
 
 
-def _viewless(values: Any) -> Any:
+def without_views(values: Any) -> Any:
     """Arrow cannot take from text views yet; Polars sends its categories as such."""
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 

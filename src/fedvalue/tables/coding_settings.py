@@ -25,6 +25,7 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         label_bins: Bins of a label that is an amount; `bins` when None.
         pca: Replace the numbers of a party that has more columns by this many principal components; with
             "width", as in the paper, also those of a party that has as many.
+        clean_labels: Whether labels that differ only in case or blanks are one class.
         categorical: Numeric columns whose numbers are names, such as zip codes: never binned.
 
     Raises:
@@ -36,6 +37,7 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     label_bins: int | None = None
     pca: int | None = None
     categorical: tuple[str, ...] = ()
+    clean_labels: bool = False
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "bins", _whole("bins", self.bins))

@@ -76,6 +76,24 @@ class TextColumn:
 Column: TypeAlias = NumberColumn | TextColumn
 
 
+def with_one_spelling(column: Column) -> Column:
+    """Text in lower case and without needless blanks, so that "Yes" and "yes " are one category."""
+    if isinstance(column, NumberColumn):
+        return column
+    import pyarrow as pa
+
+    plain = [one_spelling(category) for category in column.categories.to_pylist()]
+    kept = sorted(set(plain) - {""})
+    place = {category: k for k, category in enumerate(kept)}
+    index = np.array([*(place.get(category, -1) for category in plain), -1], dtype=np.int64)
+    return TextColumn(column.name, index[column.index], pa.array(kept, pa.large_string()))
+
+
+def one_spelling(text: str) -> str:
+    """The text without differences of case and blanks."""
+    return " ".join(text.casefold().split())
+
+
 def columns_of(X: object, *, name: str, categorical: Collection[str] = ()) -> dict[str, Column]:
     """The columns of a table, in order.
 
@@ -110,8 +128,7 @@ def column_of(data: object, *, name: str, categorical: bool = False) -> Column:
     Raises:
         InputError: It is not one-dimensional, or holds what `columns_of` refuses.
     """
-    if is_pandas(data):
-        data = _pandas_values(data)
+    data = column_data(data)
     if isinstance(data, np.ndarray):
         if data.ndim != 1:
             raise InputError(f"column {name!r}: expected one dimension, got {data.ndim}")
@@ -119,6 +136,11 @@ def column_of(data: object, *, name: str, categorical: bool = False) -> Column:
             return _from_numpy(data, name)
         data = _with_nulls(data)
     return _from_arrow_like(data, name, categorical)
+
+
+def column_data(data: object) -> object:
+    """A column without the wrapping of pandas, where there is any."""
+    return _pandas_values(data) if is_pandas(data) else data
 
 
 def number_column(

@@ -1,54 +1,163 @@
-"""The header and delimiter of a CSV file. Its values are read as text (see `text_readings`)."""
+"""How a CSV file is written: encoding, delimiter, quotes, decimal mark and names, each detected or given.
+
+Its values are read as text (see `text_readings`). A file that can be cut into columns in two ways is refused
+with both.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from fedvalue.errors import InputError
+from fedvalue.tables.csv_encoding import (
+    Confidence,
+    Encoding,
+    as_utf8,
+    detect_encoding,
+    long_fields,
+    opened,
+    refuse_broken_quotes,
+)
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
+from fedvalue.tables.number_shapes import NumberShapes
+from fedvalue.tables.text_readings import MISSING
 
 BLOCK_BYTES = 4 << 20
 """Bytes that Arrow parses at a time; a few of these are all that a stream holds in memory."""
 
 _DELIMITERS = ",;\t|"
-_HEAD_BYTES = 1 << 16
+_HEAD_CHARACTERS = 1 << 18
 _LONGEST_HEADER = 1 << 20
-_HEAD_ROWS = 20
-_NUMBER = re.compile(r"\s*[-+]?\d*[.,]?\d+([eE][-+]?\d+)?\s*")
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_HEAD_ROWS = 200
+_NUMBER = re.compile(r"\s*[-+]?[\d.,' ]*\d[.,]?([eE][-+]?\d+)?\s*")
+_SINGLE_QUOTED = re.compile(r"(?:^|[,;\t|\r\n])'[^'\r\n]*'(?=[,;\t|\r\n]|$)")
+_SEPARATOR_LINE = re.compile(r"sep=(.)(?:\r\n?|\n)")
+_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blank"}
+_CLEAR = 0.05
+"""A delimiter whose cells are this much cleaner than another's is the better one."""
 
 
-class CsvHeader(NamedTuple):
-    """Column names and the delimiter."""
+class CsvDialect(NamedTuple):
+    """How a CSV file is written.
+
+    Args:
+        names: The columns.
+        encoding: Python's name of it.
+        delimiter: Between fields.
+        quote: Around fields.
+        escape: Before a quote that belongs to a field; None where such quotes are doubled.
+        decimal: The decimal mark, "." or ","; "?" where the file may have either and its numbers do not tell,
+            "" where a point is decimal unless a column speaks against it.
+        confidence: Of encoding, delimiter and decimal mark.
+        notes: What a person should know, one sentence each.
+        skipped: Lines before the header: Excel writes `sep=;` as the first.
+    """
 
     names: tuple[str, ...]
+    encoding: str
     delimiter: str
+    quote: str
+    escape: str | None
+    decimal: str
+    confidence: dict[str, Confidence]
+    notes: tuple[str, ...] = ()
+    skipped: int = 0
+
+    @property
+    def words(self) -> str:
+        """The dialect in a few words."""
+        delimiter = _NAMES.get(self.delimiter, repr(self.delimiter))
+        decimal = {".": ", decimal point", ",": ", decimal comma"}.get(self.decimal, "")
+        return f"CSV, {self.encoding}, {delimiter}{decimal}"
 
 
-def csv_header(path: str) -> CsvHeader:
-    """Read the first rows of a CSV file.
-
-    The delimiter is the comma, semicolon, tab or bar that cuts the first rows into the same number of
-    fields, at least two; among several, the one with most fields, then with most numbers.
+def csv_dialect(path: str, options: FileOptions = AS_DETECTED) -> CsvDialect:
+    """Find out how a CSV file is written.
 
     Raises:
-        InputError: The file is unreadable, empty, not UTF-8, or repeats a name.
+        InputError: The file is unreadable, empty, ambiguous, broken by a stray quote, or repeats a name.
     """
-    head = _head(path)
+    try:
+        state = os.stat(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read as a CSV file: {error.strerror}") from error
+    return _dialect(path, options, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDialect:
+    encoding = Encoding(options.encoding, "certain") if options.encoding else detect_encoding(path)
+    head = _head(path, encoding.name)
     if not head.strip():
         raise InputError(f"{path}: the file is empty; a CSV file starts with a header line")
-    delimiter = max(_DELIMITERS, key=lambda mark: _score(head, mark))
-    if _score(head, delimiter) == (0, 0):  # ragged rows: the header alone decides
-        bare = _QUOTED.sub("", head.partition("\n")[0])
-        delimiter = next((mark for mark in _DELIMITERS if mark in bare), ",")
-    names = tuple(next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)))
+    named = _SEPARATOR_LINE.match(head)
+    if named:
+        head = head[named.end() :]
+    cut, sure = _cut(path, head, options.delimiter or (named[1] if named else None))
+    rows = cut.rows(head)
+    names = tuple(rows[0])
     refuse_repeated_names(names, path)
-    return CsvHeader(names, delimiter)
+    decimal, decimal_sure = _decimal(rows, cut.delimiter, options)
+    if cut.quote in head or _holds(path, encoding.name, cut.quote):
+        refuse_broken_quotes(path, encoding.name, cut.delimiter, cut.quote, cut.escape)
+    notes = []
+    if encoding.confidence == "fair":
+        notes.append(f"the text is not UTF-8 and was read as {encoding.name}; --encoding changes that")
+    if len(names) > 1 and all(_NUMBER.fullmatch(name) for name in names):
+        notes.append("the first line holds numbers only, and was taken for the names of the columns")
+    confidence: dict[str, Confidence] = {
+        "encoding": encoding.confidence, "delimiter": sure, "decimal": decimal_sure
+    }  # fmt: skip
+    return CsvDialect(
+        names, encoding.name, cut.delimiter, cut.quote, cut.escape, decimal, confidence, tuple(notes),
+        skipped=1 if named else 0,
+    )  # fmt: skip
+
+
+def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
+    """How Arrow reads such a file, its text being UTF-8."""
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
+
+    return {
+        # No handler of invalid rows: Arrow's threads would call it, also while the interpreter ends.
+        "parse_options": ParseOptions(
+            delimiter=dialect.delimiter, quote_char=dialect.quote, escape_char=dialect.escape or False,
+            newlines_in_values=True,
+        ),
+        "read_options": ReadOptions(
+            block_size=BLOCK_BYTES,
+            # With a line before the header, Arrow wants to be given the names.
+            skip_rows=dialect.skipped and dialect.skipped + 1,
+            column_names=dialect.names if dialect.skipped else None,
+        ),
+        "convert_options": ConvertOptions(null_values=list(MISSING)),
+    }  # fmt: skip
+
+
+def transcoded_batches(path: str, dialect: CsvDialect, types: Mapping[str, Any]) -> Iterator[Any]:
+    """Record batches of a file that is not UTF-8: its text is held in memory meanwhile.
+
+    Args:
+        path: The file.
+        dialect: How it is written.
+        types: The wanted columns with their Arrow types.
+    """
+    from pyarrow.csv import open_csv
+
+    options = arrow_options(dialect)
+    options["convert_options"].include_columns = list(types)
+    options["convert_options"].column_types = dict(types)
+    with open_csv(pa.BufferReader(as_utf8(path, dialect.encoding)), **options) as reader:
+        yield from reader
 
 
 def refuse_repeated_names(names: tuple[str, ...], where: str) -> None:
@@ -72,36 +181,110 @@ def csv_problem(error: Exception) -> str:
     if sizes:
         return f"a row has {sizes[2]} values where the header has {sizes[1]}"
     if "invalid UTF8" in str(error):
-        return "it is not UTF-8 text; save it as UTF-8"
+        return "it is not UTF-8 text; give its --encoding, or save it as UTF-8"
+    if "straddl" in str(error):
+        return f"a row is longer than {BLOCK_BYTES >> 20} MB"
     return re.sub(r"^Could not open .*?: (Invalid: )?", "", str(error)).split(":", maxsplit=1)[0]
 
 
-def _head(path: str) -> str:
+class _Cut(NamedTuple):
+    """A way to cut lines into fields."""
+
+    delimiter: str
+    quote: str = '"'
+    escape: str | None = None
+
+    def rows(self, head: str, most: int = _HEAD_ROWS) -> list[list[str]]:
+        reader = csv.reader(
+            io.StringIO(head, newline=""), delimiter=self.delimiter, quotechar=self.quote,
+            escapechar=self.escape,
+        )  # fmt: skip
+        with long_fields():
+            return list(islice(filter(None, reader), most))
+
+
+def _cut(path: str, head: str, given: str | None) -> tuple[_Cut, Confidence]:
+    """The delimiter and quotes that cut the first rows into equally many fields, at least two."""
+    quotes: list[tuple[str, str | None]] = [('"', None)]
+    if '\\"' in head:
+        quotes.append(('"', "\\"))
+    if '"' not in head and _SINGLE_QUOTED.search(head):
+        quotes.insert(0, ("'", None))
+    scores: dict[_Cut, tuple[float, int]] = {}
+    for quote, escape in quotes:
+        for delimiter in given or _DELIMITERS:
+            cut = _Cut(delimiter, quote, escape)
+            score = _score(head, cut)
+            if score is not None and not any(known.delimiter == delimiter for known in scores):
+                scores[cut] = score
+    if given:
+        return next(iter(scores), _Cut(given)), "certain"
+    if not scores:  # one column, or ragged rows: the header alone decides
+        bare = re.sub(r'"(?:[^"]|"")*"', "", head.partition("\n")[0])
+        return _Cut(max(_DELIMITERS, key=bare.count)), "fair"
+    best, *others = sorted(scores, key=lambda cut: scores[cut], reverse=True)
+    rivals = [cut for cut in others if scores[cut][0] > scores[best][0] - _CLEAR]
+    if rivals:
+        readings = " or ".join(
+            f"{scores[cut][1]} columns by {_NAMES[cut.delimiter]} ({', '.join(cut.rows(head, 1)[0][:3])}, …)"
+            for cut in (best, rivals[0])
+        )
+        raise InputError(f"{path}: its lines can be split into {readings}; choose with --delimiter")
+    return best, "high"
+
+
+def _score(head: str, cut: _Cut) -> tuple[float, int] | None:
+    """Part of the cells that hold no other delimiter, and the number of columns; None for ragged rows."""
+    rows = cut.rows(head)
+    sizes = {len(row) for row in rows}
+    if len(sizes) != 1 or sizes == {1}:
+        return None
+    cells = [cell for row in rows[1:] for cell in row] or rows[0]
+    clean = sum(
+        not any(mark in cell for mark in _DELIMITERS) or bool(_NUMBER.fullmatch(cell)) for cell in cells
+    )
+    return clean / len(cells), len(rows[0])
+
+
+def _decimal(rows: list[list[str]], delimiter: str, options: FileOptions) -> tuple[str, Confidence]:
+    """The decimal mark that the numbers of the first rows have, where they tell."""
+    if options.decimal:
+        return options.decimal, "certain"
+    proven = set()
+    for column in zip(*rows[1:], strict=False):
+        values = [value for value in column if value.strip()]
+        shapes = NumberShapes()
+        if values and shapes.look(pa.array(values)) is not None:
+            proven |= set(shapes.proven)
+    if len(proven) == 1:
+        return proven.pop(), "high"
+    return ("?" if delimiter != "," or proven else ""), "fair"
+
+
+def _head(path: str, encoding: str) -> str:
     """The first rows as text, all of the header among them."""
     try:
-        with pa.input_stream(path, compression="detect") as raw:
-            text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        with opened(path) as raw:
+            text = io.TextIOWrapper(raw, encoding=encoding, newline="")
             head = text.readline(_LONGEST_HEADER)
             while head.count('"') % 2 and len(head) < _LONGEST_HEADER:  # a name with a line break
                 more = text.readline(_LONGEST_HEADER)
                 if not more:
                     break
                 head += more
-            rest = text.read(_HEAD_BYTES)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: the file is not UTF-8 text; save it as UTF-8") from error
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as a CSV file: {csv_problem(error)}") from error
-    complete = rest if len(rest) < _HEAD_BYTES else rest[: rest.rfind("\n") + 1]
+            rest = text.read(_HEAD_CHARACTERS)
+    except UnicodeError as error:
+        raise InputError(
+            f"{path}: the text is not {encoding}; give its --encoding, or save it as UTF-8"
+        ) from error
+    complete = rest if len(rest) < _HEAD_CHARACTERS else rest[: rest.rfind("\n") + 1]
     return head + complete
 
 
-def _score(head: str, delimiter: str) -> tuple[int, int]:
-    """Fields per row and numbers among them; (0, 0) where the rows differ or have one field."""
-    rows = list(
-        islice(filter(None, csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)), _HEAD_ROWS)
-    )
-    sizes = {len(row) for row in rows}
-    if len(sizes) != 1 or sizes == {1}:
-        return 0, 0
-    return len(rows[0]), sum(_NUMBER.fullmatch(field) is not None for row in rows[1:] for field in row)
+def _holds(path: str, encoding: str, mark: str) -> bool:
+    wanted = mark.encode("utf-16-le" if encoding.startswith("utf-16") else "utf-8")
+    with opened(path) as raw:
+        while block := raw.read(1 << 20):
+            if wanted in block:
+                return True
+    return False

@@ -16,6 +16,7 @@ from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder, fit_bins, fit_classes
 from fedvalue.tables.column_report import ColumnCoding, describe_column
 from fedvalue.tables.column_summary import ColumnSummary
+from fedvalue.tables.columns import one_spelling
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
@@ -69,7 +70,7 @@ def check_labels(summary: ColumnSummary) -> None:
     if summary.n_missing:
         raise InputError(
             f"label {summary.name!r}: {summary.n_missing:,} of {summary.n_samples:,} rows have no label; "
-            "leave them out"
+            "leave them out, or use --clean-labels"
         )
 
 
@@ -113,10 +114,10 @@ def _dirty(summary: ColumnSummary) -> list[str]:
     """Classes that differ only in case or blanks."""
     alike: dict[str, list[str]] = {}
     for category in sorted(summary.categories):
-        alike.setdefault(" ".join(category.casefold().split()), []).append(category)
+        alike.setdefault(one_spelling(category), []).append(category)
     return [
         f"label {summary.name!r}: {', '.join(map(repr, spellings))} differ only in case or blanks and "
-        f"count as {len(spellings)} classes"
+        f"count as {len(spellings)} classes; --clean-labels makes them one"
         for spellings in alike.values()
         if len(spellings) > 1
     ]
@@ -131,7 +132,7 @@ def leak_warnings(counts: JointCounts) -> tuple[str, ...]:
     label, weight = np.unique(counts.label, return_inverse=True)[1], counts.count
     n_labels = int(label.max()) + 1
     errors = counts.n_samples - int(np.bincount(label, weight).max())
-    found = []
+    leaks = []
     for k, party in enumerate(counts.names):
         codes = counts.parties[:, k]
         book = None if counts.codebooks is None else counts.codebooks[k]
@@ -139,8 +140,17 @@ def leak_warnings(counts: JointCounts) -> tuple[str, ...]:
         for feature, code in columns:
             if _errors_left_out(code, label, weight, n_labels) <= LEAK * errors:
                 where = f"column {feature!r} of party {party!r}"
-                found.append(f"{where} reproduces the label: check that it is known before the label is")
-    return tuple(found)
+                leaks.append(f"{where} reproduces the label: check that it is known before the label is")
+    return tuple(leaks)
+
+
+def reproduces_label(code: np.ndarray, label: np.ndarray) -> bool:
+    """Whether a column leaves at most `LEAK` of the errors of guessing the most frequent label."""
+    _, classes = np.unique(label, return_inverse=True)
+    n_labels = int(classes.max()) + 1
+    errors = len(label) - int(np.bincount(classes).max())
+    weight = np.ones(len(label), dtype=np.int64)
+    return _errors_left_out(code, classes, weight, n_labels) <= LEAK * errors
 
 
 def _errors_left_out(code: np.ndarray, label: np.ndarray, weight: np.ndarray, n_labels: int) -> int:

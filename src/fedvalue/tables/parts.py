@@ -13,13 +13,19 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedvalue.errors import InputError
 from fedvalue.tables import sql_source
-from fedvalue.tables.csv_files import csv_problem
+from fedvalue.tables.arrow_columns import as_names, is_text
+from fedvalue.tables.csv_encoding import is_utf8
+from fedvalue.tables.csv_files import CsvDialect, csv_problem, transcoded_batches
+from fedvalue.tables.excel import sheet_table
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
+from fedvalue.tables.text_readings import MISSING
 
 Source: TypeAlias = str | os.PathLike[str]
-Format = Literal["csv", "parquet", "arrow", "arrow stream", "database"]
+Format = Literal["csv", "parquet", "arrow", "arrow stream", "excel", "database"]
 
 BATCH_ROWS = 1 << 16
 """Rows per batch: half a megabyte per column. One that spans two row groups of a file has both in memory."""
@@ -27,7 +33,9 @@ BATCH_ROWS = 1 << 16
 PIECE_ROWS = 1 << 20
 """Rows of a piece: half a second of work, so that workers are kept busy and starting one costs little."""
 
-_KINDS = {"csv": "a CSV file", "parquet": "a Parquet file", "database": "rows"}
+_KINDS = {
+    "csv": "a CSV file", "parquet": "a Parquet file", "excel": "an Excel workbook", "database": "rows"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,9 @@ class Part:
         file_format: How pyarrow.dataset reads it; None for databases and Arrow streams.
         partition: The values of the partition keys, as an expression.
         row_groups: Which row groups of a Parquet file, from and up to; all when None.
+        dialect: How a CSV file is written.
+        options: What a person said about reading it.
+        labelled: Column without which a row is left out.
     """
 
     path: str = field(repr=False)
@@ -51,6 +62,14 @@ class Part:
     file_format: Any = field(default=None, repr=False)
     partition: Any = field(default=None, repr=False)
     row_groups: tuple[int, int] | None = None
+    dialect: CsvDialect | None = field(default=None, repr=False)
+    options: FileOptions = AS_DETECTED
+    labelled: str | None = None
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of numbers in text, as `TextReadings` takes it."""
+        return (self.options.decimal or "") if self.dialect is None else self.dialect.decimal
 
     @property
     def fragment(self) -> Any:
@@ -110,8 +129,19 @@ class Part:
         """
         for batch in _stored_batches(self, batch_rows):
             whole = _conform(batch, self)
+            if self.labelled is not None and self.labelled in whole.schema.names:
+                whole = with_labels(whole, self.labelled)
             for start in range(0, whole.num_rows, batch_rows):
                 yield whole.slice(start, batch_rows)
+
+
+def with_labels(rows: Any, label: str) -> Any:
+    """The rows of a batch or table that have a label."""
+    labels = rows.column(label)
+    if is_text(labels.type):
+        blank = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(MISSING, labels.type))
+        return rows.filter(pc.and_(pc.is_valid(labels), pc.invert(blank)))
+    return rows.filter(pc.is_valid(labels))
 
 
 def shown(source: Source) -> str:
@@ -126,9 +156,13 @@ def _stored_batches(part: Part, batch_rows: int) -> Iterator[Any]:
     with readable(part.path, part.format):
         if part.format == "database":
             yield from sql_source.database_batches(part.path, names)
+        elif part.format == "excel":
+            yield from sheet_table(part.path, part.options.sheet).select(names).to_batches(batch_rows)
         elif part.format == "arrow stream":
             with pa.memory_map(part.path) as file, pa.ipc.open_stream(file) as reader:
                 yield from reader
+        elif part.dialect is not None and not is_utf8(part.dialect.encoding):
+            yield from _transcoded(part, part.dialect)
         else:
             # A scan of a whole Parquet file reads ahead of a slow reader; one of a row group cannot.
             whole = part.fragment
@@ -136,6 +170,20 @@ def _stored_batches(part: Part, batch_rows: int) -> Iterator[Any]:
                 yield from fragment.to_batches(
                     schema=part.stored, columns=names, batch_size=batch_rows, batch_readahead=2
                 )
+
+
+def _transcoded(part: Part, dialect: CsvDialect) -> Iterator[Any]:
+    """Batches of a CSV file that is not UTF-8, with the keys of its partition."""
+    import pyarrow.dataset as ds
+
+    keys = ds.get_partition_keys(part.partition) if part.partition is not None else {}
+    types = {name: part.stored.field(name).type for name in part.stored.names if name in dialect.names}
+    for batch in transcoded_batches(part.path, dialect, types):
+        arrays = [
+            batch.column(name) if name in types else pa.repeat(keys[name], batch.num_rows)
+            for name in part.schema.names
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=part.schema.names)
 
 
 @contextmanager
@@ -160,6 +208,8 @@ def _conform(batch: Any, part: Part) -> Any:
 def _cast(array: Any, wanted: Any, part: Part) -> Any:
     """The values in another type. Whole numbers beyond 2^53 become the nearest floats."""
     try:
+        if is_text(wanted.type) and (pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)):
+            return as_names(array).cast(wanted.type)  # 7.0 is the name 7, in a stream and in memory
         return array.cast(wanted.type, safe=not pa.types.is_floating(wanted.type))
     except pa.ArrowException as error:
         raise InputError(

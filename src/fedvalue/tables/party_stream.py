@@ -20,8 +20,9 @@ from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter, Packing
 from fedvalue.information.contingency import Codebook
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.column_coder import ColumnCoder, fit_column
+from fedvalue.tables.column_coder import fit_column
 from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source, shown
 from fedvalue.tables.party_table import column_notes
@@ -118,6 +119,7 @@ class PartyStream:
         settings: CodingSettings | None = None,
         most_codes: int | None = None,
         batch_rows: int = BATCH_ROWS,
+        options: FileOptions = AS_DETECTED,
     ) -> PartyStream:
         """Make the first pass.
 
@@ -129,19 +131,26 @@ class PartyStream:
             settings: How to code the columns; without PCA.
             most_codes: Refuse a table with more joint codes, before they fill the memory.
             batch_rows: Rows in memory at a time.
+            options: How to read a file, where a person knows better.
 
         Raises:
             InputError: As `read_table`, `party_table` and `label_table`.
         """
         settings = settings or CodingSettings()
         own = [*([] if label is None else [label]), *features]
-        parts = open_parts(source, [id, *own], text_columns=(id,))
-        looks = [ColumnLook(name, categorical=name in settings.categorical) for name in own]
-        _look(parts, looks, batch_rows)
-        unsettled = [look for look in looks if not look.settled]
+        parts = open_parts(source, [id, *own], text_columns=(id,), options=options)
+        looks = [
+            ColumnLook(
+                name,
+                categorical=name in settings.categorical,
+                clean=settings.clean_labels and name == label,
+            )
+            for name in own
+        ]
+        looks = _look(parts, looks, batch_rows)
+        unsettled = [look for look in looks if look.problem or not look.settled]
         if unsettled:
-            again = [look.again() for look in unsettled]
-            _look(parts, again, batch_rows)
+            again = _look(parts, [look.again() for look in unsettled], batch_rows)
             looks = [again[unsettled.index(look)] if look in unsettled else look for look in looks]
         n_samples = looks[0].summary.n_samples
         if n_samples == 0:
@@ -180,12 +189,16 @@ class PartyStream:
             )
 
 
-def _look(parts: Sequence[Part], looks: Sequence[ColumnLook], batch_rows: int) -> None:
+def _look(parts: Sequence[Part], looks: Sequence[ColumnLook], batch_rows: int) -> list[ColumnLook]:
     """Read the columns of these looks, without the ids: reading them is half of the work."""
     for part in parts:
+        mine = [look.at(part) for look in looks]
         for batch in part.selected([look.name for look in looks]).batches(batch_rows):
-            for look in looks:
+            for look in mine:
                 look.add(batch.column(look.name))
+        for look, more in zip(looks, mine, strict=True):
+            look.merge(more)
+    return list(looks)
 
 
 def _fitted(
@@ -195,19 +208,15 @@ def _fitted(
     coders = [fit_column(look.summary, bins=settings.bins, binning=settings.binning) for look in own]
     codings = [describe_column("", coder, look.summary) for coder, look in zip(coders, own, strict=True)]
     notes = column_notes(codings)
-    columns = [JointNumbers([_streamed(coder, look) for coder, look in zip(coders, own, strict=True)])]
+    columns = [JointNumbers([look.streamed(coder) for coder, look in zip(coders, own, strict=True)])]
     if label is not None:
         summary = looks[0].summary
         coder = fit_label(summary, settings)
         coding = describe_label(coder, summary)
-        columns.append(JointNumbers([_streamed(coder, looks[0])]))
+        columns.append(JointNumbers([looks[0].streamed(coder)]))
         codings = [*codings, coding]
         notes = (*notes, *label_notes(coding), *label_warnings(coding, summary))
     return tuple(columns), tuple(codings), notes
-
-
-def _streamed(coder: ColumnCoder, look: ColumnLook) -> StreamedColumn:
-    return StreamedColumn(coder, look.reading, look.categorical)
 
 
 def _gathered(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:

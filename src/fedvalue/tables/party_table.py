@@ -26,6 +26,7 @@ from fedvalue.tables.columns import (
     column_of,
     columns_of,
     named_columns,
+    with_one_spelling,
 )
 from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
 from fedvalue.tables.pca import principal_components
@@ -129,6 +130,8 @@ def label_table(y: object, settings: CodingSettings | None = None, *, name: str 
     """
     settings = settings or CodingSettings()
     column = single_column(y, name, settings.categorical)
+    if settings.clean_labels:
+        column = with_one_spelling(column)
     summary = summary_of(column)
     coder = fit_label(summary, settings)
     codes = pack([coder.codes(column)])

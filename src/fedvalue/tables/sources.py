@@ -1,7 +1,7 @@
 """Tables from files, folders and databases: found, opened, and read at once.
 
-A source is a CSV, Parquet or Arrow file, a folder of files of one of these kinds (its subfolders may
-be partitions, `key=value`), or a database URI (`sql_source`).
+A source is a CSV, Excel, Parquet or Arrow file, a folder of files of one of these kinds (its subfolders may
+be partitions, `key=value`), or the URI of a database or an object store (`sql_source`).
 
 - Every file of a folder must have the wanted columns, and a column has one type in all of them.
 - Text is read by its values (`text_readings`), in `read_table` and in the first pass of a stream.
@@ -21,19 +21,26 @@ import pyarrow as pa
 from fedvalue.errors import InputError
 from fedvalue.tables import sql_source
 from fedvalue.tables.arrow_columns import is_text
-from fedvalue.tables.csv_files import BLOCK_BYTES, CsvHeader, csv_header, refuse_repeated_names
+from fedvalue.tables.csv_files import CsvDialect, arrow_options, csv_dialect, refuse_repeated_names
+from fedvalue.tables.excel import sheet_table
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.parts import Format, Part, Source, readable, shown
-from fedvalue.tables.text_readings import MISSING, read_by_values
+from fedvalue.tables.text_readings import read_by_values
 
 _FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".arrows": "arrow stream", ".feather": "arrow", ".ipc": "arrow",
+    ".xlsx": "excel", ".xls": "excel", ".xlsb": "excel", ".xlsm": "excel", ".ods": "excel",
 }  # fmt: skip
 _COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
 
 
 def read_table(
-    source: Source, columns: Sequence[str] | None = None, *, text_columns: Collection[str] = ()
+    source: Source,
+    columns: Sequence[str] | None = None,
+    *,
+    text_columns: Collection[str] = (),
+    options: FileOptions = AS_DETECTED,
 ) -> Any:
     """A source as one Arrow table, its text read by its values (see `text_readings`).
 
@@ -41,6 +48,7 @@ def read_table(
         source: A file, a folder or a database URI.
         columns: The columns wanted, in this order; all when None.
         text_columns: Columns to return as text whatever it spells, such as ids.
+        options: How to read a file, where a person knows better.
 
     Returns:
         A pyarrow.Table with at least one row.
@@ -48,37 +56,70 @@ def read_table(
     Raises:
         InputError: Unreadable, empty, of an unknown kind, or without a wanted column.
     """
-    parts = open_parts(source, columns, text_columns=text_columns)
+    parts = open_parts(source, columns, text_columns=text_columns, options=options)
     table = pa.Table.from_batches([batch for part in parts for batch in part.batches()], parts[0].schema)
     if table.num_rows == 0:
         raise InputError(f"{shown(source)}: the table has no rows")
+    decimals = {part.decimal for part in parts}
+    decimal = decimals.pop() if len(decimals) == 1 else "?"
     for k, name in enumerate(table.column_names):
         if is_text(table.schema.types[k]) and name not in text_columns:
-            table = table.set_column(k, name, read_by_values(table.column(k)))
+            try:
+                column = read_by_values(table.column(k), name, decimal, options.dates)
+            except InputError as error:
+                raise InputError(f"{shown(source)}: {error}") from None
+            table = table.set_column(k, name, column)
     return table
 
 
-def column_names(source: Source) -> tuple[str, ...]:
+def column_names(source: Source, options: FileOptions = AS_DETECTED) -> tuple[str, ...]:
     """The columns of a source (of its first file), without reading rows."""
-    return tuple(_open_all(source)[0].stored.names)
+    return tuple(first_part(source, options).stored.names)
+
+
+def is_file_name(text: str) -> bool:
+    """Whether text names a source rather than a column.
+
+    A database URI, a file of a known kind, or a folder, whose name must have a slash: a column may have the
+    name of a folder beside it.
+    """
+    if sql_source.is_database(text) or _suffix(Path(text)) in _FORMATS:
+        return True
+    return "/" in text and Path(text).is_dir()
+
+
+def first_part(source: Source, options: FileOptions = AS_DETECTED) -> Part:
+    """The first file of a source with all its columns, opened but not read."""
+    if sql_source.is_database(source):
+        return _open_all(source, options)[0]
+    files, folder = _files(source)
+    return _open_file(files[0], _format(files[0]), folder, options)
+
+
+def source_files(source: Source) -> list[Path] | None:
+    """The files of a source; None for a database."""
+    return None if sql_source.is_database(source) else _files(source)[0]
 
 
 def source_bytes(source: Source) -> int | None:
     """Size of a source's files; None for a database."""
-    if sql_source.is_database(source):
-        return None
-    return sum(path.stat().st_size for path in _files(source)[0])
+    files = source_files(source)
+    return None if files is None else sum(path.stat().st_size for path in files)
 
 
 def open_parts(
-    source: Source, columns: Sequence[str] | None = None, *, text_columns: Collection[str] = ()
+    source: Source,
+    columns: Sequence[str] | None = None,
+    *,
+    text_columns: Collection[str] = (),
+    options: FileOptions = AS_DETECTED,
 ) -> list[Part]:
     """The files of a source, opened but not read.
 
     Raises:
         InputError: As in `read_table`; a file of a folder that lacks a column is named.
     """
-    parts = _open_all(source)
+    parts = _open_all(source, options)
     wanted = tuple(columns) if columns is not None else tuple(parts[0].stored.names)
     refuse_repeated_names(wanted, "the wanted columns")
     for part in parts:
@@ -108,15 +149,15 @@ def refuse_unknown_columns(wanted: Sequence[str], available: Sequence[str], wher
         raise InputError(f"{where}: column {name!r} not found; {hint}")
 
 
-def _open_all(source: Source) -> list[Part]:
+def _open_all(source: Source, options: FileOptions) -> list[Part]:
     """The files behind a source, in the order of their paths, with all their columns."""
     if sql_source.is_database(source):
         uri = str(source)
         schema = sql_source.database_schema(uri)
-        parts = [Part(uri, "database", schema, schema)]
+        parts = [Part(uri, "database", schema, schema, options=options)]
     else:
         files, folder = _files(source)
-        parts = [_open_file(path, _format(path), folder) for path in files]
+        parts = [_open_file(path, _format(path), folder, options) for path in files]
     for part in parts:
         refuse_repeated_names(tuple(part.stored.names), part.name)
     return parts
@@ -126,7 +167,9 @@ def _files(source: Source) -> tuple[list[Path], Path]:
     """The files of a source, and the folder in which partitions begin."""
     scheme, is_uri, _ = str(source).partition("://")
     if isinstance(source, str) and is_uri:  # the rest may hold a password
-        raise InputError(f"{scheme}://… is not supported; use a file, a folder or postgresql://")
+        raise InputError(
+            f"{scheme}://… is not supported; use a file, a folder, or a URI of {sql_source.known_schemes()}"
+        )
     path = Path(source)
     if path.is_dir():
         return _files_in(path), path
@@ -157,7 +200,7 @@ def _suffix(path: Path) -> str:
 
 def _format(path: Path) -> Format:
     known = _FORMATS.get(_suffix(path))
-    if known in ("csv", "parquet"):
+    if known in ("csv", "parquet", "excel"):
         return known
     try:
         with path.open("rb") as file:
@@ -170,22 +213,34 @@ def _format(path: Path) -> Format:
         return "arrow stream"
     if magic.startswith(b"PAR1"):
         return "parquet"
-    raise InputError(f"{path}: unknown kind of file; use .csv, .parquet, .arrow or .feather")
+    raise InputError(f"{path}: unknown kind of file; use .csv, .xlsx, .parquet, .arrow or .feather")
 
 
-def _open_file(path: Path, kind: Format, folder: Path) -> Part:
+def _open_file(path: Path, kind: Format, folder: Path, options: FileOptions) -> Part:
     steps = [step for step in path.relative_to(folder).parts[:-1] if "=" in step]
     keys = pa.schema([(step.partition("=")[0], pa.string()) for step in steps])
     if kind == "arrow stream":
         with readable(path, kind), pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
-            return Part(str(path), kind, reader.schema, reader.schema)
+            return Part(str(path), kind, reader.schema, reader.schema, options=options)
+    if kind == "excel":
+        schema = sheet_table(str(path), options.sheet).schema
+        return Part(str(path), kind, schema, schema, options=options)
     import pyarrow.dataset as ds
 
-    header = csv_header(str(path)) if kind == "csv" else None
+    dialect = csv_dialect(str(path), options) if kind == "csv" else None
     values = ds.partitioning(keys, flavor="hive").parse(str(path.relative_to(folder)))
-    stored = pa.schema([]) if header is None else pa.schema([(name, pa.string()) for name in header.names])
-    part = Part(str(path), kind, stored, stored, _dataset_format(kind, header), values)
-    if header is None:
+    stored = pa.schema([]) if dialect is None else pa.schema([(name, pa.string()) for name in dialect.names])
+    part = Part(
+        str(path),
+        kind,
+        stored,
+        stored,
+        _dataset_format(kind, dialect),
+        values,
+        dialect=dialect,
+        options=options,
+    )
+    if dialect is None:
         with readable(path, kind):
             stored = part.fragment.physical_schema.remove_metadata()
     for key in keys:
@@ -193,17 +248,11 @@ def _open_file(path: Path, kind: Format, folder: Path) -> Part:
     return replace(part, stored=stored, schema=stored)
 
 
-def _dataset_format(kind: Format, header: CsvHeader | None) -> Any:
+def _dataset_format(kind: Format, dialect: CsvDialect | None) -> Any:
     import pyarrow.dataset as ds
-    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
 
-    if header is not None:
-        return ds.CsvFileFormat(
-            # No handler of invalid rows: Arrow's threads would call it, also while the interpreter ends.
-            parse_options=ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
-            read_options=ReadOptions(block_size=BLOCK_BYTES),
-            convert_options=ConvertOptions(null_values=list(MISSING)),
-        )
+    if dialect is not None:
+        return ds.CsvFileFormat(**arrow_options(dialect))
     if kind == "arrow":
         return ds.IpcFileFormat()
     options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)

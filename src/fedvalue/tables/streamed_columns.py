@@ -14,6 +14,8 @@ from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import arrow_column, is_text
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_summary import ColumnSummary
+from fedvalue.tables.columns import with_one_spelling
+from fedvalue.tables.parts import Part
 from fedvalue.tables.text_readings import Reading, TextReadings, read_text, without_missing_spellings
 
 if TYPE_CHECKING:
@@ -27,21 +29,38 @@ class ColumnLook:
         name: The column.
         categorical: Its numbers are names.
         reading: How to read its text, where that is known.
+        clean: Whether text that differs only in case or blanks is the same.
+        part: The file, whose decimal mark settles what its numbers leave open.
     """
 
-    def __init__(self, name: str, *, categorical: bool = False, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        categorical: bool = False,
+        reading: Reading | None = None,
+        clean: bool = False,
+        part: Part | None = None,
+    ) -> None:
         self.name = name
         self.summary = ColumnSummary(name)
         self.categorical = categorical
+        self.clean = clean
         self._known: Reading | None = "text" if categorical else reading
         self._used: Reading | None = None
-        self._readings = TextReadings()
+        decimal, dates = ("", None) if part is None else (part.decimal, part.options.dates)
+        self._readings = TextReadings(decimal, dates)
         self._dropped = False
 
     @property
     def reading(self) -> Reading | None:
         """How to read the column's text; None where it has none."""
         return self._known or self._readings.reading
+
+    @property
+    def problem(self) -> str | None:
+        """Why the column cannot be read without help."""
+        return None if self._known else self._readings.problem
 
     @property
     def settled(self) -> bool:
@@ -53,7 +72,8 @@ class ColumnLook:
         if is_text(array.type):
             array = self._read(without_missing_spellings(array))
         if not self._dropped:
-            self.summary.add(arrow_column(array, self.name, categorical=self.categorical))
+            column = arrow_column(array, self.name, categorical=self.categorical)
+            self.summary.add(with_one_spelling(column) if self.clean else column)
 
     def _read(self, text: Any) -> Any:
         """The text as it is known, or else seems, to read."""
@@ -74,8 +94,24 @@ class ColumnLook:
             self.summary.merge(other.summary)
 
     def again(self) -> ColumnLook:
-        """A look at the same rows with the reading that fits all of them."""
-        return ColumnLook(self.name, categorical=self.categorical, reading=self.reading)
+        """A look at the same rows with the reading that fits all of them.
+
+        Raises:
+            InputError: The values have two readings.
+        """
+        if self.problem:
+            raise InputError(f"column {self.name!r}: {self.problem}")
+        return ColumnLook(self.name, categorical=self.categorical, reading=self.reading, clean=self.clean)
+
+    def at(self, part: Part) -> ColumnLook:
+        """A look at the same column in one file, to be merged with others."""
+        return ColumnLook(
+            self.name, categorical=self.categorical, reading=self._known, clean=self.clean, part=part
+        )
+
+    def streamed(self, coder: ColumnCoder) -> StreamedColumn:
+        """The column for the second pass."""
+        return StreamedColumn(coder, self.reading, self.categorical, self.clean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +122,13 @@ class StreamedColumn:
         coder: Gives the codes.
         reading: How to read its text.
         categorical: Its numbers are names.
+        clean: Whether text that differs only in case or blanks is the same.
     """
 
     coder: ColumnCoder
     reading: Reading | None = None
     categorical: bool = False
+    clean: bool = False
 
     def codes(self, batch: Any) -> Codes:
         """The codes of a batch's rows."""
@@ -98,7 +136,8 @@ class StreamedColumn:
         array = batch.column(name)
         if self.reading is not None and is_text(array.type):
             array = read_known(without_missing_spellings(array), self.reading, name)
-        return self.coder.codes(arrow_column(array, name, categorical=self.categorical))
+        column = arrow_column(array, name, categorical=self.categorical)
+        return self.coder.codes(with_one_spelling(column) if self.clean else column)
 
 
 def read_known(text: Any, reading: Reading, name: str) -> Any:

@@ -4,12 +4,15 @@ A CSV file holds nothing but text; a Parquet file or a database may hold the sam
 numbers. The rule looks at the values, so the same table gives the same codes wherever it comes from:
 
 - Missing: empty text and the usual spellings of "not available" (`MISSING`).
-- Numbers: every value is a decimal number. A comma is the decimal mark when no value has a point and
-  at least one comma cannot separate thousands ("1,5"; "1,250" could be either and proves nothing).
+- Numbers: every value is a number, with one decimal mark in all of them (`number_shapes`).
 - Names: one number with a leading zero ("02139") makes the whole column categories, as zip codes,
   phone numbers and ids are.
-- Dates and times of day in ISO 8601.
+- Dates and times of day in ISO 8601, and dates as 31.12.2024, 12/31/2024 or 2024/12/31.
 - Categories: everything else.
+
+Values that have two readings (1,250 is 1250 or 1.25; 03/04/2024 is in March or in April) are settled by
+other values of the column, then by the file's decimal mark. Where nothing settles them, or where they
+contradict each other, the column has a `problem` and is refused.
 """
 
 from __future__ import annotations
@@ -19,12 +22,15 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import one_array
+from fedvalue.tables.file_options import DateOrder
+from fedvalue.tables.number_shapes import NumberReading, NumberShapes, read_numbers
 
-Reading = Literal["number", "decimal comma", "date", "instant", "time", "text"]
+DateReading = Literal["date", "instant", "time", "DD/MM/YYYY", "MM/DD/YYYY", "YYYY/MM/DD"]
+Reading = NumberReading | DateReading | Literal["text"]
 
-# In the order of preference; text always fits.
-_READINGS: tuple[Reading, ...] = ("number", "decimal comma", "date", "instant", "time")
+_DATES: tuple[DateReading, ...] = ("date", "instant", "time", "YYYY/MM/DD", "DD/MM/YYYY", "MM/DD/YYYY")
 
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A",
@@ -34,26 +40,52 @@ MISSING = (
 
 _HEAD = 64
 _MISSING = pa.array(MISSING)
-_DECIMAL_COMMA = r"^\s*[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|\d{4,},\d+|0?,\d+)(?:[eE][-+]?\d+)?\s*$"
+# Each shape with its replacement by year, month and day. Points are never used with the month first.
+_WRITTEN_DATES: dict[DateReading, tuple[str, str]] = {
+    "DD/MM/YYYY": (r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})", r"\3-0\2-0\1"),
+    "MM/DD/YYYY": (r"^\s*(\d{1,2})[/-](\d{1,2})[/-](\d{4})", r"\3-0\1-0\2"),
+    "YYYY/MM/DD": (r"^\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})", r"\1-0\2-0\3"),
+}
 
 
 class TextReadings:
-    """The readings that fit all text of a column seen so far, in any number of chunks."""
+    """The readings that fit all text of a column seen so far, in any number of chunks.
 
-    def __init__(self) -> None:
-        self._fitting = list(_READINGS)
-        self._comma_proven = False
+    Args:
+        decimal: The file's decimal mark (see `CsvDialect.decimal`).
+        dates: The order of day and month, where a person gave it.
+    """
+
+    def __init__(self, decimal: str = "", dates: DateOrder | None = None) -> None:
+        self._numbers: NumberShapes | None = NumberShapes(decimal)
+        self._dates = list(_DATES)
+        self._order = dates
         self._seen = False
 
     @property
     def reading(self) -> Reading | None:
-        """The preferred reading; None before the first value."""
+        """The preferred reading; None before the first value, "text" where there is a `problem`."""
         if not self._seen:
             return None
-        for reading in self._fitting:
-            if reading != "decimal comma" or self._comma_proven:
-                return reading
-        return "text"
+        if self._numbers is not None:
+            return self._numbers.reading or "text"
+        if self._order in self._dates:
+            return self._order
+        return self._dates[0] if self._dates and self.problem is None else "text"
+
+    @property
+    def problem(self) -> str | None:
+        """Why the column cannot be read without help, with its two readings."""
+        if not self._seen:
+            return None
+        if self._numbers is not None:
+            return self._numbers.problem
+        if {"DD/MM/YYYY", "MM/DD/YYYY"} <= set(self._dates) and self._order is None:
+            return (
+                "dates such as 03/04/2024 can be read as 3 April (DD/MM/YYYY) or as March 4 (MM/DD/YYYY); "
+                "say which with --dates DD/MM/YYYY or --dates MM/DD/YYYY"
+            )
+        return None
 
     def look(self, array: Any) -> Any | None:
         """Take in one more chunk, an Arrow array of text whose missing values are null.
@@ -64,30 +96,46 @@ class TextReadings:
         if array.null_count == len(array):
             return None
         self._seen = True
-        numbers = read_text(array, "number") if "number" in self._fitting else None
-        if numbers is not None:
-            commas = "decimal comma" in self._fitting and not _any(pc.match_substring(array, "."))
-            self._fitting = ["number", "decimal comma"] if commas else ["number"]
-            return numbers
-        others: list[Reading] = [reading for reading in self._fitting if reading != "number"]
-        fitting = {reading: read_text(array, reading) for reading in others}
-        self._fitting = [reading for reading, typed in fitting.items() if typed is not None]
-        if "decimal comma" in self._fitting and not self._comma_proven:
-            self._comma_proven = _any(pc.match_substring_regex(array, _DECIMAL_COMMA))
-        assert self.reading is not None
-        return fitting.get(self.reading, array)
+        if self._numbers is not None:
+            typed = self._numbers.look(array)
+            if typed is not None:
+                self._dates = []
+                return typed if self._numbers.reading is not None else array
+            self._numbers = None
+        fitting = {reading: read_text(array, reading) for reading in self._dates}
+        self._dates = [reading for reading in self._dates if fitting[reading] is not None]
+        return next((fitting[reading] for reading in self._dates if reading == self.reading), array)
 
     def merge(self, other: TextReadings) -> None:
         """Take in what another part of the column has shown."""
-        self._fitting = [reading for reading in self._fitting if reading in other._fitting]
-        self._comma_proven |= other._comma_proven
-        self._seen |= other._seen
+        if not other._seen:
+            return
+        if not self._seen:
+            self._numbers, self._dates, self._order, self._seen = (
+                other._numbers, other._dates, other._order, True
+            )  # fmt: skip
+            return
+        both_numbers = self._numbers is not None and other._numbers is not None
+        if both_numbers:
+            assert self._numbers is not None
+            assert other._numbers is not None
+            self._numbers.merge(other._numbers)
+        if not both_numbers or (self._numbers is not None and self._numbers.mixed):
+            self._numbers = None
+        self._dates = [reading for reading in self._dates if reading in other._dates]
 
 
-def read_by_values(array: Any) -> Any:
-    """A whole column of text as numbers, dates or times where its values are such; else as text."""
+def read_by_values(array: Any, name: str, decimal: str = "", dates: DateOrder | None = None) -> Any:
+    """A whole column of text as numbers, dates or times where its values are such; else as text.
+
+    Raises:
+        InputError: The values have two readings.
+    """
     text = without_missing_spellings(one_array(array))
-    typed = TextReadings().look(text)
+    readings = TextReadings(decimal, dates)
+    typed = readings.look(text)
+    if readings.problem:
+        raise InputError(f"column {name!r}: {readings.problem}")
     return text if typed is None else typed
 
 
@@ -103,40 +151,45 @@ def read_text(array: Any, reading: Reading) -> Any | None:
     """The text as float64, timestamps or durations since midnight; None where a value does not fit."""
     if reading == "text":
         return array
-    if reading == "number":
-        return _numbers(array)
-    if reading == "decimal comma":
-        points = _any(pc.match_substring(array, "."))
-        return None if points else _numbers(pc.replace_substring(array, ",", "."))
+    if reading == "number" or reading == "grouped number" or reading == "decimal comma":  # noqa: PLR1714  mypy
+        return read_numbers(array, reading)
     if reading == "date":
         return _instants(array, None)
     if reading == "instant":
         return _instants(array, "UTC")
-    midnight, nothing = (pa.scalar(text, array.type) for text in ("1970-01-01 ", ""))
-    dates = _instants(pc.binary_join_element_wise(midnight, array, nothing), None)
-    return None if dates is None else dates.cast(pa.int64()).cast(pa.duration("us"))
+    if reading == "time":
+        midnight, nothing = (pa.scalar(text, array.type) for text in ("1970-01-01 ", ""))
+        dates = _instants(pc.binary_join_element_wise(midnight, array, nothing), None)
+        return None if dates is None else dates.cast(pa.int64()).cast(pa.duration("us"))
+    return _written_dates(array, reading)
 
 
-def _numbers(array: Any) -> Any | None:
-    zeros = array.filter(pc.starts_with(array, "0"))
-    if _any(pc.match_substring_regex(zeros, "^0[0-9]")):
+def _written_dates(array: Any, reading: DateReading) -> Any | None:
+    """Dates with slashes, points or dashes, also followed by a time."""
+    shape, iso = _WRITTEN_DATES[reading]
+    if not _all(pc.match_substring_regex(array[:_HEAD], shape)):
         return None
-    numbers = _cast(array, pa.float64())
-    if numbers is not None:
-        return numbers
-    trimmed = pc.utf8_trim_whitespace(array)
-    return None if trimmed.equals(array) else _numbers(trimmed)
+    encoded = pc.dictionary_encode(array)
+    words = encoded.dictionary
+    if not _all(pc.match_substring_regex(words, shape)):
+        return None
+    words = pc.replace_substring_regex(words, shape, iso)
+    words = pc.replace_substring_regex(words, r"-0(\d\d)", r"-\1")
+    words = pc.replace_substring_regex(words, r" (\d):", r" 0\1:")
+    dates = _instants(pc.utf8_trim_whitespace(words), None)
+    return None if dates is None else dates.take(encoded.indices)
 
 
 def _instants(array: Any, zone: str | None) -> Any | None:
-    instants = _cast(array, pa.timestamp("us", tz=zone))
+    instants = cast_or_none(array, pa.timestamp("us", tz=zone))
     if instants is not None:
         return instants
-    finer = _cast(array, pa.timestamp("ns", tz=zone))
+    finer = cast_or_none(array, pa.timestamp("ns", tz=zone))
     return None if finer is None else finer.cast(pa.timestamp("us", tz=zone), safe=False)
 
 
-def _cast(array: Any, kind: Any) -> Any | None:
+def cast_or_none(array: Any, kind: Any) -> Any | None:
+    """The array in another type; None where a value does not fit."""
     try:
         array[:_HEAD].cast(kind)  # Arrow's cast goes on after an error, and each one costs a microsecond
         return array.cast(kind)
@@ -146,3 +199,7 @@ def _cast(array: Any, kind: Any) -> Any | None:
 
 def _any(mask: Any) -> bool:
     return bool(pc.any(mask, min_count=0).as_py())
+
+
+def _all(mask: Any) -> bool:
+    return bool(pc.all(mask, min_count=0).as_py())

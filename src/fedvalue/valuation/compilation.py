@@ -1,4 +1,4 @@
-"""Compile every kernel of the walks ahead of time, by valuing a table of forty rows.
+"""Compile every kernel of a valuation ahead of time, by using each of them once.
 
 Kernels are compiled on first use and kept on disk. Small tables use none of them, so a machine may meet its
 first large table with an empty cache; an operator or an image builder runs this before.
@@ -8,12 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedvalue.information.cells import CellCounter
 from fedvalue.information.contingency import JointCounts
+from fedvalue.typing import Progress
 from fedvalue.valuation.items import item_table
 
 
-def compile_kernels() -> None:
-    """Use every kernel of walk, permutations and statistics once."""
+def compile_kernels(progress: Progress | None = None) -> None:
+    """Use every kernel of walk, permutations, statistics, pooled evidence and counting once.
+
+    Args:
+        progress: Called before each of the three parts.
+    """
+    parts = (
+        ("walks and permutations", _walk_kernels),
+        ("pooled evidence", _evidence_kernels),
+        ("counting", _counting_kernels),
+    )
+    for done, (name, compile_part) in enumerate(parts):
+        if progress is not None:
+            progress(float(done), float(len(parts)), name)
+        compile_part()
+
+
+def _walk_kernels() -> None:
     from fedvalue.valuation.permutations.sampling import walk_chunk
     from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
     from fedvalue.valuation.statistics.joint_table_game import joint_table_game
@@ -29,3 +47,22 @@ def compile_kernels() -> None:
     exact_influence(items, budget=10**9)
     sampled_influence(items, 8, 0)
     joint_table_game(items, budget=10**5)
+
+
+def _evidence_kernels() -> None:
+    from fedvalue.valuation.evidence.evidence_values import evidence_values
+    from fedvalue.valuation.evidence.feature_table import FeatureTable
+
+    # Enough rows and columns that compiled code pays, in the search for pairs and in the fits.
+    n_rows, n_parties, n_columns = 32_000, 3, 16
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, (n_parties, n_columns, n_rows))
+    label = (codes[:, 0].sum(axis=0) + rng.integers(0, 4, n_rows)) // 4
+    table = FeatureTable.from_columns(
+        label=label, parties={f"p{k}": list(codes[k]) for k in range(n_parties)}
+    )
+    evidence_values(table)
+
+
+def _counting_kernels() -> None:
+    CellCounter(n_words=1).add(np.arange(100).reshape(-1, 1) % 7)

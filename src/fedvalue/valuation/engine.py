@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
-from fedvalue.valuation.entropies import alone_and_last, snapped
+from fedvalue.valuation.entropies import ROUNDING, alone_and_last, snapped, task_value
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.result import Z95, PartyValue, UpliftRow, Valuation, cmi_interval
-from fedvalue.valuation.settings import ValuationSettings
+from fedvalue.valuation.result import Z95, JoiningStep, PartyValue, UpliftRow, Valuation, cmi_interval
+from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def value_counts(
     settings: ValuationSettings | None = None,
     *,
     reproducible: bool = False,
+    work_limit: int = WORK_LIMIT,
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -52,6 +53,7 @@ def value_counts(
         settings: What to compute; the defaults when None.
         reproducible: Let only the counts and the settings decide, neither the clock nor the size of this
             machine, so that another machine with the same counts gives the same answer.
+        work_limit: Most visits, items times coalitions, of an exact walk that a reproducible "auto" takes.
         executor: Where the work runs; threads of this machine when None.
         progress: Called with progress updates.
         stop: Lets a person end a walk or the sampling early, with the best answer so far.
@@ -66,12 +68,13 @@ def value_counts(
     assert stop is None or not reproducible, "nobody may stop what another machine repeats"
     items = item_table(counts)
     cmi = shapley_cmi(
-        items, settings, reproducible=reproducible, executor=executor, progress=progress, stop=stop
-    )
+        items, settings, reproducible=reproducible, work_limit=work_limit, executor=executor,
+        progress=progress, stop=stop,
+    )  # fmt: skip
     valuation = _shapley_values(counts, items, cmi, settings)
     if not settings.statistics:
         return valuation
-    return _with_statistics(valuation, counts, items, settings, executor, progress, stop)
+    return _with_statistics(valuation, counts, items, settings, reproducible, executor, progress, stop)
 
 
 def _shapley_values(
@@ -89,7 +92,7 @@ def _shapley_values(
         PartyValue(
             name=name,
             value=float(values[d]),
-            share=float(values[d] / total) if total > 0 else 0.0,
+            share=share_of(float(values[d]), total),
             alone=float(alone[d]),
             last=float(last[d]),
             n_codes=int(items.widths[d]),
@@ -101,6 +104,7 @@ def _shapley_values(
         parties=parties,
         total=total,
         label_entropy=cmi.label_entropy,
+        task_value=task_value(items),
         n_samples=counts.n_samples,
         method=cmi.method,
         n_permutations=cmi.n_permutations,
@@ -111,11 +115,17 @@ def _shapley_values(
     )
 
 
+def share_of(value: float, total: float) -> float:
+    """Part of a total; 0 where the total is 0 but for rounding: a quotient of rounding errors is anything."""
+    return value / total if total > ROUNDING else 0.0
+
+
 def _with_statistics(
     valuation: Valuation,
     counts: JointCounts,
     items: ItemTable,
     settings: ValuationSettings,
+    reproducible: bool,
     executor: Executor | None,
     progress: Progress | None,
     stop: Stop | None,
@@ -124,7 +134,7 @@ def _with_statistics(
     from fedvalue.valuation.statistics import guard
 
     valuation = _with_cmi_errors(valuation, items, settings, executor)
-    valuation = _with_learnable(valuation, counts, items, settings, executor, progress, stop)
+    valuation = _with_learnable(valuation, counts, items, settings, reproducible, executor, progress, stop)
     return replace(
         valuation,
         parties=tuple(
@@ -140,18 +150,27 @@ def _with_cmi_errors(
 
     se_data = influence.data_errors(items, seed=settings.seed, executor=executor)
     bias = plug_in_bias(items)
-    parties = []
-    for party, error in zip(valuation.parties, se_data.tolist(), strict=True):
-        trusted = bias <= TOLERATED_BIAS * math.hypot(error, party.se_sampling or 0.0)
-        parties.append(
-            replace(
-                party,
-                se_data=error,
-                interval=cmi_interval(party.value, party.se_sampling, error) if trusted else None,
-                interval_reason=None if trusted else _INFLATED.format(bias=bias),
-            )
-        )
-    return replace(valuation, parties=tuple(parties))
+    parties = tuple(
+        with_cmi_interval(replace(party, se_data=error), bias)
+        for party, error in zip(valuation.parties, se_data.tolist(), strict=True)
+    )
+    return replace(valuation, parties=parties, details={**valuation.details, "plug_in_bias": bias})
+
+
+def with_cmi_interval(party: PartyValue, bias: float) -> PartyValue:
+    """A party with the interval of its Shapley-CMI, or the reason why it has none.
+
+    Args:
+        party: With its Shapley-CMI and both errors.
+        bias: Of the plug-in total (`plug_in_bias`).
+    """
+    assert party.value is not None
+    trusted = bias <= TOLERATED_BIAS * math.hypot(party.se_data or 0.0, party.se_sampling or 0.0)
+    return replace(
+        party,
+        interval=cmi_interval(party.value, party.se_sampling, party.se_data) if trusted else None,
+        interval_reason=None if trusted else _INFLATED.format(bias=bias),
+    )
 
 
 def plug_in_bias(items: ItemTable) -> float:
@@ -168,6 +187,7 @@ def _with_learnable(
     counts: JointCounts,
     items: ItemTable,
     settings: ValuationSettings,
+    reproducible: bool,
     executor: Executor | None,
     progress: Progress | None,
     stop: Stop | None,
@@ -180,7 +200,11 @@ def _with_learnable(
     table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
     found = evidence_values(
         table,
-        EvidenceSettings(seed=settings.seed),
+        EvidenceSettings(
+            seed=settings.seed,
+            every_set=settings.coalitions,
+            order=settings.coalitions and not reproducible,
+        ),
         joint_game=joint_table_game(items, executor=executor),
         executor=executor,
         progress=progress,
@@ -193,7 +217,7 @@ def _with_learnable(
             replace(
                 party,
                 learnable=value,
-                learnable_share=value / found.total if found.total > 0 else 0.0,
+                learnable_share=share_of(value, found.total),
                 learnable_interval=_interval(value, math.hypot(found.se[d], found.se_sampling[d])),
                 se_learnable=float(found.se_sampling[d]),
             )
@@ -203,7 +227,7 @@ def _with_learnable(
     if settings.coalitions and learned is not None:
         plug_in = plug_in_game(items, executor=executor)
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
-    left_out = found.pair_search.remark
+    remarks = {"pair_search": found.pair_search.remark, "row_sample": found.row_sample}
     return replace(
         valuation,
         parties=tuple(parties),
@@ -212,15 +236,18 @@ def _with_learnable(
         learnable_total_interval=_interval(found.total, found.se_total),
         interactions=tuple(tuple(row) for row in found.interactions.tolist()),
         coalitions=games,
-        uplift=_uplift_rows(found.uplift),
-        details={**valuation.details, **({"pair_search": left_out} if left_out else {})},
+        joining=tuple(JoiningStep(party=found.parties[k], learnable=value) for k, value in found.joining)
+        or None,
+        uplift=uplift_rows(found.uplift),
+        details=valuation.details | {name: remark for name, remark in remarks.items() if remark},
     )
 
 
-def _uplift_rows(uplift: Uplift) -> tuple[UpliftRow, ...]:
+def uplift_rows(uplift: Uplift) -> tuple[UpliftRow, ...]:
+    """Uplift as it stands in a result: nobody, each party alone, all, all but each party."""
     groups = (
         ("nobody", (uplift.nobody,)), ("alone", uplift.alone),
-        ("all", (uplift.everybody,)), ("all_but", uplift.without),
+        ("all", (uplift.everybody,)), ("all_but", uplift.without), ("set", uplift.sets),
     )  # fmt: skip
     return tuple(
         UpliftRow(

@@ -46,6 +46,14 @@ def label_entropies(table: ItemTable) -> tuple[float, float]:
     return conditional_label_entropy(table, task), conditional_label_entropy(table, everything)
 
 
+def task_value(table: ItemTable) -> float:
+    """I(X_t; Y): the task party's own value in the journal version, the v({t}) that its game starts from."""
+    nothing = np.zeros(table.n_items, dtype=np.int64)
+    task = table.codes[-1].astype(np.int64)
+    gain = conditional_label_entropy(table, nothing) - conditional_label_entropy(table, task)
+    return float(snapped(np.array(max(gain, 0.0))))
+
+
 def alone_and_last(table: ItemTable) -> tuple[Floats, Floats]:
     """val({d}) and val(all) - val(all without d) for every party d.
 

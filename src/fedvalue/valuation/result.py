@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,10 +17,8 @@ from fedvalue import documents
 from fedvalue.documents import Document
 from fedvalue.errors import InputError
 from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.valuation.provenance import Provenance
 from fedvalue.valuation.settings import ValuationSettings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCHEMA = "fedvalue.result/2"
 
@@ -38,7 +36,7 @@ class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
         learnable: Learnable value: what a retrained model would gain, by the estimator that the result names.
         learnable_share: learnable / learnable_total; 0 when that is 0.
         learnable_interval: 95% interval of `learnable`.
-        value: Shapley-CMI, the paper's value.
+        value: Shapley-CMI, the paper's value; in a federated run a data party may get `learnable` alone.
         share: value / total; 0 when the total is 0.
         interval: 95% interval of `value`, where the cells are filled well enough to trust it; with noise,
             where the value on these samples lies without it.
@@ -50,15 +48,13 @@ class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
         se_data: Finite-sample standard error of `value`.
         se_learnable: Sampling error of `learnable`; 0 when exact.
         flags: Facts about the estimate, as short stable names (`statistics.guard`).
-        noise_scale: Scale of the Laplace noise in `value`, where the run agreed on an epsilon. Then only
-            `value` is known: everything else would have to be released without noise.
     """
 
     name: str
     learnable: float | None = None
     learnable_share: float | None = None
     learnable_interval: Interval | None = None
-    value: float
+    value: float | None = None
     share: float | None = None
     interval: Interval | None = None
     interval_reason: str | None = None
@@ -69,7 +65,17 @@ class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
     se_data: float | None = None
     se_learnable: float | None = None
     flags: tuple[str, ...] = ()
-    noise_scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.value is None and self.learnable is None:
+            raise InputError(f"party {self.name!r} has neither a learnable value nor a Shapley-CMI")
+
+    @property
+    def leading(self) -> float:
+        """The number that leads: the learnable value where there is one, else Shapley-CMI."""
+        leading = self.value if self.learnable is None else self.learnable
+        assert leading is not None
+        return leading
 
     @property
     def half_width(self) -> float | None:
@@ -85,18 +91,12 @@ def cmi_interval(value: float, se_sampling: float | None, se_data: float | None)
     return value - half, value + half
 
 
-def noise_interval(value: float, scale: float) -> Interval:
-    """95% interval of a value under Laplace noise: P(|noise| > scale ln 20) = 1/20."""
-    half = math.log(20) * scale
-    return value - half, value + half
-
-
 class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
     """How well the label is predicted with one set of parties beside the task party, out of sample.
 
     Args:
         parties: The data parties in the set.
-        role: "nobody", "alone", "all" or "all_but".
+        role: "nobody", "alone", "all", "all_but", or "set" for another set of up to six parties.
         log_loss: Mean of -ln p(true label), in nats.
         accuracy: Part of the rows whose most likely label is the true one.
         auc: Area under the ROC curve; the mean over labels, one against the rest, with more than two.
@@ -119,23 +119,37 @@ class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
     errors_avoided_interval: Interval | None = None
 
 
+class JoiningStep(Document, frozen=True, kw_only=True):
+    """One more party in an order of joining.
+
+    Args:
+        party: The party.
+        learnable: Learnable value of all parties up to this one.
+    """
+
+    party: str
+    learnable: float
+
+
 class PrivacyStatement(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What noise on the values promises. None of the fields may be quoted without the others.
+    """What noise on the tables promises. None of the fields may be quoted without the others.
 
     Args:
         epsilon: Every set of results is at most exp(epsilon) times as likely with one table as with another
             that differs from it as `adjacency` says.
-        delta: The exception to that; 0.
+        delta: The exception to that: a probability.
         adjacency: How the two tables differ.
         observer: Against whom the promise holds.
-        noise_scale: Scale of the Laplace noise on every value, in nats.
+        label_noise: Standard deviation of the noise in every count of a code with a label, in persons.
+        pair_noise: The same for counts of two columns' codes.
     """
 
     epsilon: float
     delta: float
     adjacency: str
     observer: str
-    noise_scale: float
+    label_noise: float
+    pair_noise: float
 
 
 class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
@@ -154,18 +168,24 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         estimator: Name and version of the estimator of `learnable`.
         learnable_total: Learnable value of all parties together.
         learnable_total_interval: Its 95% interval.
-        total: Shapley-CMI of all parties together, I(X_all; Y | X_task).
+        total: Shapley-CMI of all parties together, I(X_all; Y | X_task); None where it was not released.
         label_entropy: H(Y | X_task).
+        task_value: I(X_task; Y), what the task party's own columns say about the label; 0 without them. With
+            `total` it adds up to I(X_task, X_all; Y).
         parties: One entry per data party.
         interactions: Pairwise Shapley interactions of the learnable game, in the order of `parties`:
             below 0 redundant, above 0 synergistic.
         coalitions: Games by bit mask (party k is bit k): "learnable" and "value".
-        uplift: Prediction quality for nobody, each party alone, all, and all but one.
+        joining: Of more parties than `coalitions` can hold: an order of joining in which the party that is
+            missed least comes last.
+        uplift: Prediction quality for nobody, each party alone, all, and all but one; with few parties and
+            where all coalitions are kept, for every set of parties.
         columns: How each column was coded.
         warnings: What a person should know about label and columns, one sentence each.
         protocol: The protocol that counted; None for a plain valuation.
         run_id: Of a federated run, in hex.
         privacy: What noise promises, where the run agreed on an epsilon.
+        provenance: Which files, columns and software it comes from, and what was asked.
         details: Further facts about the computation.
     """
 
@@ -180,17 +200,20 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     estimator: str | None = None
     learnable_total: float | None = None
     learnable_total_interval: Interval | None = None
-    total: float
+    total: float | None = None
     label_entropy: float | None = None
+    task_value: float | None = None
     parties: tuple[PartyValue, ...]
     interactions: tuple[tuple[float, ...], ...] | None = None
     coalitions: dict[str, tuple[float, ...]] | None = None
+    joining: tuple[JoiningStep, ...] | None = None
     uplift: tuple[UpliftRow, ...] | None = None
     columns: tuple[ColumnCoding, ...] = ()
     warnings: tuple[str, ...] = ()
     protocol: str | None = None
     run_id: str | None = None
     privacy: PrivacyStatement | None = None
+    provenance: Provenance | None = None
     details: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -202,13 +225,20 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
             len(row) != p for row in (self.interactions, *self.interactions)
         ):
             raise InputError(f"interactions must be a matrix of {p} rows and columns")
-        if any((party.noise_scale is None) != (self.privacy is None) for party in self.parties):
-            raise InputError("noise on a value and the statement about its privacy belong together")
+
+    @property
+    def utility_name(self) -> str | None:
+        """Name of the own utility whose Shapley values lead; None for learnable values.
+
+        Such values (see `fedvalue.value`) have the utility's unit, and nothing is known about their error.
+        """
+        kind, _, name = (self.estimator or "").partition("/")
+        return name if kind == "utility" else None
 
     @property
     def values(self) -> dict[str, float]:
-        """Shapley-CMI by party."""
-        return {party.name: party.value for party in self.parties}
+        """Shapley-CMI by party, where it is known."""
+        return {party.name: party.value for party in self.parties if party.value is not None}
 
     @property
     def learnable(self) -> dict[str, float | None]:
@@ -280,19 +310,37 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         """
         return documents.read(cls, path, schema=SCHEMA)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per party, as a pandas DataFrame indexed by party name.
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One flat dict per party: intervals as two numbers, flags as text; what nobody has is left out."""
+        rows = []
+        for party in self.parties:
+            row: dict[str, Any] = {}
+            for key, item in msgspec.structs.asdict(party).items():
+                if key.endswith("interval"):
+                    row[f"{key[:-8]}low"], row[f"{key[:-8]}high"] = item or (None, None)
+                else:
+                    row[key] = ", ".join(item) if key == "flags" else item
+            rows.append(row)
+        known = [key for key in rows[0] if any(row[key] is not None for row in rows)] if rows else []
+        return [{key: row[key] for key in known} for row in rows]
 
-        Raises:
-            InputError: pandas is not installed.
-        """
+    def to_frame(self) -> Any:
+        """One row per party: a pandas DataFrame indexed by name; else a Polars one; else an Arrow table."""
+        rows = self.to_rows()
         try:
             import pandas as pd
         except ImportError:
-            raise InputError("to_frame needs pandas: pip install pandas") from None
-        rows = [msgspec.structs.asdict(party) for party in self.parties]
-        frame = pd.DataFrame(rows).set_index("name")
-        return frame.drop(columns=[c for c in frame.columns if frame[c].isna().all()])
+            pass
+        else:
+            return pd.DataFrame(rows).set_index("name")
+        import pyarrow as pa
+
+        table = pa.Table.from_pylist(rows)
+        try:
+            import polars as pl
+        except ImportError:
+            return table
+        return pl.from_arrow(table)
 
     @property
     def plot(self) -> Any:
@@ -307,6 +355,12 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
         return html.write(self, path)
 
+    def to_table(self, path: str | Path) -> Path:
+        """Write the values as a spreadsheet, `.xlsx` or `.csv`, and return its path."""
+        from fedvalue.reports import workbook
+
+        return workbook.write(self, path)
+
     def _repr_html_(self) -> str:
         from fedvalue.reports import html
 
@@ -316,19 +370,24 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         worth = "" if self.learnable_total is None else f", learnable_total={self.learnable_total:.4g}"
         return (
             f"Valuation({len(self.parties)} parties, {self.n_samples:,} samples{worth}, "
-            f"total={self.total:.4g} nats, {self.method})"
+            f"total={_or_unknown(self.total, '.4g')} nats, {self.method})"
         )
 
     def __str__(self) -> str:
         wide = max([len(party.name) for party in self.parties] + [5])
         lines = [f"{'party':{wide}}  learnable   share  Shapley-CMI"]
-        for party in sorted(self.parties, key=lambda p: -(p.value if p.learnable is None else p.learnable)):
-            learned = "" if party.learnable is None else f"{party.learnable:.4f}"
+        for party in sorted(self.parties, key=lambda p: -p.leading):
+            learned = "" if party.learnable is None else f"{party.learnable:z.4f}"
             share = party.share if party.learnable_share is None else party.learnable_share
-            part = "" if share is None else f"{100 * share:.1f}%"
-            lines.append(f"{party.name:{wide}}  {learned:>9}  {part:>6}  {party.value:11.4f}")
-        learned = "" if self.learnable_total is None else f"{self.learnable_total:.4f}"
+            part = "" if share is None else f"{100 * share:z.1f}%"
+            lines.append(f"{party.name:{wide}}  {learned:>9}  {part:>6}  {_or_unknown(party.value):>11}")
+        learned = "" if self.learnable_total is None else f"{self.learnable_total:z.4f}"
         lines.append(
-            f"{'total':{wide}}  {learned:>9}  {'':>6}  {self.total:11.4f}  nats, {self.n_samples:,} samples"
+            f"{'total':{wide}}  {learned:>9}  {'':>6}  {_or_unknown(self.total):>11}  nats, "
+            f"{self.n_samples:,} samples"
         )
         return "\n".join(lines)
+
+
+def _or_unknown(value: float | None, form: str = ".4f") -> str:
+    return "unknown" if value is None else format(value, form)

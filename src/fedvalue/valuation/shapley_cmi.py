@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
 from fedvalue.valuation.small_tables import coalition_entropies, is_small
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 AFFORDABLE_SECONDS = 60.0
 """`method="auto"` takes the exact walk when it is predicted to need no more than this."""
-
-AFFORDABLE_VISITS = 2.0**36
-"""The same for a reproducible valuation, as items times coalitions: minutes at the very worst, since the
-walk prunes most of them."""
 
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
@@ -66,6 +63,7 @@ def shapley_cmi(
     settings: ValuationSettings,
     *,
     reproducible: bool = False,
+    work_limit: int = WORK_LIMIT,
     executor: Executor | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -76,6 +74,7 @@ def shapley_cmi(
         items: The items.
         settings: Method, permutations, precision, seed and time limit.
         reproducible: Decide by sizes alone, not by a prediction or a clock.
+        work_limit: Most visits, items times coalitions, of a walk that a reproducible "auto" takes.
         executor: Where the work runs; threads of this machine when None.
         progress: Called with progress updates.
         stop: Lets a person end the walk or the sampling early.
@@ -86,10 +85,10 @@ def shapley_cmi(
         return small_values(items, "as asked for" if settings.method == "exact" else _SMALL)
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
-        if visits > AFFORDABLE_VISITS:
-            reason = f"up to {visits:.2g} visits of items, too many for the exact walk"
+        if visits > work_limit:
+            reason = f"up to {visits:.2g} visits of items, above the work limit of {work_limit:.2g}"
             return _sampled(items, settings, reason, executor, progress, stop)
-        reason = f"at most {visits:.2g} visits of items, few enough for the exact walk"
+        reason = f"at most {visits:.2g} visits of items, within the work limit of {work_limit:.2g}"
     elif settings.method == "exact":
         reason = "as asked for"
     else:

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fedvalue import __version__
+from fedvalue.agreement.explanation import explain_terms
 from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
+from fedvalue.agreement.run_settings import terms_of
 from fedvalue.documents import canonical
 from fedvalue.errors import ConfigError, FedValueError, InputError, VerificationError
+from fedvalue.valuation.settings import ValuationSettings
 from tests.support.consortium import NOW, identities, identity, manifest, signed
 
 
@@ -35,9 +38,9 @@ def test_canonical_json_is_rfc_8785_without_fractions():
 def test_run_id_is_the_hash_of_the_canonical_bytes():
     one = manifest()
     text = SignedManifest(one).to_json()
-    spelled = json.dumps(
-        json.loads(text)["manifest"], sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
+    terms = json.loads(text)["manifest"]
+    assert terms.pop("run") == 1  # which attempt it is, is no term
+    spelled = json.dumps(terms, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert one.run_id == hashlib.sha256(spelled.encode()).digest()
     assert manifest(seed=1).run_id != one.run_id
 
@@ -147,6 +150,7 @@ def test_pins_decide_who_a_participant_is():
         ({"policy": "counts"}, Terms()),
         ({"protocol": "paper", "policy": "counts"}, Terms(policies=("counts",))),
         ({"research": True}, Terms()),
+        ({"shares": "full"}, Terms()),
         (
             {"protocol": "paper", "policy": "counts", "harden": False, "research": True},
             Terms(protocols=("paper",), policies=("counts",), research=True),
@@ -195,7 +199,12 @@ def test_terms_that_are_accepted_pass():
         ({"expires": (NOW + dt.timedelta(days=1)).replace(tzinfo=None)}, "UTC"),
         ({"time_limit": 60.0}, "settings.time_limit must be null"),
         ({"precision": 0.01}, "settings.precision must be null"),
-        ({"coalitions": True}, "settings.coalitions must be false"),
+        ({"grid": "0.0002"}, "grid must be a power of ten"),
+        ({"grid": "1e-4"}, "grid must be a power of ten"),
+        ({"grid": 0.0001}, "grid must be a power of ten"),
+        ({"grid": "0.00001"}, 'finer than "0.0001" and needs research'),
+        ({"grid": None}, "needs research"),
+        ({"shares": "all"}, "shares must be one of small, full"),
         ({"participants": ()}, "exactly one participant"),
     ],
 )
@@ -330,3 +339,33 @@ def test_text_that_is_no_unicode_is_refused_without_a_traceback():
     name = signed().to_json().replace('"telco": "', '"\\ud800": "')
     with pytest.raises(FedValueError):
         verify(SignedManifest.from_json(name))
+
+
+def test_an_acceptance_test_is_agreed_on_in_words_and_is_about_a_party_of_the_run():
+    from fedvalue.agreement.explanation import explain
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
+    from fedvalue.valuation.settings import ValuationSettings
+
+    def with_test(party: str | None) -> ValuationSettings:
+        test = AcceptanceTest(metric="errors_avoided_per_1000", threshold="30", party=party)
+        return ValuationSettings(coalitions=False, acceptance=test)
+
+    one = SignedManifest(manifest(settings=with_test(None)))
+    assert SignedManifest.from_json(one.to_json()) == one
+    text = " ".join(explain(one).split())
+    assert "all data parties together must avoid at least 30 wrong predictions per 1,000 samples" in text
+    with pytest.raises(ConfigError, match="must be a data party, got 'nobody'"):
+        manifest(settings=with_test("nobody"))
+    with pytest.raises(ConfigError, match="gains have no intervals to test"):
+        manifest(settings=with_test(None), epsilon="0.5")
+
+
+@pytest.mark.parametrize("columns", ["features", "joint"])
+@pytest.mark.parametrize("epsilon", [None, "1"])
+def test_a_run_uses_columns_as_the_agreement_says(columns, epsilon):
+    """With noise a run took the columns of a party as one, whatever everybody had signed."""
+    manifest = signed(epsilon=epsilon, settings=ValuationSettings(columns=columns)).manifest
+    assert terms_of(manifest).columns.value == columns
+    words = " ".join(explain_terms(manifest).split())
+    assert ("Columns are used one by one" in words) == (columns == "features")
+    assert ("Shapley value of conditional mutual information" in words) == (epsilon is None)

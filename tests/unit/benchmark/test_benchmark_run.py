@@ -13,12 +13,14 @@ import pytest
 from fedvalue.benchmark import benchmark_run
 from fedvalue.benchmark.benchmark_page import render, view, write_page
 from fedvalue.benchmark.benchmark_result import BenchmarkResult
-from fedvalue.benchmark.benchmark_run import require_benchmark_extra, run_benchmark
+from fedvalue.benchmark.benchmark_run import require_benchmark_extra, run_benchmark, with_truth
 from fedvalue.benchmark.known_problems import known_problem, known_problems
 from fedvalue.benchmark.methods.method import Method
 from fedvalue.benchmark.methods.method_registry import chosen
 from fedvalue.benchmark.problem import VerticalTable
 from fedvalue.benchmark.profiles import PROFILES, plan
+from fedvalue.benchmark.retraining import CoalitionGain
+from fedvalue.benchmark.truth import TruthCache
 from fedvalue.datasets import locate, small_worlds
 from fedvalue.errors import InputError
 from tests.unit.benchmark.tables import small_problem
@@ -42,6 +44,17 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkResult:
         profile="quick",
         missing={"music": "the data set music is not on this machine: get it"},
     )
+
+
+def test_finished_settings_are_those_with_every_coalition(tmp_path: Path) -> None:
+    """A real problem counts when its last coalition is in the cache; a known one always."""
+    real, known = small_problem(60, 60), known_problem(small_worlds()[0], 50)
+    kept = TruthCache(tmp_path)
+    some = {mask: CoalitionGain(0.1, (0.1, 0.1)) for mask in range(1, (1 << real.table.n_parties) - 1)}
+    kept.write(real, some)
+    assert with_truth([real, known], tmp_path) == [known]
+    kept.write(real, {**some, len(some) + 1: CoalitionGain(0.1, (0.1, 0.1))})
+    assert with_truth([real, known], tmp_path) == [real, known]
 
 
 def test_real_and_known_problems_are_summarised_apart(result: BenchmarkResult) -> None:

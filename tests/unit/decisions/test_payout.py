@@ -15,6 +15,7 @@ from fedvalue.decisions import payout
 from fedvalue.decisions.payout import divide
 from fedvalue.errors import InputError
 from tests.unit.decisions.results import result_of_game, result_of_values
+from tests.unit.reports.worlds import four_parties, with_undecided
 
 
 def amounts(found):
@@ -200,3 +201,13 @@ def test_caps_of_worthless_parties_do_not_help():
 def test_pot_of_floors_alone_is_paid_out():
     assert divide([0.0, 0.0], 10, 5, 10) == [Fraction(5), Fraction(5)]
     assert amounts(payout(result_of_values([1.0, 0.5]), 0)) == [Decimal("0.00"), Decimal("0.00")]
+
+
+def test_payments_to_parties_that_the_advice_does_not_invite_are_named():
+    """b is 0.004 +- 0.01 in 1,000 rows: undecided, and paid 1.96 of 100; a useless party is paid nothing."""
+    paid = payout(with_undecided(), 100)
+    assert paid.undecided == ("b",)
+    assert "b is paid 1.96 although these rows do not show whether it adds anything." in paid.remarks()
+    useless = payout(four_parties(), 100)
+    assert useless.idle == ("utility",)
+    assert not any("utility" in remark for remark in useless.remarks())

@@ -10,10 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.decisions import select
-from fedvalue.decisions.games import Game
+from fedvalue.decisions.games import Game, game_of
 from fedvalue.decisions.prices import read_prices
 from fedvalue.decisions.selection import GREEDY_BOUND
 from fedvalue.errors import InputError
+from fedvalue.valuation.result import JoiningStep, UpliftRow
+from fedvalue.valuation.shapley_indices import interactions_of
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 
 
@@ -281,3 +283,84 @@ def test_unreadable_price_files_are_refused(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(InputError, match="not a CSV file"):
         read_prices(tmp_path / "binary.csv")
+
+
+def pairs_only(result, interactions):
+    """The result without its table of coalitions, with interactions of pairs instead."""
+    return replace(result, coalitions=None, interactions=tuple(map(tuple, interactions)))
+
+
+def test_many_parties_are_chosen_by_values_and_interactions_of_pairs():
+    """b copies a (0.2 each alone and together), c stands on its own with 0.1: a pair game by construction."""
+    table = np.array([0.2 * bool(mask & 3) + 0.1 * bool(mask & 4) for mask in range(8)])
+    result = result_of_game(table, names=["a", "b", "c"])
+    found = select(pairs_only(result, interactions_of(table)))
+    assert found.basis == "pairs of parties"
+    assert set(found.parties) in ({"a", "c"}, {"b", "c"})
+    assert found.value == pytest.approx(0.3)
+    assert select(replace(result, coalitions=None)).basis == "sum of values"
+    assert len(select(replace(result, coalitions=None)).parties) == 3  # a sum cannot see the copy
+
+
+@pytest.mark.parametrize("p", [2, 5, 9])
+def test_the_pair_game_is_exact_for_games_of_pairs(p):
+    rng = np.random.default_rng(p)
+    single, pairs = rng.random(p), np.triu(rng.normal(size=(p, p)), 1)
+    inside = (np.arange(1 << p)[:, None] >> np.arange(p)) & 1
+    table = inside @ single + np.einsum("mi,ij,mj->m", inside, pairs, inside)
+    game = game_of(pairs_only(result_of_game(table), interactions_of(table)))
+    assert game.dense() == pytest.approx(table, abs=1e-12)
+    assert [game.value(mask) for mask in range(1 << p)] == pytest.approx(table.tolist(), abs=1e-12)
+
+
+def test_what_the_pair_game_misses_widens_the_intervals():
+    """Three parties of which all are needed: pairs cannot tell, so nobody is called clear by pairs alone."""
+    table = np.zeros(8)
+    table[7] = 0.3
+    nobody = UpliftRow(parties=(), role="nobody", log_loss=1.0, accuracy=0.5)
+    names = ["p0", "p1", "p2"]
+    rows = [nobody, UpliftRow(parties=tuple(names), role="all", log_loss=0.7, accuracy=0.5)]
+    for name in names:
+        rest = tuple(other for other in names if other != name)
+        rows.append(UpliftRow(parties=(name,), role="alone", log_loss=1.0, accuracy=0.5))
+        rows.append(UpliftRow(parties=rest, role="all_but", log_loss=1.0, accuracy=0.5))
+    result = replace(pairs_only(result_of_game(table), interactions_of(table)), uplift=tuple(rows))
+    game = game_of(result)
+    # Each has the value 0.1 and interactions of 0.15: alone 0.1 - 0.15 = -0.05 instead of 0.
+    assert game.error == pytest.approx([0.05, 0.05, 0.05])
+    assert game.value(7) == pytest.approx(0.3)
+
+
+def test_many_parties_follow_the_results_own_order_of_joining():
+    """a and b need each other, c adds 0.1, its copy and noise nothing. Prices need values of other sets."""
+    names = ["noise", "copy", "c", "b", "a"]
+    result = replace(
+        result_of_values([0.0, 0.05, 0.05, 0.25, 0.25], names=names),
+        joining=tuple(
+            JoiningStep(party=party, learnable=value)
+            for party, value in (("a", 0.0), ("b", 0.5), ("c", 0.6), ("copy", 0.6), ("noise", 0.6))
+        ),
+    )
+    found = select(result)
+    assert (found.parties, found.basis) == (("a", "b", "c"), "an order of joining")
+    assert (found.value, found.total) == (0.6, 0.6)
+    assert [step.party for step in found.idle] == ["copy", "noise"]
+    assert [step.adds.gain for step in found.steps] == pytest.approx([0.0, 0.5, 0.1, 0.0, 0.0])
+    assert found.steps[0].only_together
+    assert select(result, dict.fromkeys(names, 1)).basis == "sum of values"
+
+
+def test_an_order_of_joining_leaves_undecided_what_few_rows_cannot_show():
+    names = ["a", "b", "c"]
+    result = replace(
+        result_of_values([0.2, 0.004, 0.004], names=names, se=0.005, n_samples=1000),
+        joining=tuple(
+            JoiningStep(party=party, learnable=value)
+            for party, value in (("a", 0.2), ("b", 0.204), ("c", 0.208))
+        ),
+    )
+    found = select(result)
+    assert found.parties == ("a",)
+    assert [step.party for step in found.undecided] == ["b", "c"]
+    assert found.undecided_together is not None
+    assert found.undecided_together.gain == pytest.approx(0.008)

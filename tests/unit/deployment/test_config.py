@@ -71,13 +71,21 @@ def test_a_party_configuration_in_full(tmp_path):
     assert config.output.result == tmp_path / "out" / "result.json"
     assert config.output.report is None
     assert config.addresses == {"compute": "10.0.0.1:7101"}
-    assert config.privacy.exact_budget == 3
+    assert config.privacy.epsilon_budget == 3
     assert not config.accept.research
+
+
+def test_a_party_may_say_how_its_file_is_written(tmp_path):
+    text = PARTY.replace("[output]", '[table.file]\ndecimal = ","\nencoding = "cp1252"\n\n[output]')
+    config = read_party_config(written(tmp_path, text))
+    assert (config.table.file.decimal, config.table.file.encoding) == (",", "cp1252")
+    with pytest.raises(ConfigError, match="encoding 'klingon' is not known"):
+        read_party_config(written(tmp_path, text.replace("cp1252", "klingon")))
 
 
 def test_a_budget_is_taken_as_it_is_written(tmp_path):
     config = read_party_config(written(tmp_path, PARTY + "\n[privacy]\nbudget = 0.1\n"))
-    assert config.privacy.exact_budget == Fraction(1, 10)
+    assert config.privacy.epsilon_budget == Fraction(1, 10)
 
 
 def test_a_database_uri_stays_as_it_is_and_out_of_repr(tmp_path):

@@ -8,11 +8,20 @@ import json
 import sqlite3
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 import pytest
 
-from fedvalue.deployment.servers.observability import FIELDS, Log, Metrics, MetricsServer
+from fedvalue.deployment.health import Finding, Level
+from fedvalue.deployment.servers.observability import (
+    FIELDS,
+    Log,
+    LoopbackServer,
+    Metrics,
+    RunGauge,
+    health_routes,
+)
 from fedvalue.deployment.servers.server_store import ServerStore, Stored
 from fedvalue.deployment.servers.upload_files import FILE_FROM
 from fedvalue.errors import ConfigError, EngineError
@@ -65,27 +74,51 @@ def test_a_log_that_cannot_be_written_stops_nobody():
     Log("compute", stream).event("stage")
 
 
-def test_metrics_in_prometheus_text_over_http():
-    metrics = Metrics()
-    metrics.messages.inc(3)
-    metrics.refused.labels("E_RUN").inc()
-    metrics.refused.labels("E_RUN").inc()
-    metrics.runs_active.set_function(lambda: 2.0)
-    server = MetricsServer(metrics, "127.0.0.1:0")
+def get(server: LoopbackServer, path: str, **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_metrics_and_health_over_http():
+    run = RunGauge("abc", "uploading", 5.0, 9.0, {("data", "telco"): (3, 4096)})
+    metrics = Metrics(lambda: [run])
+    metrics.messages.labels("data").inc(3)
+    metrics.refused.labels("E_RUN", "telco").inc(2)
+    disk, clock = Finding("disk", Level.OK, "much free"), Finding("clock", Level.WARN, "late", "set it")
+    findings, full = [disk, clock], []
+    metrics.show(findings)
+    server = LoopbackServer(health_routes(metrics, lambda: findings, lambda: "".join(full)), "127.0.0.1:0")
     with contextlib.suppress(TimeoutError):
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=0.2)
         pytest.fail("healthy before its start")
     server.start()
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as reply:
-            lines = reply.read().decode().splitlines()
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz") as reply:
-            assert reply.read() == b"ok\n"
+        lines = get(server, "/metrics")[1].splitlines()
+        assert get(server, "/healthz") == (200, "ok    disk: much free\nwarn  clock: late; set it\n")
+        assert get(server, "/readyz")[0] == 200
+        full.append("64 runs are active, which is the limit")
+        assert get(server, "/readyz") == (503, f"fail  {full[0]}\n" + get(server, "/healthz")[1])
+        full.clear()
+        findings[0] = Finding("disk", Level.FAIL, "the disk is full", "free some space")
+        for path in ("/healthz", "/readyz"):
+            status, text = get(server, path)
+            assert (status, text.splitlines()[0]) == (503, "fail  disk: the disk is full; free some space")
+        assert get(server, "/elsewhere")[0] == 404
+        # A web page whose name an attacker points at 127.0.0.1 gets no answer.
+        assert get(server, "/metrics", Host="attacker.example")[0] == 404
     finally:
         server.stop()
-    assert "fedvalue_messages_total 3.0" in lines
-    assert 'fedvalue_refused_total{code="E_RUN"} 2.0' in lines
-    assert "fedvalue_runs_active 2.0" in lines
+    assert 'fedvalue_messages_total{role="data"} 3.0' in lines
+    assert 'fedvalue_refused_total{code="E_RUN",peer="telco"} 2.0' in lines
+    assert "fedvalue_runs_active 1.0" in lines
+    assert 'fedvalue_run_bytes{peer="telco",role="data",run="abc"} 4096.0' in lines
+    assert 'fedvalue_run_stage_since_seconds{run="abc",stage="uploading"} 5.0' in lines
+    assert 'fedvalue_run_deadline_seconds{run="abc"} 9.0' in lines
+    assert 'fedvalue_health{check="clock"} 0.5' in lines
     assert any(line.startswith("fedvalue_resident_bytes ") for line in lines)
     assert "# TYPE fedvalue_messages_total counter" in lines
 
@@ -93,7 +126,7 @@ def test_metrics_in_prometheus_text_over_http():
 @pytest.mark.parametrize("listen", ["0.0.0.0:9101", "192.168.1.1:9101", "example.org:9101"])
 def test_metrics_are_served_on_loopback_only(listen):
     with pytest.raises(ConfigError, match="loopback"):
-        MetricsServer(Metrics(), listen)
+        LoopbackServer({}, listen)
 
 
 def test_processes_make_no_core_dumps_and_private_files():

@@ -119,7 +119,7 @@ class _Silent:
     def post(self, run_id: bytes, number: int, *body: bytes) -> wire.Standing:
         return standing(None, accepted=0)
 
-    def poll(self, run_id: bytes, number: int, wait: float) -> wire.Mail:
+    def poll(self, run_id: bytes, number: int, wait: float, patience: float) -> wire.Mail:
         return wire.Mail(wire.VERSION, self._mail[number:], standing(None, accepted=0))
 
     def close(self) -> None:

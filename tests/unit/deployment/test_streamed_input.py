@@ -26,6 +26,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.samples import MemorySamples
 from fedvalue.protocol.transitions import State
+from fedvalue.tables.file_options import FileOptions
 from tests.support.consortium import manifest, signed
 from tests.support.postgres import postgres  # noqa: F401  # a fixture
 from tests.support.roles import run_roles
@@ -116,6 +117,19 @@ def test_a_streamed_table_is_the_table_in_memory(kind, party, tmp_path, monkeypa
         assert ours.tolist() == theirs.tolist()
 
 
+def test_a_party_says_how_to_read_a_file_with_two_readings(tmp_path, monkeypatch):
+    """Thousands that may be decimals: refused, in memory and on disk, until [table.file] tells."""
+    ids = rows("telco")["id"].to_pylist()
+    lines = [f"{one};{1 + k % 9},{k % 7 + 100}" for k, one in enumerate(ids)]
+    source = tmp_path / "t.csv"
+    source.write_text("id;amount\n" + "\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"column 'amount': .* --decimal"):
+        both(config(source, "telco"), "telco", tmp_path / "plain", monkeypatch)
+    told = config(source, "telco", file=FileOptions(decimal="."))
+    whole, streamed = both(told, "telco", tmp_path / "told", monkeypatch)
+    assert (streamed.sizes, streamed.digest) == (whole.sizes, whole.digest)
+
+
 def test_a_partys_own_categorical_columns_are_never_binned(tmp_path, monkeypatch):
     """Numbers that are names, in memory and on disk: 40 zip codes stay 40 codes."""
     zips = pa.array([10_000 + 7 * (k % 40) for k in range(N)])
@@ -152,7 +166,7 @@ def test_a_wrong_guess_of_a_csv_type_is_mended(tmp_path, monkeypatch):
     values = [str(k % 4) for k in range(6000)] + ["n/k"]
     lines = [f"{k},{value}" for k, value in enumerate(values)]
     path.write_text("\n".join(["id,x", *lines]) + "\n")
-    monkeypatch.setattr("fedvalue.tables.sources.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("fedvalue.tables.csv_files.BLOCK_BYTES", 1 << 12)
     whole, streamed = both(
         config(path, "telco"), "telco", tmp_path / "state", monkeypatch, n_samples=len(values)
     )

@@ -59,7 +59,8 @@ def test_an_honest_certificate_holds_the_naive_twins_values(finished):
     assert all("the learnable values" in sentence for sentence in checked.unproved)
     assert "every data party signed which column of the results is its own" in checked.proved
     found = {party["name"]: party["value"] for party in data["result"]["parties"]}
-    assert found == pytest.approx(expected(codes), abs=1e-9)
+    step = 0.0001 if agreed.manifest.policy == "valuation" else 0.0
+    assert found == pytest.approx(expected(codes), abs=step / 2 + 1e-9)
 
 
 def test_a_certificate_without_the_servers_results_proves_nothing(finished):

@@ -70,7 +70,8 @@ def test_every_run_has_its_own_id() -> None:
 
 def test_a_misspelled_protocol_or_option_is_named() -> None:
     with pytest.raises(
-        InputError, match=r"protocol must be single, paper, mirror, got 'miror'; did you mean 'mirr"
+        InputError,
+        match=r"protocol must be single, paper, mirror, gram, vpsic, got 'miror'; did you mean 'mirr",
     ):
         federated_value(**COLUMNS, protocol="miror")
     with pytest.raises(TypeError, match="epsilom"):

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter, Packing
 
+PLAIN_ROWS = st.sampled_from([0, 15, 1000])
+"""Always hash, sort the first chunks and hash the rest, always sort."""
+
 
 @given(
     n_codes=st.lists(st.sampled_from([1, 2, 5, 1000, 2**31, 2**45, 2**62]), min_size=1, max_size=8),
@@ -40,10 +43,11 @@ def test_small_ranges_share_a_word():
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**62)), max_size=40), min_size=1, max_size=6
     ),
     weight=st.integers(1, 5),
+    plain_rows=PLAIN_ROWS,
 )
-def test_counter_is_a_dictionary_of_rows(rows, weight):
+def test_counter_is_a_dictionary_of_rows(rows, weight, plain_rows):
     """Chunks of rows add up to the counts of a Python Counter, cells in lexicographic order."""
-    counter = CellCounter(2)
+    counter = CellCounter(2, plain_rows)
     expected = Counter()
     for chunk in rows:
         counter.add(
@@ -74,10 +78,10 @@ def test_weights_must_match_the_rows():
         CellCounter(1).add(np.zeros((2, 1), dtype=np.int64), np.ones(3, dtype=np.int64))
 
 
-@given(rows=st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5))
-def test_numbers_and_ranks_are_the_place_of_each_row_among_the_distinct_ones(rows):
+@given(rows=st.lists(st.lists(st.integers(0, 5), max_size=20), min_size=1, max_size=5), plain_rows=PLAIN_ROWS)
+def test_numbers_and_ranks_are_the_place_of_each_row_among_the_distinct_ones(rows, plain_rows):
     """Rows are numbered as they come; ranked in the end they stand in rising order."""
-    counter = CellCounter(1)
+    counter = CellCounter(1, plain_rows)
     numbers = [counter.number(np.array(chunk, dtype=np.int64).reshape(-1, 1)) for chunk in rows]
     everything = [one for chunk in rows for one in chunk]
     met = list(dict.fromkeys(everything))

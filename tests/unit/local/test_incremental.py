@@ -172,7 +172,7 @@ def test_text_that_looks_like_numbers_stays_text_in_later_csv_files(tmp_path):
         ({"parties": {"a": ["x", "c"]}}, "the state was made with parties .* got"),
         ({"parties": {"a": ["x"], "b": ["z", "c"]}}, "the state was made with parties .* got"),
         ({"settings": width(binning="quantile")}, "the state was made with coding .*binning='width'"),
-        ({"settings": width(pca=1)}, "principal components need whole columns"),
+        ({"settings": width(pca=1)}, "pca needs whole columns"),
     ],
 )
 def test_another_layout_or_binning_is_refused(tmp_path, files, change, message):

@@ -70,7 +70,10 @@ def test_a_table_may_be_a_path(tmp_path, expected):
         ({"parties": {"telco": ["bil"]}}, r"column 'bil' not found; did you mean 'bill'\?"),
         ({"parties": {"telco": ["income"]}}, "'income' belongs to the task party and to party 'telco'"),
         ({"parties": {"telco": ["default"]}}, "'default' belongs to the label and to party 'telco'"),
-        ({"parties": {"telco": LOANS[["bill"]]}}, "party 'telco': with data, give the names of its columns"),
+        (
+            {"parties": {"telco": LOANS[["bill"]]}},
+            "party 'telco' has a table of its own: name the column of ids",
+        ),
         ({"label": ["default", "calls"]}, "label must name one column of data"),
         ({"data": None}, "label 'default' is a name: pass the column itself, or the table it is in as data"),
     ],
@@ -143,3 +146,36 @@ def test_rows_in_another_order_beside_a_table_without_index_are_refused():
     tables["parties"]["telco"] = moved.reset_index(drop=True)
     by_position = {**PLAIN["parties"], "telco": moved.to_numpy()}
     assert values(**tables) == values(**{**PLAIN, "parties": by_position})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow", "dict", "file"])
+def test_a_party_may_have_a_table_of_its_own_beside_data(tmp_path, library):
+    """Joined by id in any order, of any library; the match is in the notes."""
+    own = pa.Table.from_pandas(
+        LOANS[["customer", *PARTIES["telco"]]].sample(frac=1, random_state=0), preserve_index=False
+    )
+    tables = {
+        "pandas": own.to_pandas(), "polars": pl.from_arrow(own), "arrow": own, "dict": own.to_pydict(),
+        "file": tmp_path / "t.parquet",
+    }  # fmt: skip
+    pq.write_table(own, tmp_path / "t.parquet")
+    rest = {name: columns for name, columns in PARTIES.items() if name != "telco"}
+    valuation = fedvalue.value(
+        data=LOANS,
+        label="default",
+        task=["income"],
+        ids="customer",
+        parties={"telco": tables[library], **rest},
+    )
+    expected = values(
+        data=LOANS, label="default", task=["income"], parties={"telco": PARTIES["telco"], **rest}
+    )
+    assert valuation.values == expected
+    n = len(LOANS)
+    assert f"telco: {n:,} of {n:,} ids matched (100.0%)" in valuation.details["notes"]
+
+
+def test_file_options_are_an_object():
+    """A dict is answered with the name of the class."""
+    with pytest.raises(InputError, match="file_options must be a fedvalue"):
+        values(data=LOANS, label="default", parties=PARTIES, file_options={"decimal": ","})

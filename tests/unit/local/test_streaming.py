@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import fedvalue
 from fedvalue.errors import InputError
@@ -166,7 +167,7 @@ def test_streamed_valuation_is_the_plain_one(tmp_path):
         task=table.select(["age"]),
         parties={name: table.select(columns) for name, columns in PARTIES.items()},
     )
-    assert streamed.to_dict() == plain.to_dict()
+    assert replace(plain, provenance=None).to_dict() == streamed.to_dict()
     assert any("is an amount" in note for note in streamed.details["notes"])
 
 
@@ -206,7 +207,7 @@ def test_large_files_and_folders_are_streamed_by_default(tmp_path):
         ({"parties": {"telco": []}}, "party 'telco': at least one column is needed, got none"),
         ({"parties": {"telco": ["bill"], "shop": ["bill"]}}, r"one owner, got \['bill'\]"),
         ({"task": ["y"]}, r"one owner, got \['y'\]"),
-        ({"coding": CodingSettings(pca=2)}, "principal components need whole columns in memory"),
+        ({"coding": CodingSettings(pca=2)}, "pca needs whole columns in memory"),
         ({"task": ["agee"]}, r"column 'agee' not found; did you mean 'age'\?"),
         ({"label": "calls_", "task": []}, r"column 'calls_' not found; did you mean 'calls'\?"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import msgspec
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.mirror import counting, upload
 from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, masked_table, written_section
@@ -299,3 +302,17 @@ def test_a_party_with_two_hundred_columns() -> None:
         outcome, _ = learnable(World(label, None, (own, other), ids), "mirror")
         shares.append(outcome.shares["p0"]["learnable"])  # type: ignore[attr-defined]
     assert shares[0] >= 0.8 * shares[1] > 0
+
+
+def test_the_order_of_features_is_a_secret_of_their_owner() -> None:
+    """By size, which everybody knows; equal sizes in an order that changes with the owner's key alone."""
+    orders = set()
+    for k in range(40):
+        ring = Keyring(bytes(32), bytes(32), bytes([k]) * 32, {}, {})
+        order = ring.feature_order("p0", (3, 2, 3, 3))
+        assert order[0] == 1
+        orders.add(tuple(order[1:]))
+    assert orders == set(permutations((0, 2, 3)))
+    other = Keyring(bytes(32), bytes([9]) * 32, bytes([0]) * 32, {}, {})
+    same = Keyring(bytes(32), bytes(32), bytes([0]) * 32, {}, {})
+    assert other.feature_order("p0", (2,) * 9) == same.feature_order("p0", (2,) * 9)

@@ -31,6 +31,7 @@ def one_of_each() -> dict[str, bytes]:
         ("mirror", {"align": "intersect", "columns": "features"}),
         ("mirror", {"epsilon": "1"}),
         ("paper", {"n_r": 1, "columns": "features"}),
+        ("gram", {"exact_tables": True}),
     ):
         for data in run(world.cast(protocol, **options)).log:
             kind = type(codec.decode(data).message).__name__

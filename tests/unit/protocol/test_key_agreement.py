@@ -128,6 +128,33 @@ def test_the_pre_shared_key_alone_gives_no_pairwise_key() -> None:
         assert keys.subkey(secret, bytes(32), "pair", "a", "b", bound) != first["a"]._pairs["b"]
 
 
+def test_a_data_party_with_the_shared_key_cannot_open_the_share_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Review, finding 6. Under the old rule, pairs from the shared key alone, b opens what t seals for a."""
+    psk = b"p" * 32
+
+    def opened_by_b() -> bytes:
+        made = agreements(psk=dict.fromkeys(NAMES, psk))
+        sealed = made["t"].draw_run_key().wrapped["a"]
+        # All that b has: the shared key and what was sent in the open.
+        pair = keys.subkey(psk, bytes(32), "pair", "a", "t", made["b"]._transcript)
+        wrapping = keys.subkey(pair, bytes(32), "wrap")
+        return keys.unseal(wrapping, sealed, keys.info("wrap", bytes(32), "t", "a"))
+
+    with pytest.raises(VerificationError) as refused:
+        opened_by_b()
+    assert refused.value.code == "E_SEAL"
+
+    def old_rule(self: KeyAgreement, peer: str, public: bytes) -> bytes:
+        assert self._credentials.psk is not None
+        names = sorted((self._name, peer))
+        return keys.subkey(self._credentials.psk, bytes(32), "pair", *names, self._transcript)
+
+    monkeypatch.setattr(KeyAgreement, "_pair_key", old_rule)
+    assert len(opened_by_b()) == 32
+
+
 def test_no_pin_no_run() -> None:
     own = Credentials(bytes(32), SIGNING["a"], {"a": PINS["a"], "t": PINS["t"]})
     agreement = KeyAgreement(terms(), "a", own, b"")

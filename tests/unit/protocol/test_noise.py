@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from hashlib import sha256
-from itertools import combinations
+from itertools import product
 
 import msgspec
 import numpy as np
 import pytest
 
-from fedvalue.errors import InputError, VerificationError
-from fedvalue.information.contingency import JointCounts
+from fedvalue.errors import InputError
+from fedvalue.information.pair_tables import PairLayout, PairTables, tables_of_columns
 from fedvalue.protocol import noisy_release as noise
-from fedvalue.protocol.outcome import Answer
-from fedvalue.protocol.privacy import GRID_BITS, Privacy, parse_epsilon, spell_epsilon
+from fedvalue.protocol.privacy import Privacy, concentrated_loss, parse_epsilon, spell_epsilon
 from fedvalue.protocol.settings import Policy, ProtocolName, Settings
-from fedvalue.valuation.engine import value_counts
-from fedvalue.valuation.settings import ValuationSettings
-from tests.naive import shapley
 
 KEY = bytes(range(32))
 
@@ -47,110 +41,67 @@ def test_other_spellings_in_a_manifest_are_refused(spelled):
         parse_epsilon(spelled)
 
 
-def test_the_scale_is_sensitivity_over_epsilon():
-    """Five parties, n = 1000, by hand: 4 (n ln n - (n - 1) ln(n - 1)) / n, and two steps per party."""
-    exact = 4 / 1000 * (1000 * math.log(1000) - 999 * math.log(999))
-    found = Privacy(Fraction(1, 2), 1000, 5)
-    assert found.sensitivity == math.ceil(exact * 2**30) + 10
-    assert found.scale == pytest.approx(2 * exact, rel=1e-6)
+def test_the_noise_is_that_of_the_stated_sensitivity():
+    """Seven columns: rho splits 3 : 1, squared sensitivities are 2 F and F (F - 1)."""
+    found = Privacy(Fraction(1), 10_000, 7)
+    assert found.label_variance == 14 / (2 * Fraction(3, 4) * found.rho)
+    assert found.pair_variance == 42 / (2 * Fraction(1, 4) * found.rho)
+    assert Privacy(Fraction(1), 10_000, 1).label_variance == 1 / found.rho
+    assert float(Privacy(Fraction(1), 10**7, 7).delta) == pytest.approx(1e-8)
 
 
-def test_noise_over_many_runs_is_laplace_with_the_stated_scale():
-    """Kolmogorov-Smirnov over 1,500 keys of runs, five values each: item 33."""
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (3.0, 1e-6), (10.0, 1e-9)])
+def test_rho_keeps_epsilon_and_delta_and_wastes_little(epsilon, delta):
+    """delta(epsilon) of the Gaussian mechanism with this rho, exactly (Balle and Wang 2018)."""
     from scipy import stats
 
-    privacy = Privacy(Fraction(1), 1000, 5)
-    keys = [sha256(k.to_bytes(4, "big")).digest() for k in range(1500)]
-    found = np.array([noise.drawn(privacy, key) for key in keys]) * 2.0**-GRID_BITS
-    assert stats.kstest(found.ravel(), stats.laplace(scale=privacy.scale).cdf).pvalue > 0.001
-    # The values of one run are independent: 1,500 pairs have a correlation of 0 +- 1/sqrt(1500).
-    apart = np.corrcoef(found.T)[np.triu_indices(5, 1)]
-    assert np.abs(apart).max() < 4 / math.sqrt(1500)
+    mu = math.sqrt(2 * float(concentrated_loss(epsilon, delta)))
+    exact = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    assert 0.02 * delta < exact < delta
 
 
-def answer() -> Answer:
-    share = {
-        "value": 0.25,
-        "share": 0.5,
-        "alone": 0.3,
-        "last": 0.1,
-        "n_codes": 7,
-        "se_data": 0.01,
-        "flags": ["x"],
-    }
-    public = {"total": 0.5, "n_samples": 999, "method": "exact", "n_permutations": None, "seed": None}
-    return Answer(
-        public=public | {"surprise": 1.0},
-        task={"label_entropy": 0.6, "learnable_total": 0.4, "interactions": [[0.0]]},
-        shares=(share, share | {"value": 0.125}),
-    )
+def small_tables(rows: np.ndarray, n_codes: int) -> PairTables:
+    layout = PairLayout((n_codes,) * (rows.shape[1] - 1), (0,) * (rows.shape[1] - 1), n_codes, ("a",))
+    return tables_of_columns(layout, list(rows.T[1:]), rows[:, 0])
 
 
-def test_nothing_but_noisy_values_and_how_they_were_computed_is_left():
-    privacy = Privacy(Fraction(1), 1000, 2)
-    found = noise.released(answer(), noise.grid_points(answer()), privacy, KEY)
-    assert found.task == {}
-    assert [set(share) for share in found.shares] == [{"value"}, {"value"}]
-    assert set(found.public) == {"total", "n_samples", "method", "n_permutations", "seed"}
-    assert found.public["n_samples"] == 1000
-    assert found.public["total"] == sum(share["value"] for share in found.shares)
+def test_no_replaced_person_moves_the_tables_further_than_the_proof_says():
+    """A search for counter-examples: random tables and replacements, and every replacement of tiny ones."""
+    rng = np.random.default_rng(3)
+    largest = 0.0
+    for n_columns in (1, 2, 3, 5):
+        bound = [2 * n_columns, n_columns * (n_columns - 1)]
+        for _ in range(200):
+            rows = rng.integers(0, 3, (rng.integers(1, 6), n_columns + 1))
+            other = rows.copy()
+            other[0] = rng.integers(0, 3, n_columns + 1)
+            apart = small_tables(rows, 3).cells - small_tables(other, 3).cells
+            label = small_tables(rows, 3).layout.n_label_cells
+            moved = [int((apart[:label] ** 2).sum()), int((apart[label:] ** 2).sum())]
+            assert moved[0] <= bound[0]
+            assert moved[1] <= bound[1]
+            largest = max(largest, moved[0] / bound[0])
+    assert largest == 1.0  # the bound is reached, so it is not a loose one
+    every = [np.array(row) for row in product(range(2), repeat=4)]
+    kept = np.array([[0, 1, 0, 1], [1, 1, 0, 0]])
+    for a, b in product(every, every):
+        apart = small_tables(np.vstack([kept, a]), 2).cells - small_tables(np.vstack([kept, b]), 2).cells
+        assert int((apart**2).sum()) <= 2 * 3 + 3 * 2
 
 
-def test_the_noise_is_on_the_grid_and_comes_off_again():
-    privacy = Privacy(Fraction(1), 1000, 2)
-    points = noise.grid_points(answer())
-    assert points == (2**GRID_BITS // 4, 2**GRID_BITS // 8)
-    found = noise.released(answer(), points, privacy, KEY)
-    exact = [
-        share["value"] - k * 2.0**-GRID_BITS
-        for share, k in zip(found.shares, noise.drawn(privacy, KEY), strict=True)
-    ]
-    assert exact == [0.25, 0.125]
+def test_noise_over_many_runs_is_gaussian_with_the_stated_variance():
+    """Kolmogorov-Smirnov over 300 keys of runs, both kinds of cells: item 33."""
+    from scipy import stats
 
-
-def test_values_are_computed_far_more_exactly_than_the_grid():
-    """Against 40 digits, a million samples, columns renamed: below 1e-12, where half a step is allowed."""
-    rng = np.random.default_rng(2)
-    rows = np.unique(rng.integers(0, 5, (400, 5)), axis=0)
-    count = rng.integers(1, 5000, len(rows))
-    for _ in range(3):
-        for column in rows.T:
-            column[:] = rng.permutation(5)[column]
-        counts = JointCounts(
-            task=rows[:, 0], label=rows[:, 1], parties=rows[:, 2:], count=count, names=("a", "b", "c"),
-            n_codes=(5, 5, 5),
-        )  # fmt: skip
-        found = value_counts(counts, ValuationSettings(method="exact", statistics=False), reproducible=True)
-        exact = shapley(forty_digits(rows, count), 3)
-        errors = [abs(a - b) for a, b in zip(found.values.values(), exact, strict=True)]
-        assert max(errors) < 1e-12
-
-
-def forty_digits(rows: np.ndarray, count: np.ndarray) -> dict[frozenset[int], float]:
-    """I(X_S; Y | X_t) of every coalition, with decimal logarithms."""
-    with localcontext(prec=40):
-
-        def surprise(columns: list[int]) -> Decimal:
-            """Sum of c ln c over the cells of these columns."""
-            cells: Counter[tuple[int, ...]] = Counter()
-            for row, n in zip(rows[:, columns].tolist(), count.tolist(), strict=True):
-                cells[tuple(row)] += n
-            return sum((n * Decimal(n).ln() for n in cells.values()), Decimal(0))
-
-        def unknown(given: list[int]) -> Decimal:
-            return (surprise(given) - surprise([*given, 1])) / int(count.sum())
-
-        coalitions = [frozenset(c) for size in range(4) for c in combinations(range(3), size)]
-        nobody = unknown([0])
-        return {c: float(nobody - unknown([0, *(2 + d for d in sorted(c))])) for c in coalitions}
-
-
-def test_two_servers_may_round_to_neighbours_and_no_further():
-    noise.check_points((5, 7), (6, 6))
-    for other in ((7, 7), (5, 5), (5,), (5, 7, 0)):
-        with pytest.raises(VerificationError) as caught:
-            noise.check_points((5, 7), other)
-        assert caught.value.code == "E_MIRROR"
+    privacy, layout = Privacy(Fraction(1), 1000, 3), PairLayout((2, 2, 2), (0, 1, 2), 2, ("a", "b", "c"))
+    keys = [sha256(k.to_bytes(4, "big")).digest() for k in range(300)]
+    found = np.array([noise.drawn(privacy, layout, key) for key in keys])
+    cut = layout.n_label_cells
+    for part, variance in ((found[:, :cut], privacy.label_variance), (found[:, cut:], privacy.pair_variance)):
+        assert stats.kstest(part.ravel() / math.sqrt(variance), "norm").pvalue > 0.001
+    # The cells of one run are independent.
+    apart = np.corrcoef(found.T)[np.triu_indices(layout.n_cells, 1)]
+    assert np.abs(apart).max() < 5 / math.sqrt(300)
 
 
 def settings(**changed: object) -> Settings:

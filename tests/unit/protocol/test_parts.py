@@ -138,9 +138,11 @@ def test_n_r_as_users_write_it() -> None:
         Adversarial.parse("100%")
 
 
-def test_numbers_of_two_servers_are_compared_to_1e_9() -> None:
-    assert same_numbers({"a": [1.0, {"b": None}]}, {"a": [1.0 + 5e-10, {"b": None}]})
-    assert not same_numbers({"a": 1.0}, {"a": 1.0 + 2e-9})
+def test_numbers_of_two_servers_are_compared_to_the_last_bit() -> None:
+    assert same_numbers({"a": [1.0, {"b": None}]}, {"a": [1.0, {"b": None}]})
+    assert not same_numbers({"a": 1.0}, {"a": 1.0 + 5e-16})
+    assert same_numbers({"a": 1.0}, {"a": 1.0 + 5e-10}, 1e-9)
+    assert not same_numbers({"a": 1.0}, {"a": 1.0 + 2e-9}, 1e-9)
     assert not same_numbers({"a": 1}, {"a": 2})
     assert not same_numbers({"n_samples": 300}, {"n_samples": 300.0000000001})
     assert not same_numbers({"n_samples": 300}, {"n_samples": 300.0})

@@ -32,7 +32,8 @@ KEY = b"\x07secret-key-of-32-bytes-is-here\x07"
         m.ShareKeys(KEY, (KEY, KEY)),
         m.WrappedKey(KEY),
         m.WrappedKeys({"a": KEY}),
-        m.Declaration(1, 2, 1, bytes(32), (1, 2, 3), ((),) * 3, bytes(32), KEY + KEY[:16]),
+        m.Declaration(1, 2, 1, bytes(32), (1, 2, 3), ((),) * 3, bytes(32), KEY + KEY[:16], m.NO_ROOT),
+        m.ResultOpening(KEY[:16], (m.NO_ROOT,), KEY, bytes(64)),
         TokenKeys(KEY[:16], KEY[:16]),
     ],
 )

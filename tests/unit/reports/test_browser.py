@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import pytest
 from msgspec.structs import replace
 
+from fedvalue.errors import InputError
 from fedvalue.reports import html
 from fedvalue.valuation.result import ColumnCoding
 from tests.unit.reports.worlds import four_parties
@@ -92,6 +94,7 @@ def test_page_shows_its_parts_and_asks_nobody_for_anything(page, report):
     for title in (
         "With a budget of 1,500, invite", "Whom to invite", "Best value for the money",
         "What each party is worth", "Worth knowing", "What a model would gain", "Which parties overlap",
+        "What was asked",
         "How it was computed, and what was protected", "How each column was read", "In plain words",
     ):  # fmt: skip
         assert page.get_by_role("heading", name=title).is_visible()
@@ -140,3 +143,31 @@ def test_page_prints_in_light_colours(browser, report, tmp_path):
     page.pdf(path=tmp_path / "r.pdf", format="A4", print_background=True)
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
     page.close()
+
+
+def test_the_report_is_a_pdf_with_its_sentences(report, tmp_path):
+    """Printed by the browser of this machine: real pages with real text, not a picture."""
+    result = four_parties()
+    path = html.write(result, tmp_path / "r.pdf")
+    assert path.read_bytes().startswith(b"%PDF")
+    words = subprocess.run(["pdftotext", path, "-"], capture_output=True, text=True, check=True).stdout
+    text = " ".join(words.split())
+    assert "Invite insurer, shop and telco: together they avoid 46 of 190 wrong decisions" in text
+    assert "In plain words" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["r.pdf"]
+
+
+def test_without_a_browser_the_message_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"needs Chromium, Chrome or Edge.* write an \.html file"):
+        html.write(four_parties(), tmp_path / "r.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_browser_that_prints_nothing_is_named(monkeypatch, tmp_path):
+    fake = tmp_path / "chromium"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(InputError, match="chromium printed nothing"):
+        html.write(four_parties(), tmp_path / "r.pdf")

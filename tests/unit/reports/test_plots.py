@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
@@ -10,7 +11,7 @@ from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
-from tests.unit.reports.worlds import four_parties
+from tests.unit.reports.worlds import four_parties, with_every_set
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +108,70 @@ def test_plots_without_statistics(ax):
         plain.plot.waterfall(ax=ax)
     with pytest.raises(InputError, match="no uplift"):
         plain.plot.uplift(ax=ax)
+
+
+def test_waterfall_has_the_unit_of_the_report(ax):
+    """Bars of 18, 15.4, 12.6 and -1 wrong decisions, one after the other."""
+    result = with_every_set()
+    result.plot.waterfall(ax=ax)
+    assert ax.get_xlabel() == "wrong decisions avoided per 1,000 cases"
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    assert [pytest.approx(bar) for bar in bars] == [(0, 18), (18, 15.4), (33.4, 12.6), (46, -1)]
+
+
+def test_uplift_bars_leave_out_the_other_sets(ax):
+    with_every_set().plot.uplift(ax=ax)
+    assert len(ax.patches) == 9
+
+
+def test_uplift_curve_follows_the_order_of_joining(ax):
+    result = with_every_set()
+    assert result.plot.uplift_curve(ax=ax) is ax
+    (line,) = ax.lines
+    assert line.get_ydata().tolist() == pytest.approx([0, 18, 33.4, 46, 45])
+    assert [tick.get_text() for tick in ax.get_xticklabels()][:2] == ["nobody", "+ insurer"]
+    assert ax.get_ylabel() == "wrong decisions avoided per 1,000 cases"
+    (band,) = ax.collections
+    low, high = band.get_datalim(ax.transData).intervaly
+    assert (low, high) == pytest.approx((0, 54))
+    with pytest.raises(InputError, match="does not have auc for every step"):
+        result.plot.uplift_curve(ax=ax, metric="auc")
+    with pytest.raises(InputError, match="metric must be one of"):
+        result.plot.uplift_curve(ax=ax, metric="f1")
+
+
+def test_uplift_curve_of_log_loss_starts_at_nobody_and_ends_at_all(result, ax):
+    result.plot.uplift_curve(ax=ax, metric="log_loss")
+    ends = {row.role: row.log_loss for row in result.uplift}
+    assert ax.lines[0].get_ydata()[[0, -1]].tolist() == [ends["nobody"], ends["all"]]
+
+
+def test_values_against_sample_size(ax):
+    few, many = (value_counts(informative_and_not(n)) for n in (100, 400))
+    assert many.plot.sample_size([few], ax=ax) is ax
+    assert ax.get_xlabel() == "rows"
+    lines = {line.get_label(): line for line in ax.lines}
+    assert set(lines) == set(many.learnable)
+    assert lines["strong"].get_xdata().tolist() == [few.n_samples, many.n_samples]
+    assert lines["strong"].get_ydata().tolist() == [few.learnable["strong"], many.learnable["strong"]]
+    with pytest.raises(InputError, match="different numbers of rows"):
+        many.plot.sample_size([many], ax=ax)
+    with pytest.raises(InputError, match="same parties"):
+        many.plot.sample_size([four_parties()], ax=ax)
+
+
+def test_values_against_bins_come_from_the_sensitivity(ax):
+    import fedvalue
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 300))
+    label = (x + 0.5 * y + rng.normal(size=300) > 0).astype(int)
+    result = fedvalue.value(label=label, parties={"x": {"x": x}, "y": {"y": y}}, sensitivity=True)
+    assert len(result.details["sensitivity"]["runs"]) == 6
+    assert result.plot.bins(ax=ax) is ax
+    drawn = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+    assert drawn["x"].get_xdata().tolist() == [3, 5, 8]
+    assert drawn["x"].get_ydata()[1] == result.learnable["x"]
+    assert {"bins equally filled", "bins of equal width"} <= set(drawn)
+    with pytest.raises(InputError, match="not valued with other bins"):
+        four_parties().plot.bins(ax=ax)

@@ -6,15 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.errors import InputError
-from fedvalue.reports import scales, wording
+from fedvalue.reports import scales, waterfall, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
+from fedvalue.valuation.provenance import Provenance, SourceFile
 from fedvalue.valuation.result import ColumnCoding
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
-from tests.unit.reports.worlds import four_parties, with_undecided
+from tests.unit.reports.worlds import four_parties, with_every_set, with_undecided
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_the_report_starts_with_the_decision():
     shown = view(four_parties())
     assert shown.decision.startswith("Invite insurer, shop and telco: together they avoid 46 of 190")
     assert shown.more == ("The remaining party, utility, adds nothing worth mentioning.",)
-    assert shown.about == "5,000 rows, 4 data parties."
+    assert shown.about == "5,000 cases, 4 data parties."
 
 
 def test_parties_are_sorted_by_learnable_value_and_bars_fit_the_chart(result):
@@ -64,6 +65,58 @@ def test_the_waterfall_adds_up_and_marks_what_is_undecided():
     assert undecided.low < undecided.start < undecided.high
 
 
+def test_the_waterfall_counts_wrong_decisions_where_every_bar_has_them():
+    """18, then 33.4, then 46 of 190 errors: the whole numbers add up to the 46 of the headline."""
+    shown = view(with_every_set()).waterfall
+    assert shown.lead == "Wrong decisions avoided per 1,000 cases as the parties join, one after the other."
+    assert [(step.party, step.figure) for step in shown.steps] == [
+        ("insurer", "+18"), ("shop", "+15"), ("telco", "+13"), ("utility", "−1"),
+    ]  # fmt: skip
+    assert shown.axis[0] == (0.0, "0")
+    top = 100 * 53 / shown.steps[2].high  # the interval of all but utility ends at 46 + 8 = 54
+    assert shown.steps[2].end == pytest.approx(100 * 46 / 60, abs=0.01), top
+    odd = replace(with_every_set(), uplift=tuple(_lucky_utility(row) for row in with_every_set().uplift))
+    assert view(odd).waterfall.steps[0].figure == "+13.1%", "a useless party must not look useful"
+    rare = replace(with_every_set(), uplift=tuple(_no_fewer_errors(row) for row in with_every_set().uplift))
+    assert view(rare).waterfall.steps[0].figure == "+13.1%"
+
+
+def _lucky_utility(row):
+    """The row of a world in which all parties avoid 14 errors more than all but utility, by luck."""
+    return replace(row, errors_avoided_per_1000=60.0) if row.role == "all" else row
+
+
+def _no_fewer_errors(row):
+    """The row of a world in which no decision changes."""
+    avoided = None if row.role == "nobody" else 0.0
+    return replace(row, errors_avoided_per_1000=avoided, errors_avoided_interval=(-1.0, 1.0))
+
+
+def test_what_was_asked_is_said_as_far_as_the_result_knows_it():
+    columns = (
+        ColumnCoding(party="label", name="defaulted", kind="class", n_codes=2, coding="no | yes"),
+        ColumnCoding(party="task", name="income", kind="number", n_codes=5),
+    )
+    shown = view(replace(four_parties(), columns=columns))
+    assert shown.title == "What each party’s data is worth for predicting “defaulted”"
+    assert dict(shown.asked) == {
+        "Question": "How much better can “defaulted” be predicted with the data of telco, shop, insurer and "
+        "utility?",
+        "What is predicted": "defaulted: no | yes",
+        "Known already": "the column income",
+        "Cases": "5,000",
+    }
+    agreement = {
+        "purpose": "Risk model", "task": "bank", "servers": ["one", "two"], "agreed": "2026-11-18",
+        "consortium": "alpha",
+    }  # fmt: skip
+    federated = view(replace(four_parties(), protocol="mirror", details={"agreement": agreement}))
+    rows = dict(federated.asked)
+    assert (rows["Purpose"], rows["Asked by"], rows["Servers"]) == ("Risk model", "bank", "one and two")
+    assert "Their names and values are not in this report" in federated.columns_note
+    assert view(replace(four_parties(), details={"agreement": "odd"})).asked[-1] == ("Cases", "5,000")
+
+
 def test_advice_and_waterfall_say_the_same(result):
     shown = view(result)
     invited = [step.party for step in shown.waterfall.steps if step.kind == "invited"]
@@ -87,8 +140,8 @@ def test_warnings_and_notes_are_listed():
     assert [(fact.who, fact.sentence) for fact in shown.facts] == [
         ("", "The label is imbalanced."),
         ("shop: spend", "All in one bin."),
-        ("", "n"),
     ]
+    assert shown.notes == ("n",)
     assert (shown.columns[0].name, shown.columns[0].coding) == ("spend", "5 codes")
 
 
@@ -115,9 +168,8 @@ def test_gains_list_nobody_each_alone_all_but_one_and_all():
     gains = view(four_parties()).gains
     assert (gains[0].parties, gains[-1].parties) == ("nobody", "all parties")
     rows = {gain.parties: gain for gain in gains}
-    assert (rows["all but utility"].wrong, rows["all but utility"].avoided) == ("144", "46")
-    assert rows["all but utility"].interval == "38 to 54"
-    assert (rows["nobody"].avoided, rows["nobody"].interval) == ("", "")
+    assert (rows["all but utility"].wrong, rows["all but utility"].interval) == ("144", "38 to 54")
+    assert (rows["nobody"].wrong, rows["nobody"].interval) == ("190", "")
     assert len(gains) == 10
 
 
@@ -151,7 +203,7 @@ def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     federated = replace(
         result, protocol="mirror", run_id="run-7", coalitions=None,
         details={"policy": "valuation", "certificate_digest": "sha256:ab12", "harden": True, "notes": ["n"],
-                 "cost": {"n_bytes": 12345}},
+                 "cost": {"n_bytes": 12345}, "match_rates": {"telco": 2 / 3}, "acceptance": {"low": 1.5}},
     )  # fmt: skip
     shown = view(federated)
     rows = dict(shown.how)
@@ -161,6 +213,8 @@ def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     assert rows["Certificate digest"] == "sha256:ab12"
     assert rows["Added checks"] == "yes"
     assert rows["Cost"] == "n bytes 12,345"
+    assert rows["Match rates"] == "telco 0.6667"
+    assert "Acceptance" not in rows
     assert rows["Learnable values"].startswith("pooled evidence, version ")
     assert rows["Numbers"] == "cut into 5 bins, about equally filled"
     assert "Notes" not in rows
@@ -190,3 +244,38 @@ def test_charts_end_at_round_numbers(value, top):
     assert scales.round_up(value) == pytest.approx(top)
     assert scales.ticks(top)[-1] == pytest.approx(top)
     assert 1 <= len(scales.ticks(top)) <= 6
+
+
+def test_a_wide_party_does_not_fill_the_page():
+    columns = tuple(
+        ColumnCoding(party="vendor", name=f"score_{k}", kind="number", n_codes=5) for k in range(60)
+    )
+    shown = view(replace(four_parties(), columns=columns))
+    assert len(shown.columns) == 12
+    assert shown.columns_note == "Not listed: 48 more columns of vendor. The result file has all of them."
+
+
+def test_files_date_and_software_are_in_the_report():
+    origin = Provenance(
+        software="fedvalue 1.2",
+        created="2026-11-18T02:20:08Z",
+        sources=(
+            SourceFile(name="loans.csv", format="CSV, cp1252", n_rows=2400, sha256="ab" * 32),
+            SourceFile(name="telco.csv", party="telco", n_rows=2307, n_matched=2300),
+        ),
+    )
+    rows = dict(view(replace(four_parties(), provenance=origin)).asked)
+    assert rows["Computed"] == "18 November 2026, 02:20 UTC, with fedvalue 1.2"
+    assert rows["File"] == "loans.csv; CSV, cp1252; 2,400 rows; SHA-256 abababababababab…"
+    assert rows["File of telco"] == "telco.csv; 2,300 of 2,307 rows matched"
+
+
+def test_many_useless_parties_are_counted_and_not_drawn(monkeypatch):
+    """Three of eight parties are worth something: five bars here, and three more parties in the table."""
+    monkeypatch.setattr(waterfall, "MOST_BARS", 5)
+    shown = view(result_of_values([0.3, 0.2, 0.1, *[0.0] * 5]))
+    assert [step.kind for step in shown.waterfall.steps] == ["invited"] * 3 + ["nothing"] * 2
+    assert shown.waterfall.left_out == 3
+    assert len(shown.parties) == 8
+    monkeypatch.setattr(waterfall, "MOST_BARS", 1)
+    assert len(view(result_of_values([0.3, 0.2, 0.1, 0.0])).waterfall.steps) == 3  # invited ones are drawn

@@ -43,13 +43,13 @@ def test_a_set_without_a_row_of_its_own_is_compared_with_all_parties():
 def test_an_undecided_party_comes_with_the_rows_that_would_settle_it():
     """Negligible is 0.05 x 0.204 / 2 = 0.0051; 1000 x (0.0098 / max(0.004, 0.0011))^2 = 6,003 rows."""
     sentences = decision(with_undecided())
-    assert sentences[0] == "Invite a: it removes 33% of what the task party cannot predict by itself."
+    assert sentences[0] == "Invite a: it explains 33% of what cannot be predicted without it."
     assert sentences[1] == "Whether b adds to that is undecided; about 6,100 rows would settle it."
 
 
 def test_nothing_to_learn_is_said_only_where_the_rows_suffice():
     assert decision(nothing_to_learn(100_000)) == (
-        "Invite nobody: a and b add nothing to what the task party can predict itself.",
+        "Invite nobody: a and b add nothing to what can be predicted without them.",
     )
     few = decision(nothing_to_learn(300))
     assert few[0].startswith("Invite nobody yet: 300 rows cannot show whether a and b help; about ")
@@ -77,13 +77,14 @@ def test_a_gain_in_errors_inside_its_interval_is_not_claimed():
         one_party(), uplift=(uplift_row("nobody", (), 190), uplift_row("all", ("a",), 185, half=8.0))
     )
     assert "avoid" not in decision(result)[0]
-    assert "removes 40% of what the task party cannot predict by itself" in decision(result)[0]
+    assert "explains 40% of what cannot be predicted without it" in decision(result)[0]
 
 
 def test_what_cannot_be_advised_is_not():
     known = replace(result_of_values([0.5]), label_entropy=0.0)
     assert decision(known) == (
-        "Invite nobody: the task party's own columns already determine the label in these rows.",
+        "Invite nobody: the columns that are already there determine the label in these rows.",
+        "If one of them is known only afterwards, leave it out and value again.",
     )
     plain = result_of_game([0, 1.0, 1.0, 2.0], learnable=False)
     assert decision(plain)[0].startswith("No advice: learnable values were not computed")
@@ -124,7 +125,7 @@ def test_numbers_read_well():
         "0.0000",
     ]
     assert [wording.rows(n) for n in (7, 99, 101, 6003, 123_456)] == ["7", "99", "110", "6,100", "130,000"]
-    assert [wording.per_1000(x) for x in (46.4, 3.44, -2.0)] == ["46", "3.4", "−2.0"]
+    assert [wording.per_1000(x) for x in (46.4, 3.44, -2.0, -0.04)] == ["46", "3.4", "−2.0", "0"]
 
 
 def test_listing_reads_as_people_write():
@@ -132,3 +133,15 @@ def test_listing_reads_as_people_write():
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert wording.listing(["a", "b", "c", "d"], 3) == "a, b and 2 more"
+
+
+def test_an_own_utility_is_named_and_nothing_is_claimed_in_nats():
+    """Worth 10 per party, whatever the label's uncertainty: no percentage of it, and no interval."""
+    result = result_of_game([0, 10.0, 10.0, 20.0], names=["a", "b"])
+    parties = tuple(replace(party, learnable_interval=None) for party in result.parties)
+    own = replace(result, parties=parties, estimator="utility/score", label_entropy=0.6, n_samples=300)
+    assert decision(own) == (
+        "Invite a and b: together they bring 100% of what all parties would by the utility “score”.",
+    )
+    assert {step.adds.low for step in select(own).steps} == {None}
+    assert wording.measure(own).startswith("The Shapley value of the utility “score”, in its own unit.")

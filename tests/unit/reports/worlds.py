@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from msgspec.structs import replace
 
 from fedvalue.valuation.result import UpliftRow, Valuation
@@ -44,6 +46,17 @@ def four_parties() -> Valuation:
         coalitions={"learnable": tuple(table), "value": tuple(table)},
         uplift=uplift,
     )
+
+
+def with_every_set() -> Valuation:
+    """The same with a row for every pair, of which insurer and shop avoid 33.4 errors."""
+    result = four_parties()
+    names = [party.name for party in result.parties]
+    pairs = [
+        uplift_row("set", pair, 190 - (33.4 if set(pair) == {"insurer", "shop"} else 20))
+        for pair in itertools.combinations(names, 2)
+    ]
+    return replace(result, uplift=(*(result.uplift or ()), *pairs))
 
 
 def with_undecided() -> Valuation:

@@ -61,8 +61,12 @@ def test_labels_that_differ_only_in_case_or_blanks_are_pointed_out():
     table = label_table({"churn": ["yes", "YES ", "yes ", "no", "no"]})
     assert table.n_codes == 4
     assert table.warnings == (
-        "label 'churn': 'YES ', 'yes', 'yes ' differ only in case or blanks and count as 3 classes",
+        "label 'churn': 'YES ', 'yes', 'yes ' differ only in case or blanks and count as 3 classes; "
+        "--clean-labels makes them one",
     )
+    clean = label_table({"churn": ["yes", "YES ", "yes ", "no", "no"]}, CodingSettings(clean_labels=True))
+    assert (clean.codes.tolist(), clean.warnings) == ([1, 1, 1, 0, 0], ())
+    assert clean.columns[0].categories == ("no", "yes")
 
 
 def test_imbalance_and_rare_classes_are_pointed_out():

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 
 import pyarrow as pa
 import pytest
 
-from fedvalue.tables.text_readings import MISSING, TextReadings, read_text, without_missing_spellings
+from fedvalue.tables.text_readings import (
+    MISSING,
+    TextReadings,
+    read_by_values,
+    read_text,
+    without_missing_spellings,
+)
 
 CASES = {
     "whole numbers": (["1", "-20", "300"], "number", [1.0, -20.0, 300.0]),
@@ -19,13 +26,35 @@ CASES = {
     "zip codes with blanks": ([" 02139", "94110"], "text", [" 02139", "94110"]),
     "decimal commas": (["1,5", "2", "1,250"], "decimal comma", [1.5, 2.0, 1.25]),
     "small decimal commas": (["0,125", "0,250"], "decimal comma", [0.125, 0.25]),
-    "thousands or decimals": (["950", "1,250", "2,000"], "text", ["950", "1,250", "2,000"]),
-    "points and commas": (["0,5", "0.212"], "text", ["0,5", "0.212"]),
-    "both marks": (["1.234,5"], "text", ["1.234,5"]),
+    "points between thousands": (["1.234,5", "1.250", "7"], "decimal comma", [1234.5, 1250.0, 7.0]),
+    "commas between thousands": (["1,234.5", "1,250", "7"], "grouped number", [1234.5, 1250.0, 7.0]),
+    "millions": (["1,250,000", "1,250"], "grouped number", [1_250_000.0, 1250.0]),
+    "blanks between thousands": (["1 250", "1\u202f250,5"], "decimal comma", [1250.0, 1250.5]),
+    "Swiss": (["1'250.50", "-3"], "grouped number", [1250.5, -3.0]),
+    "dollars": (["$1,250.50", "-$3", "$ 7"], "grouped number", [1250.5, -3.0, 7.0]),
+    "euros": (["1.250,50 €", "3 €", "-7€"], "decimal comma", [1250.5, 3.0, -7.0]),
+    "percent": (["5%", "12.5 %"], "grouped number", [5.0, 12.5]),
+    "Swiss francs": (["CHF 1'250.50", "CHF 3"], "grouped number", [1250.5, 3.0]),
+    "percent and fractions": (["5%", "0.12"], "text", ["5%", "0.12"]),
+    "two currencies": (["$5", "€7"], "text", ["$5", "€7"]),
+    "a unit alone": (["$", "$5"], "text", ["$", "$5"]),
+    "three numbers in one": (["1,2,3"], "text", ["1,2,3"]),
     "a word among numbers": (["1", "2", "n/k"], "text", ["1", "2", "n/k"]),
     "hexadecimal": (["0x10", "0x20"], "text", ["0x10", "0x20"]),
     "words": (["b", "a"], "text", ["b", "a"]),
-    "slashed dates": (["01/31/2024"], "text", ["01/31/2024"]),
+    "American dates": (
+        ["01/31/2024", "1/2/2024"],
+        "MM/DD/YYYY",
+        [dt.datetime(2024, 1, 31), dt.datetime(2024, 1, 2)],
+    ),
+    "European dates": (
+        ["31.01.2024", "1.2.2024"],
+        "DD/MM/YYYY",
+        [dt.datetime(2024, 1, 31), dt.datetime(2024, 2, 1)],
+    ),
+    "Chinese dates": (["2024/1/31 9:30"], "YYYY/MM/DD", [dt.datetime(2024, 1, 31, 9, 30)]),
+    "no such day": (["31.02.2024"], "text", ["31.02.2024"]),
+    "years of two digits": (["01/31/24"], "text", ["01/31/24"]),
     "a date and a number": (["2024-01-31", "5"], "text", ["2024-01-31", "5"]),
 }
 
@@ -97,3 +126,48 @@ def test_a_reading_does_not_depend_on_the_order_of_chunks():
             whole = TextReadings()
             whole.look(pa.array([value for chunk in some for value in chunk]))
             assert found == {whole.reading}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (["950", "1,250"], "1250"),
+        (["1.250", "1,250"], "1250"),
+        (["0,5", "0.212"], "some numbers have a decimal comma and others a decimal point"),
+        (["03/04/2024", "01/02/2023"], "3 April"),
+    ],
+)
+def test_values_with_two_readings_are_a_problem(values, problem):
+    """Whichever chunk they come in; a value that is neither ends the doubt."""
+    for chunks in ([values], [[value] for value in values], [[value] for value in values[::-1]]):
+        readings = TextReadings()
+        for chunk in chunks:
+            readings.look(pa.array(chunk))
+        assert problem in str(readings.problem)
+        readings.look(pa.array(["word"]))
+        assert readings.problem is None
+        assert readings.reading == "text"
+
+
+@pytest.mark.parametrize(
+    ("values", "decimal", "expected"),
+    [
+        (["1,250", "2"], ".", [1250.0, 2.0]),
+        (["1,250", "2"], ",", [1.25, 2.0]),
+        (["1.250", "2"], ",", [1250.0, 2.0]),
+        (["1.250", "2"], "", [1.25, 2.0]),
+        (["3.5", "1.250"], ",", [3.5, 1.25]),  # a value that can be read in one way only stands
+    ],
+)
+def test_the_decimal_mark_of_the_file_settles_what_its_numbers_leave_open(values, decimal, expected):
+    """Never against a number that has one reading only."""
+    assert read_by_values(pa.array(values), "x", decimal).to_pylist() == expected
+
+
+def test_a_person_settles_the_order_of_day_and_month():
+    """Unless the month would be beyond 12."""
+    text = pa.array(["03/04/2024", "05/06/2024"])
+    assert read_by_values(text, "x", dates="MM/DD/YYYY").to_pylist()[0] == dt.datetime(2024, 3, 4)
+    assert read_by_values(text, "x", dates="DD/MM/YYYY").to_pylist()[0] == dt.datetime(2024, 4, 3)
+    sure = read_by_values(pa.array(["13/04/2024"]), "x", dates="MM/DD/YYYY")
+    assert sure.to_pylist() == [dt.datetime(2024, 4, 13)]

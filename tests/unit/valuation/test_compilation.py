@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-AHEAD = "from fedvalue.valuation.compilation import compile_kernels; compile_kernels()"
+AHEAD = "import sys; from fedvalue.cli import main; sys.argv = ['fedvalue', 'warm-up']; main()"
 
 LATER = """
 import sys
@@ -19,6 +19,8 @@ from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
+from fedvalue.valuation.evidence.evidence_values import evidence_values
+from fedvalue.valuation.evidence.feature_table import FeatureTable
 from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
 
 for n_parties, n_items in ((9, 150), (22, 60)):
@@ -33,10 +35,15 @@ for n_parties, n_items in ((9, 150), (22, 60)):
     exact_influence(items)
     sampled_influence(items, 100, 0)
     joint_table_game(items, budget=10**6)
+rng = np.random.default_rng(1)
+wide = rng.integers(0, 4, (2, 30, 20_000))
+evidence_values(
+    FeatureTable.from_columns(label=wide[0, 0] % 2, parties={"a": list(wide[0]), "b": list(wide[1])})
+)
 compiled = [
     f"{module.__name__}.{name}"
     for module in list(sys.modules.values())
-    if module.__name__.startswith("fedvalue.valuation") and module.__name__.endswith("_kernels")
+    if module.__name__.startswith("fedvalue.") and "kernel" in module.__name__.rsplit(".", 1)[-1]
     for name, kernel in vars(module).items()
     if hasattr(kernel, "stats") and sum(kernel.stats.cache_misses.values())
 ]
@@ -54,3 +61,4 @@ def test_nothing_is_compiled_after_compiling_ahead(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+    assert len(list(tmp_path.glob("fedvalue-*.compiled"))) == 1, "servers see that nothing is left to compile"

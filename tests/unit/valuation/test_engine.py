@@ -99,11 +99,10 @@ def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) 
         value_counts(table(n_parties=9), ValuationSettings(statistics=False), reproducible=True).method
         == "exact"
     )
-    monkeypatch.setattr(shapley_cmi, "AFFORDABLE_VISITS", 1.0)
-    assert (
-        value_counts(table(n_parties=9), ValuationSettings(statistics=False), reproducible=True).method
-        == "sampled"
+    limited = value_counts(
+        table(n_parties=9), ValuationSettings(statistics=False), reproducible=True, work_limit=1000
     )
+    assert (limited.method, "above the work limit" in limited.method_reason) == ("sampled", True)
 
 
 def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fedvalue import Valuation
 from fedvalue.errors import InputError
@@ -86,6 +88,24 @@ def test_frame_has_a_row_per_party() -> None:
     assert valuation().to_frame().loc["telco", "value"] == 0.25
 
 
+def test_frame_has_both_ends_of_every_interval_whichever_library_is_there(monkeypatch):
+    """pandas first, then Polars, then Arrow, which is always there: the same columns and numbers."""
+    result = valuation()
+    party = replace(result.parties[0], learnable=0.2, learnable_interval=(0.1, 0.3), flags=("a", "b"))
+    result = replace(result, parties=(party, *result.parties[1:]))
+    frame = result.to_frame()
+    assert frame.loc[party.name, ["learnable_low", "learnable", "learnable_high"]].tolist() == [0.1, 0.2, 0.3]
+    assert frame.loc[party.name, "flags"] == "a, b"
+    assert "interval_low" not in " ".join(frame.columns)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    polars = result.to_frame()
+    assert type(polars).__module__.startswith("polars")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    arrow = result.to_frame()
+    assert arrow.column_names == polars.columns == ["name", *frame.columns]
+    assert arrow["learnable_high"][0].as_py() == polars["learnable_high"][0] == 0.3
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -100,7 +120,7 @@ def test_frame_has_a_row_per_party() -> None:
         ),
         (
             json.dumps({**valuation().to_dict(), "total": "much"}),
-            r"`float`, got `str` - at `\$.total`",
+            r"`float \| null`, got `str` - at `\$.total`",
         ),
         (
             json.dumps({**valuation().to_dict(), "parties": [{"name": 3}]}),
@@ -122,3 +142,17 @@ def test_damaged_files_are_refused_with_a_reason(tmp_path: Path, text: str, mess
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.json"):
         Valuation.from_json(tmp_path / "gone.json")
+
+
+def test_a_result_may_lack_shapley_cmi_but_not_every_number() -> None:
+    """A data party of a federated run may get its learnable value alone."""
+    result = Valuation(
+        parties=(PartyValue(name="a", learnable=0.25),), n_samples=10, method="exact", learnable_total=0.25
+    )
+    assert result["a"].leading == 0.25
+    assert result.values == {}
+    assert "value" not in result.to_dict()["parties"][0]
+    assert "unknown" in str(result)
+    assert Valuation.from_dict(result.to_dict()) == result
+    with pytest.raises(InputError, match="neither"):
+        PartyValue(name="a")

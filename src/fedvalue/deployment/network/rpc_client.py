@@ -8,16 +8,20 @@ with their class and code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import math
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.retry import Backoff, Retry
+from fedvalue.deployment.network.tls_probe import probe
 from fedvalue.errors import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fedvalue.agreement.manifest import Manifest, Participant
+    from fedvalue.agreement.manifest import Participant
     from fedvalue.identity.cards import Identity
 
 F = TypeVar("F", bound=wire.Frame)
@@ -25,8 +29,19 @@ F = TypeVar("F", bound=wire.Frame)
 CALL_SECONDS = 30.0
 """Deadline of one call. A chunk of 4 MiB passes a line of 1.2 Mbit/s in that time."""
 
+PROBE_SECONDS = 10.0
+"""How often a server that cannot be reached is looked at more closely."""
+
 _BUSY = ("E_BUSY", "E_STORAGE")
 """Refusals that a later attempt may not meet."""
+
+
+class HasConsortium(Protocol):
+    """A manifest or an invitation."""
+
+    @property
+    def consortium(self) -> str:
+        """The group whose certificates count."""
 
 
 class ServerClient:
@@ -35,9 +50,10 @@ class ServerClient:
     Args:
         identity: Who calls.
         server: Which server.
-        manifest: Names the consortium, for the server's TLS name.
+        manifest: Or invitation: names the consortium, for the server's TLS name.
         backoff: Waiting times between attempts.
         patience: Seconds for which a broken connection is tried again.
+        call_seconds: Deadline of one call.
         address: host:port of a proxy in between; the manifest's when None.
         on_standing: Called with every standing that a reply carries, with its receipt.
     """
@@ -46,10 +62,11 @@ class ServerClient:
         self,
         identity: Identity,
         server: Participant,
-        manifest: Manifest,
+        manifest: HasConsortium,
         *,
         backoff: Backoff | None = None,
         patience: float = 60.0,
+        call_seconds: float = CALL_SECONDS,
         address: str | None = None,
         on_standing: Callable[[str, wire.Standing], None] | None = None,
     ) -> None:
@@ -58,8 +75,11 @@ class ServerClient:
         from fedvalue.identity.tls_certificates import pem_of, tls_name
 
         self.name = server.name
+        self._probe = partial(probe, identity, server, address)
+        self._probed = (-math.inf, "")
         self._backoff = backoff or Backoff()
         self._patience = patience
+        self._call_seconds = call_seconds
         self._on_standing = on_standing
         credentials = grpc.ssl_channel_credentials(
             root_certificates=pem_of(server.certificate),
@@ -92,16 +112,16 @@ class ServerClient:
 
     def submit(self, manifest: bytes) -> wire.Standing:
         """Make the run known."""
-        return self._standing("Submit", wire.encode(wire.Submit(wire.VERSION, manifest)))
+        return self._standing("Submit", wire.encode(wire.Submit(wire.VERSION, manifest, time.time())))
 
     def post(self, run_id: bytes, index: int, *body: bytes | memoryview) -> wire.Standing:
         """Deliver message number `index`, given in consecutive parts; repeating it has no effect."""
         return self._standing("Post", wire.encode_post(run_id, index, *body))
 
-    def poll(self, run_id: bytes, after: int, wait: float) -> wire.Mail:
-        """Mail from number `after` on, after at most `wait` seconds."""
+    def poll(self, run_id: bytes, after: int, wait: float, patience: float = 0.0) -> wire.Mail:
+        """Mail from number `after` on, after at most `wait` seconds; `patience` as in `wire.Poll`."""
         wait_ms = min(int(wait * 1000), wire.MAX_WAIT_MS)
-        request = wire.encode(wire.Poll(wire.VERSION, run_id, after, wait_ms))
+        request = wire.encode(wire.Poll(wire.VERSION, run_id, after, wait_ms, patience))
         mail = self._call("Poll", request, wire.Mail, extra=wait)
         self._note(mail.standing)
         return mail
@@ -113,6 +133,15 @@ class ServerClient:
     def health(self) -> wire.Alive:
         """Raises TransportError when the server does not answer."""
         return self._call("Health", wire.encode(wire.Health(wire.VERSION)), wire.Alive)
+
+    def leave(self, invitation: bytes, note: wire.Note) -> None:
+        """Leave a message in the lobby of an invitation; repeating it has no effect."""
+        request = wire.Leave(wire.VERSION, invitation, note.seat, note.kind, note.body)
+        self._call("Leave", wire.encode(request), wire.Notes)
+
+    def look(self, invitation: bytes, after: int) -> tuple[wire.Note, ...]:
+        """Messages in the lobby of an invitation, from number `after` on."""
+        return self._call("Look", wire.encode(wire.Look(wire.VERSION, invitation, after)), wire.Notes).notes
 
     def close(self) -> None:
         """Close the connection."""
@@ -130,7 +159,7 @@ class ServerClient:
 
     def _call(self, method: str, request: bytes, kind: type[F], *, extra: float = 0.0) -> F:
         reply = self._backoff.call(
-            lambda: self._once(method, request, CALL_SECONDS + extra), seconds=self._patience
+            lambda: self._once(method, request, self._call_seconds + extra), seconds=self._patience
         )
         return wire.decode(reply, kind)
 
@@ -160,13 +189,23 @@ class ServerClient:
         passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]
         if status in (passing if self._closed else [*passing, codes.CANCELLED]):
             word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
-            reason = details.rpartition(": ")[2][:80] or status.name
-            return Retry(TransportError(f"server {self.name!r} {word} ({reason})", code="E_UNREACHABLE"))
+            reason = self._diagnosis() or details.rpartition(": ")[2][:80] or status.name
+            return Retry(TransportError(f"server {self.name!r} {word}: {reason}", code="E_UNREACHABLE"))
         if status is codes.CANCELLED:
             return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
         if status is codes.RESOURCE_EXHAUSTED:
             return self._exhausted(details)
         return TransportError(f"server {self.name!r}: {status.name}", code="E_TRANSPORT")
+
+    def _diagnosis(self) -> str:
+        """Why the server cannot be reached, looked into once in a while; empty when nothing was found."""
+        if self._closed:
+            return ""
+        looked, words = self._probed
+        if time.monotonic() - looked > PROBE_SECONDS:
+            words = self._probe() or ""
+            self._probed = (time.monotonic(), words)
+        return words
 
     def _exhausted(self, details: str) -> Exception:
         """One of gRPC's own limits: the size of a message, or the number of concurrent calls of all peers."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,12 +72,19 @@ class Backend(Protocol):
     def health(self, peer: Peer, request: wire.Health) -> wire.Alive:
         """Answer a liveness check."""
 
+    def leave(self, peer: Peer, request: wire.Leave) -> wire.Notes:
+        """Take a message for a lobby."""
+
+    def look(self, peer: Peer, request: wire.Look) -> wire.Notes:
+        """Return the messages in a lobby."""
+
     def refused(self, peer: Peer | None, method: str, error: FedValueError) -> None:
         """Note a refused call, for log and metrics."""
 
 
 _REQUESTS: dict[str, type[wire.Frame]] = {
     "Submit": wire.Submit, "Post": wire.Post, "Poll": wire.Poll, "Status": wire.Status, "Health": wire.Health,
+    "Leave": wire.Leave, "Look": wire.Look,
 }  # fmt: skip
 
 
@@ -87,6 +94,7 @@ class NetworkServer:
     Args:
         backend: Handles the calls.
         identity: Its key and certificate are shown to callers.
+        lobbies: Further identities on the same port; a caller asks for one by its TLS name.
         roots: All pinned certificates, PEM, one after the other.
         listen: host:port; port 0 picks one.
     """
@@ -98,11 +106,14 @@ class NetworkServer:
         identity: Identity,
         roots: bytes,
         listen: str,
+        lobbies: Sequence[Identity] = (),
     ) -> None:
         import grpc
 
         credentials = grpc.ssl_server_credentials(
-            [(identity.tls_key, identity.card.pem)], root_certificates=roots, require_client_auth=True
+            [(one.tls_key, one.card.pem) for one in (identity, *lobbies)],
+            root_certificates=roots + b"".join(one.card.pem for one in lobbies),
+            require_client_auth=True,
         )
         self._server = grpc.server(
             ThreadPoolExecutor(THREADS, thread_name_prefix="call"),
@@ -132,8 +143,12 @@ class NetworkServer:
         """Start answering."""
         self._server.start()
 
+    def close(self, grace: float) -> None:
+        """Free the port now; calls under way have `grace` seconds to finish, in the background."""
+        self._server.stop(grace)
+
     def stop(self, grace: float) -> None:
-        """Accept no new calls; those under way have `grace` seconds to finish."""
+        """Accept no new calls, and wait until those under way have finished, at most `grace` seconds."""
         self._server.stop(grace).wait(grace + 5.0)
 
 
@@ -177,7 +192,7 @@ class _Handlers:
             except Exception:  # noqa: BLE001  # a bug must not show internals to a peer
                 refusal = EngineError("an error inside the server", code="E_ENGINE")
             self._backend.refused(peer, name, refusal)
-            context.abort(self._status(refusal), wire.error_text(refusal))
+            context.abort(self._status(refusal), wire.error_text(_for_peers(refusal)))
             raise AssertionError("abort raises")
 
         return handle
@@ -239,6 +254,15 @@ class _Handlers:
             "E_MALFORMED": codes.INVALID_ARGUMENT,
             "E_ENGINE": codes.INTERNAL,
         }.get(error.code, codes.FAILED_PRECONDITION)
+
+
+def _for_peers(error: FedValueError) -> FedValueError:
+    """A failure of our disk without our paths; every other error as it is."""
+    if not isinstance(error, EngineError) or error.code != "E_STORAGE":
+        return error
+    cause = error.__cause__
+    reason = (cause.strerror if isinstance(cause, OSError) else str(cause or "")) or "not known"
+    return EngineError(f"it cannot write to its disk ({reason}); its operator must help", code=error.code)
 
 
 def peer_of(auth: Any) -> Peer:

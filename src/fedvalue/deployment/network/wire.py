@@ -27,6 +27,8 @@ MAIL_BYTES = 4 << 20
 """A reply holds about this much; the rest comes with the next poll."""
 MAX_MAIL = 64
 """Messages in one reply."""
+MAX_NOTE = 1 << 16
+"""Largest message in a lobby."""
 _SMALL_ARRAY, _SMALL_INTEGER = 0x90, 0x7F
 """msgpack: first byte of an array of up to 15 items, and the largest integer in one byte."""
 
@@ -35,6 +37,8 @@ Body: TypeAlias = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
 View: TypeAlias = Annotated[memoryview, Meta(max_length=MAX_BODY_BYTES)]
 """A body that is not copied: uploads are large, and a server gets those of all parties."""
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
+Moment: TypeAlias = Annotated[float, Meta(ge=0, le=2.0**35)]
+"""Seconds since 1970, as far as a calendar goes: a peer could send infinity, or what is no number."""
 Short: TypeAlias = Annotated[str, Meta(max_length=4000)]
 
 
@@ -45,9 +49,10 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Submit(Frame, frozen=True):
-    """A signed manifest that authorises a run; repeating it has no effect."""
+    """A signed manifest that authorises a run, and the caller's clock; repeating it has no effect."""
 
     manifest: Annotated[bytes, Meta(max_length=1 << 20)]
+    time: Moment = 0.0
 
 
 class Post(Frame, frozen=True):
@@ -59,11 +64,20 @@ class Post(Frame, frozen=True):
 
 
 class Poll(Frame, frozen=True):
-    """Ask for mail from number `after` on, and wait for it if there is none."""
+    """Ask for mail from number `after` on, and wait for it if there is none.
+
+    Args:
+        run_id: The run.
+        after: Number of messages that the caller has.
+        wait_ms: How long the server may wait for mail.
+        patience: Until when, in seconds since 1970, the caller agrees to wait for participants that have not
+            come; 0: no longer than the manifest's deadline.
+    """
 
     run_id: RunIdBytes
     after: Index
     wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)]
+    patience: Moment = 0.0
 
 
 class Status(Frame, frozen=True):
@@ -74,6 +88,29 @@ class Status(Frame, frozen=True):
 
 class Health(Frame, frozen=True):
     """Liveness check."""
+
+
+class Leave(Frame, frozen=True):
+    """Leave a sealed message in the lobby of an invitation; repeating it has no effect.
+
+    Args:
+        run_id: Id of the invitation. Named like a run's, so that calls are counted in the same way.
+        seat: The participant who answers.
+        kind: Which of its answers.
+        body: Sealed.
+    """
+
+    run_id: RunIdBytes
+    seat: Short
+    kind: Short
+    body: Annotated[bytes, Meta(max_length=MAX_NOTE)]
+
+
+class Look(Frame, frozen=True):
+    """Ask for the messages in the lobby of an invitation, from number `after` on."""
+
+    run_id: RunIdBytes
+    after: Index
 
 
 class SignedHead(msgspec.Struct, frozen=True, array_like=True):
@@ -95,6 +132,11 @@ class Standing(Frame, frozen=True):
         code: Why the run failed.
         reason: The same in words; while the run is open, whom it waits for.
         head: Receipt.
+        stage: open, keying, uploading, agreeing, done or failed.
+        deadline: When the stage ends at the latest, in seconds since 1970; 0 when the run is over.
+        awaited: Participants whose messages the server waits for; only `Status` fills it in.
+        n_bytes: Size of the caller's messages that are stored here.
+        time: The server's clock, in seconds since 1970.
     """
 
     state: Short
@@ -103,6 +145,11 @@ class Standing(Frame, frozen=True):
     code: Short = ""
     reason: Short = ""
     head: SignedHead | None = None
+    stage: Short = ""
+    deadline: Moment = 0.0
+    awaited: Annotated[tuple[Short, ...], Meta(max_length=2000)] = ()
+    n_bytes: Annotated[int, Meta(ge=0)] = 0
+    time: Moment = 0.0
 
 
 class Mail(Frame, frozen=True):
@@ -112,11 +159,34 @@ class Mail(Frame, frozen=True):
     standing: Standing
 
 
+class Note(msgspec.Struct, frozen=True, array_like=True):
+    """A sealed message in a lobby."""
+
+    seat: Short
+    kind: Short
+    body: Annotated[bytes, Meta(max_length=MAX_NOTE)]
+
+
+class Notes(Frame, frozen=True):
+    """Messages in a lobby, numbered from `after` of the request on; at most `MAX_MAIL` at once."""
+
+    notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_MAIL)]
+
+
 class Alive(Frame, frozen=True):
-    """The server is alive."""
+    """The server is alive.
+
+    Args:
+        name: Its name.
+        software: Its version.
+        time: Its clock, in seconds since 1970.
+        trouble: What keeps it from working: its disk, its clock, its certificate. No paths.
+    """
 
     name: Short
     software: Short
+    time: Moment = 0.0
+    trouble: Annotated[tuple[Short, ...], Meta(max_length=20)] = ()
 
 
 F = TypeVar("F", bound=Frame)
@@ -125,7 +195,7 @@ _encoder = msgspec.msgpack.Encoder()
 # thread meets the type meanwhile.
 _decoders: dict[type[Frame], msgspec.msgpack.Decoder[Any]] = {
     kind: msgspec.msgpack.Decoder(kind)
-    for kind in (Submit, Post, Poll, Status, Health, Standing, Mail, Alive)
+    for kind in (Submit, Post, Poll, Status, Health, Leave, Look, Standing, Mail, Notes, Alive)
 }
 
 

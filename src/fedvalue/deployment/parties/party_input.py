@@ -105,7 +105,8 @@ def read_input(
             return PartyInput(*read_streamed(table, manifest, features, space))
         _check_machine(needed, why_not)
     wanted = [table.id, *([table.label] if table.label else []), *features]
-    found = read_table(table.source, wanted, text_columns=(table.id,))
+    texts = (table.id, *coding_of(table, manifest).categorical)
+    found = read_table(table.source, wanted, text_columns=texts, options=table.file)
     ids = canonical_ids(found.column(table.id), fold_case=table.fold_case)
     refuse_repeated_ids(table.id, _n_repeated(ids), len(ids))
     return _coded(table, manifest, party, role, found, ids)
@@ -148,7 +149,7 @@ def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
 
     if (table.label is not None) != (role == "task"):
         raise ConfigError("the task party, and only the task party, needs table.label")
-    names = column_names(table.source)
+    names = column_names(table.source, table.file)
     special = {table.id} | ({table.label} if table.label else set())
     features = table.features if table.features is not None else tuple(n for n in names if n not in special)
     if special & set(features):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,18 +17,20 @@ from fedvalue._version import __version__
 from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
 from fedvalue.agreement.run_settings import terms_of
+from fedvalue.deployment.evidence import add_signature, envelope_of
 from fedvalue.deployment.parties.party_journal import PartyResult
+from fedvalue.deployment.parties.run_numbers import likely_run, numbered
 from fedvalue.deployment.run_results import data_valuation, task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
 from fedvalue.protocol.readiness import check_own_table, check_rows
-from fedvalue.storage.durable_files import exclusive_lock, write_durably
+from fedvalue.storage.durable_files import PRIVATE, exclusive_lock, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest, SignedManifest
     from fedvalue.deployment.config import PartyConfig
-    from fedvalue.deployment.parties.ledger import Ledger
+    from fedvalue.deployment.parties.ledger import Charging
     from fedvalue.deployment.parties.party_input import PartyInput
     from fedvalue.deployment.parties.party_run import Report
     from fedvalue.deployment.parties.party_store import PartyStore
@@ -41,12 +44,14 @@ def take_part(
     role: str,
     report: Report = lambda stage, words: None,
     psk: Path | None = None,
+    *,
+    again: bool = False,
 ) -> Valuation | None:
     """Take part in the manifest's run and write what was learned.
 
     1. Check the identity and the manifest: all signatures, valid now, pinned keys, accepted terms.
     2. Read the table, code it, check the gates.
-    3. With noise: check that the ledger has room for the run's epsilon. It is charged right before the
+    3. Check that the ledger has room for the run, exact or with noise. It is charged right before the
        upload, so that a run that ends earlier costs nothing.
     4. Run, from the beginning or from where an earlier start was interrupted.
     5. Write result, audit log and receipts; for the task party also certificate and report.
@@ -56,6 +61,7 @@ def take_part(
         role: task or data.
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
+        again: Repeat a run that has failed, under the same agreement with the next number.
 
     Returns:
         All values for the task party, its own for a data party; None for a data party whose agreement
@@ -80,8 +86,14 @@ def take_part(
     if manifest.align == "equal":
         check_own_table(terms, identity.card.name, given.samples)
     warm_up(values=False)
-    with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
-        return _run(config, identity, signed, given, report, psk)
+    with _charging(config, given) as charging:
+        # Before any byte leaves: the number of the run is found by joining it.
+        charging.check(likely_run(signed, config, again=again).manifest, report)
+        signed = numbered(signed, config, identity, again=again)
+        if signed.manifest.run > 1:
+            report("run", f"number {signed.manifest.run} under this agreement")
+        with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
+            return _run(config, identity, signed, given, report, psk, charging)
 
 
 def _run(
@@ -91,12 +103,12 @@ def _run(
     given: PartyInput,
     report: Report,
     psk: Path | None,
+    charging: Charging,
 ) -> Valuation | None:
-    """Steps 3 to 5."""
+    """Steps 4 and 5."""
     from fedvalue.deployment.parties.party_run import PartyRun
     from fedvalue.deployment.parties.party_store import PartyStore
 
-    ledger, charge = _ledger(config, signed.manifest, given)
     store = PartyStore(config.state)
     party = PartyRun(
         identity,
@@ -107,41 +119,36 @@ def _run(
         report=report,
         addresses=config.addresses,
         psk=None if psk is None else _shared_key(psk),
-        before_upload=charge,
+        before_upload=lambda: charging.charge(signed.manifest),
+        patience=_patience(config, signed.manifest),
     )
     try:
         result = party.run()
-        _write(config, result)
+        _write(config, result, identity)
     finally:
         _write_logs(config, store, signed.run_id)
         store.close()
-        if ledger is not None:
-            ledger.close()
     return result.valuation
 
 
-def _ledger(
-    config: PartyConfig, manifest: Manifest, given: PartyInput
-) -> tuple[Ledger | None, Callable[[], None]]:
-    """The ledger and what charges it, where the manifest asks for noise.
+@contextmanager
+def _charging(config: PartyConfig, given: PartyInput) -> Iterator[Charging]:
+    """The ledger's account of the samples, with what the party allows."""
+    from fedvalue.deployment.parties.ledger import Allowance, Charging, Ledger
 
-    Raises:
-        VerificationError: E_BUDGET: these samples have spent too much already.
-    """
-    if manifest.epsilon is None:
-        return None, lambda: None
-    from fedvalue.deployment.parties.ledger import Ledger
-    from fedvalue.protocol.privacy import parse_epsilon
-
-    terms = (manifest.run_id, parse_epsilon(manifest.epsilon), config.privacy.exact_budget)
     ledger = Ledger(config.state)
     try:
         account = ledger.account(given.samples.ids_in_batches())
-        account.check(*terms)
-    except BaseException:
+        yield Charging(account, Allowance(config.privacy.epsilon_budget, config.privacy.exact_runs))
+    finally:
         ledger.close()
-        raise
-    return ledger, lambda: account.spend(*terms)
+
+
+def _patience(config: PartyConfig, manifest: Manifest) -> float:
+    """Until when we wait for late participants, in seconds since 1970; 0: the manifest's deadline."""
+    if not config.wait_hours:
+        return 0.0
+    return min(time.time() + 3600 * config.wait_hours, manifest.expires.timestamp())
 
 
 def _shared_key(path: Path) -> bytes:
@@ -195,7 +202,7 @@ def _result(outcome: Outcome, signed: SignedManifest, identity: Identity) -> Par
     return PartyResult(valuation=valuation, certificate=certificate)
 
 
-def _write(config: PartyConfig, result: PartyResult) -> None:
+def _write(config: PartyConfig, result: PartyResult, identity: Identity) -> None:
     """Write the files, for this party only, like the sealed share they come from."""
     if result.valuation is not None:
         write_durably(config.output.result, documents.encode(result.valuation))
@@ -204,12 +211,17 @@ def _write(config: PartyConfig, result: PartyResult) -> None:
     proof = documents.encode(result.certificate)
     if config.output.certificate is not None:
         write_durably(config.output.certificate, proof)
+        envelope_of(config.output.certificate).unlink(missing_ok=True)  # about an earlier run
+        if result.certificate.manifest.manifest.policy == "valuation":  # checking counts takes as long again
+            add_signature(config.output.certificate, identity, mode=PRIVATE)
     if config.output.report is not None:
+        from fedvalue.reports import html
+
         config.output.report.parent.mkdir(parents=True, exist_ok=True)
         # The certificate holds the result, so only the report can hold the certificate's digest.
         details = {**result.valuation.details, "certificate_digest": hashlib.sha256(proof).hexdigest()}
-        replace(result.valuation, details=details).to_html(config.output.report)
-        config.output.report.chmod(0o600)
+        page = html.render(replace(result.valuation, details=details))
+        html.write_page(page, config.output.report, mode=PRIVATE)
 
 
 def _write_logs(config: PartyConfig, store: PartyStore, run_id: bytes) -> None:

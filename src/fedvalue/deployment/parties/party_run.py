@@ -5,12 +5,14 @@ Killed at any point and started again with the same command, it continues with t
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue import documents, errors
 from fedvalue.agreement.run_settings import credentials_of, party_limit, terms_of
+from fedvalue.deployment.health import clock_difference
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.party_journal import RESULT_SCHEMA, PartyJournal, PartyResult
 from fedvalue.deployment.parties.scratch import ScratchError
@@ -19,6 +21,7 @@ from fedvalue.deployment.parties.server_links import ServerLinks
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.identity.audit_log import Receipt
 from fedvalue.protocol import codec
+from fedvalue.protocol.error_codes import missing_of
 from fedvalue.protocol.party_roles import DataParty, PartyRole, TaskParty
 from fedvalue.protocol.transitions import State
 from fedvalue.untrusted_text import printable
@@ -59,6 +62,8 @@ class PartyRun:
         psk: 32 bytes that all parties share, mixed into every pairwise key.
         before_upload: Called right before anything of our table leaves, and again after a restart. An
             exception ends the run.
+        patience: Until when, in seconds since 1970, we agree to wait for late participants; 0: no longer than
+            the manifest's deadline.
         clock: Monotonic seconds.
     """
 
@@ -74,6 +79,7 @@ class PartyRun:
         addresses: dict[str, str] | None = None,
         psk: bytes | None = None,
         before_upload: Callable[[], None] = lambda: None,
+        patience: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._identity = identity
@@ -85,12 +91,15 @@ class PartyRun:
         self._addresses = addresses or {}
         self._psk = psk
         self._before_upload = before_upload
+        self._patience = patience
         self._clock = clock
         self._journal = PartyJournal(store, identity, signed.manifest)
         self._heads = ServerHeads(self._manifest, map(Receipt.from_line, self._journal.receipts()))
         self._uploading = False
         self._final = False
         self._awaited = ""
+        self._clocks: set[str] = set()
+        self._trouble: list[str] = []
 
     def run(self) -> PartyResult:
         """Take part until the end and return the result; the stored one if the run is over.
@@ -107,14 +116,27 @@ class PartyRun:
         role = party_role(self._identity, self._manifest, self._given.samples, row.seed, self._psk)
         try:
             return self._drive(role)
-        except FedValueError as error:
+        except FedValueError as failure:
+            error = failure
+            if error.code == "E_DEADLINE" and self._trouble:
+                # The server that gave up cannot know why the others' messages did not come.
+                words = "; ".join([str(error), *self._trouble])
+                error = TransportError(words, code=error.code, missing=missing_of(error))
             self._keep_receipts()
             if self._final or error.code not in NOT_FINAL:
                 self._journal.failed(error)
-            raise  # where it is not final, the journal stands, and the same command continues
+                if self._manifest.expires.timestamp() > time.time():
+                    self._report(
+                        "next",
+                        "the agreement stands until "
+                        f"{self._manifest.expires:%Y-%m-%d %H:%M} UTC: when everybody is ready, each party "
+                        "repeats the run with the same command and --again",
+                    )
+            # Where it is not final, the journal stands, and the same command continues.
+            raise error from None
 
     def _drive(self, role: PartyRole) -> PartyResult:
-        end = self._clock() + party_limit(self._manifest)
+        end = self._clock() + party_limit(self._manifest) + max(0.0, self._patience - time.time())
         links = self._links(role, end)
         counts = dict.fromkeys(role.terms.servers, 0)
         try:
@@ -139,6 +161,7 @@ class PartyRun:
             self._keep_receipts()
             return result
         finally:
+            self._trouble = links.trouble
             links.close()
 
     def _step(self, role: PartyRole, links: ServerLinks, received: tuple[str, int, bytes]) -> None:
@@ -188,6 +211,7 @@ class PartyRun:
             {server: self._client(server) for server in role.terms.servers},
             until=end,
             on_wait=lambda words: self._report("waiting", words),
+            patience=self._patience,
             clock=self._clock,
         )
 
@@ -204,11 +228,19 @@ class PartyRun:
     def _take_standing(self, server: str, standing: Standing) -> None:
         """Take the receipt, and report whom the computation server waits for when that changes."""
         self._heads.take(server, standing)
+        words = clock_difference(standing.time, f"server {server!r}")
+        if words and server not in self._clocks:
+            self._clocks.add(server)
+            self._report("warning", words)
         if server != self._manifest.compute.name or standing.state != "open":
             return
         if standing.reason and standing.reason != self._awaited:
             self._awaited = standing.reason
-            self._report("waiting", printable(standing.reason))
+            until = ""
+            if standing.deadline:
+                moment = dt.datetime.fromtimestamp(standing.deadline, dt.UTC)
+                until = f" to start fedvalue join or run, until {moment:%Y-%m-%d %H:%M} UTC"
+            self._report("waiting", printable(standing.reason) + until)
 
     def _keep_receipts(self) -> None:
         self._journal.keep_receipts(self._heads.fresh())
@@ -232,6 +264,8 @@ def _stage(role: PartyRole) -> str:
 def stored_failure(row: PartyRunRow) -> FedValueError:
     """The failure of an earlier start, again."""
     kind = getattr(errors, row.kind, TransportError)
-    error = kind(f"{row.reason} (this run is over; a new one needs a new manifest)", code=row.code)
+    error = kind(
+        f"{row.reason} (this run is over; --again repeats it under the same agreement)", code=row.code
+    )
     assert isinstance(error, FedValueError)
     return error

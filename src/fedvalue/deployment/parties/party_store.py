@@ -85,6 +85,24 @@ class PartyStore:
             )
         return run
 
+    def runs(self) -> list[tuple[bytes, str, str, str]]:
+        """(run id, state, code, reason) of every run."""
+        rows = self._db.rows("SELECT run_id, state, code, reason FROM runs")
+        return [(bytes(run_id), state, code, reason) for run_id, state, code, reason in rows]
+
+    def begin_unless_known(self, run_id: bytes, *, expires: float) -> PartyRunRow:
+        """The run as it stands; a new one, without seed and input, if it was never begun."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO runs (run_id, seed, input, expires) VALUES (?, x'', x'', ?)",
+                (run_id, expires),
+            )
+        row = self._db.one(
+            "SELECT seed, input, state, code, reason, kind, result FROM runs WHERE run_id = ?", run_id
+        )
+        assert row is not None
+        return PartyRunRow(*row)
+
     def erase_expired(self, now: float) -> int:
         """End the runs that cannot continue any more, and erase their seeds; how many they were."""
         rows = self._db.rows("SELECT run_id FROM runs WHERE state = 'running' AND expires < ?", now)

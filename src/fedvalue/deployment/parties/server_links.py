@@ -103,6 +103,7 @@ class ServerLinks:
         clients: By server.
         until: Monotonic seconds until which unreachable servers are tried again.
         on_wait: Called with a sentence when a server cannot be reached.
+        patience: Until when we agree to wait for late participants, as in `wire.Poll`.
         clock: Monotonic seconds.
     """
 
@@ -114,6 +115,7 @@ class ServerLinks:
         *,
         until: float,
         on_wait: Callable[[str], object] = lambda words: None,
+        patience: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run_id = run_id
@@ -121,11 +123,12 @@ class ServerLinks:
         self._clients = clients
         self._until = until
         self._on_wait = on_wait
+        self._patience = patience
         self._clock = clock
         self._events: queue.Queue[Received | FedValueError] = queue.Queue(maxsize=64)
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
-        self._unreachable: set[str] = set()
+        self._unreachable: dict[str, str] = {}  # by thread: a server may answer one and refuse the other
         self.outgoing = {server: Outgoing() for server in clients}
 
     def start(self, received: Mapping[str, int]) -> None:
@@ -147,6 +150,11 @@ class ServerLinks:
         if isinstance(event, FedValueError):
             raise event
         return event
+
+    @property
+    def trouble(self) -> list[str]:
+        """Why servers cannot be used now, one sentence each."""
+        return sorted(set(self._unreachable.values()))
 
     def flush(self, seconds: float) -> None:
         """Wait until everything is delivered, at most `seconds` in all."""
@@ -173,7 +181,8 @@ class ServerLinks:
                 if not self._stop.wait(1.0):
                     self._events.put(error)
 
-        thread = threading.Thread(target=guarded, name=target.__name__.strip("_"), daemon=True)
+        name = f"{target.__name__.strip('_')} {len(self._threads)}"
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -195,7 +204,7 @@ class ServerLinks:
     def _fetch(self, client: ServerClient, number: int) -> None:
         self._try(client, lambda: client.submit(self._manifest))
         while not self._stop.is_set():
-            mail = self._try(client, lambda: client.poll(self._run_id, number, POLL_SECONDS))  # noqa: B023
+            mail = self._try(client, lambda: client.poll(self._run_id, number, POLL_SECONDS, self._patience))  # noqa: B023
             for body in mail.bodies:
                 self._events.put((client.name, number, body))
                 number += 1
@@ -205,17 +214,18 @@ class ServerLinks:
 
     def _try(self, client: ServerClient, call: Callable[[], T]) -> T:
         """Repeat a call while its server cannot be reached, as long as the run may last."""
+        thread = threading.current_thread().name
         while True:
             try:
                 answer = call()
             except TransportError as error:
                 if error.code not in _PASSING or self._clock() > self._until:
                     raise
-                if client.name not in self._unreachable:  # two threads try
-                    self._unreachable.add(client.name)
-                    self._on_wait(f"{error}, trying again")
+                said, self._unreachable[thread] = self.trouble, str(error)
+                if str(error) not in said:
+                    self._on_wait(f"{error}; trying again")
                 if self._stop.wait(0.2):
                     raise
             else:
-                self._unreachable.discard(client.name)
+                self._unreachable.pop(thread, None)
                 return answer

@@ -41,6 +41,7 @@ def read_streamed(
         settings=coding_of(table, manifest),
         most_codes=most_codes,
         batch_rows=BATCH_ROWS,
+        options=table.file,
     )
     spool = Spool(space, stream.n_samples)
     for batch in stream.batches():

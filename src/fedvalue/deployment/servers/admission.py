@@ -19,7 +19,9 @@ FROM_PARTIES = (
 )  # fmt: skip
 """What a party may send to a server; everything else is for servers only."""
 
-FROM_SERVERS = (m.IntersectionChunk, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.Abort)
+FROM_SERVERS = (
+    m.IntersectionChunk, m.ResultCommit, m.ResultOpening, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.Abort,
+)  # fmt: skip
 
 SLACK_BYTES = 1 << 20
 """For everything but uploads: keys and sealed keys of 1,024 parties have a third of it."""

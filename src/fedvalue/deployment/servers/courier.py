@@ -1,4 +1,4 @@
-"""Carries messages from the computation server to the validation server, and notices back.
+"""Carries messages from the computation server to the validation server, and its messages back.
 
 The computation server is a client of the validation server; nothing connects to a party.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.errors import FedValueError, TransportError
+from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
     from fedvalue.deployment.servers.observability import Log
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from fedvalue.identity.cards import Identity
 
 _LOOK_SECONDS = 2.0
-"""How often to ask the validation server for notices; they only ever end a run."""
+"""How often to ask the validation server for its messages while this server does not wait for one."""
+
+_COMPARE_SECONDS = 0.05
+"""The same while it does: long enough for the message that has come to be handled."""
 
 
 class Courier:
@@ -69,10 +73,18 @@ class Courier:
                 else:
                     if ended:
                         return
-                    self._host.journal.wait_for_mail(target.name, delivered, _LOOK_SECONDS)
+                    self._host.journal.wait_for_mail(target.name, delivered, self._patience())
         finally:
             client.close()
             self._forget()
+
+    def _patience(self) -> float:
+        """Seconds to wait for mail of our own before the other server is asked for its."""
+        return _COMPARE_SECONDS if self._comparing else _LOOK_SECONDS
+
+    @property
+    def _comparing(self) -> bool:
+        return self._host.journal.stage == State.COMPARING.value
 
     def _forget(self) -> None:
         """Erase what reveals the exact values of an ended run with noise."""
@@ -95,7 +107,8 @@ class Courier:
         return number
 
     def _fetch(self, client: ServerClient, number: int) -> int:
-        mail = client.poll(self._host.run_id, number, 0.0)
+        # While the servers compare results, nothing goes on here until the other's message has come.
+        mail = client.poll(self._host.run_id, number, _LOOK_SECONDS if self._comparing else 0.0)
         for body in mail.bodies:
             self._host.accept(self._host.manifest.validate.name, number, body)
             number += 1

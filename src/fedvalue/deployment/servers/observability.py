@@ -1,6 +1,6 @@
-"""What the operator of a server sees: structured logs, metrics, and a health check.
+"""What the operator of a server sees: structured logs, metrics, and health checks.
 
-Metrics and health are served over HTTP on loopback only.
+Metrics, health and the status page are served over HTTP on loopback only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import ipaddress
 import json
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import GaugeMetricFamily
 
+from fedvalue.deployment.health import Finding, Level
 from fedvalue.deployment.process import peak_memory
 from fedvalue.errors import ConfigError, EngineError
 from fedvalue.untrusted_text import printable
@@ -29,6 +33,15 @@ label, a count or a key, and free text comes only from our own error messages, w
 
 MAX_TEXT = 1000
 """Longest field, in characters: an error may quote what a peer sent, and a peer may send a megabyte."""
+
+TEXT = "text/plain; charset=utf-8"
+_LEVELS = {Level.OK: 1.0, Level.WARN: 0.5, Level.FAIL: 0.0}
+_HEADERS = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+     "connect-src 'self'; frame-ancestors 'none'"),
+)  # fmt: skip
 
 
 class Log:
@@ -64,51 +77,137 @@ class Log:
                 pass
 
 
+@dataclass(frozen=True, slots=True)
+class RunGauge:
+    """One active run as metrics show it: `peers` maps (role, name) to (messages, bytes)."""
+
+    run: str
+    stage: str
+    since: float
+    deadline: float
+    peers: Mapping[tuple[str, str], tuple[int, int]]
+
+
 class Metrics:
-    """The numbers of one server, in a registry of its own: tests run several servers in one process."""
+    """The numbers of one server, in a registry of its own: tests run several servers in one process.
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.messages = Counter("fedvalue_messages", "Messages accepted.", registry=self.registry)
-        self.bytes = Counter("fedvalue_bytes", "Bytes of accepted messages.", registry=self.registry)
-        self.refused = Counter("fedvalue_refused", "Calls refused.", ["code"], registry=self.registry)
+    Counters are labelled with roles, codes and pinned names, which are few. What belongs to a run is read
+    from the active runs at each scrape, so that it disappears with them.
+
+    Args:
+        runs: The active runs.
+    """
+
+    def __init__(self, runs: Callable[[], Iterable[RunGauge]] = lambda: ()) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.messages = Counter("fedvalue_messages", "Messages accepted.", ["role"], registry=registry)
+        self.bytes = Counter("fedvalue_bytes", "Bytes of accepted messages.", ["role"], registry=registry)
+        self.refused = Counter("fedvalue_refused", "Calls refused.", ["code", "peer"], registry=registry)
         self.runs_ended = Counter(
-            "fedvalue_runs_ended", "Runs that ended.", ["state", "code"], registry=self.registry
+            "fedvalue_runs_ended", "Runs that ended.", ["state", "code"], registry=registry
         )
-        self.runs_active = Gauge("fedvalue_runs_active", "Runs that have not ended.", registry=self.registry)
-        resident = Gauge(
-            "fedvalue_resident_bytes", "Peak resident memory of the process.", registry=self.registry
+        self.health = Gauge("fedvalue_health", "1 ok, 0.5 warning, 0 failed.", ["check"], registry=registry)
+        self.card_end = Gauge(
+            "fedvalue_card_end_seconds", "When a pinned card expires, Unix time.", ["peer"], registry=registry
         )
+        self.server = Info("fedvalue_server", "Name, role and version.", registry=registry)
+        resident = Gauge("fedvalue_resident_bytes", "Peak resident memory of the process.", registry=registry)
         resident.set_function(peak_memory)
+        self._runs = runs
+        registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """What a scrape reads from the active runs (prometheus-client's Collector)."""
+        runs = list(self._runs())
+        yield GaugeMetricFamily("fedvalue_runs_active", "Runs that have not ended.", value=len(runs))
+        stage = GaugeMetricFamily(
+            "fedvalue_run_stage_since_seconds", "Start of the stage, Unix time.", labels=["run", "stage"]
+        )
+        deadline = GaugeMetricFamily(
+            "fedvalue_run_deadline_seconds", "End of the stage at the latest, Unix time.", labels=["run"]
+        )
+        sent = GaugeMetricFamily(
+            "fedvalue_run_messages", "Messages of a participant.", labels=["run", "role", "peer"]
+        )
+        size = GaugeMetricFamily(
+            "fedvalue_run_bytes", "Bytes from a participant.", labels=["run", "role", "peer"]
+        )
+        for one in runs:
+            stage.add_metric([one.run, one.stage], one.since)
+            deadline.add_metric([one.run], one.deadline)
+            for (role, peer), (messages, n_bytes) in one.peers.items():
+                sent.add_metric([one.run, role, peer], messages)
+                size.add_metric([one.run, role, peer], n_bytes)
+        yield from (stage, deadline, sent, size)
+
+    def show(self, findings: Iterable[Finding]) -> None:
+        """Take the worst level of every check."""
+        for one in sorted(findings, key=lambda finding: _LEVELS[finding.level], reverse=True):
+            self.health.labels(one.check).set(_LEVELS[one.level])
 
 
-class MetricsServer:
-    """Serves /metrics and /healthz over plain HTTP once started. Refuses any address but loopback.
+Reply = tuple[int, bytes, str]
+"""Status, body and content type of an answer over HTTP."""
+Routes = Mapping[str, Callable[[], Reply]]
+
+
+def health_routes(
+    metrics: Metrics, findings: Callable[[], Sequence[Finding]], ready: Callable[[], str]
+) -> dict[str, Callable[[], Reply]]:
+    """/metrics, /healthz and /readyz of a server.
+
+    Args:
+        metrics: What /metrics shows.
+        findings: The state of disk, clock and cards.
+        ready: Why the server takes no new run now; empty when it does.
+    """
+
+    def scrape() -> Reply:
+        findings()
+        return 200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST
+
+    def health() -> Reply:
+        checks = findings()
+        failed = any(finding.level is Level.FAIL for finding in checks)
+        lines = [f"{finding.level.value:<5} {finding}" for finding in checks]
+        return (503 if failed else 200), ("\n".join(lines) + "\n").encode(), TEXT
+
+    def readiness() -> Reply:
+        status, body, kind = health()
+        why = ready()
+        return (503, f"fail  {why}\n".encode() + body, kind) if why else (status, body, kind)
+
+    return {"/metrics": scrape, "/healthz": health, "/readyz": readiness}
+
+
+class LoopbackServer:
+    """Serves read-only routes over plain HTTP once started. Refuses any address but loopback.
 
     Raises:
         ConfigError: The address is not a loopback address.
         EngineError: The port is taken.
     """
 
-    def __init__(self, metrics: Metrics, listen: str) -> None:
+    def __init__(self, routes: Routes, listen: str) -> None:
         host, _, port = listen.rpartition(":")
         if not is_loopback(host):
             raise ConfigError(f"metrics.listen must be a loopback address, got {listen!r}")
 
         class Handler(http.server.BaseHTTPRequestHandler):
             timeout = 5
+            server_version = "fedvalue"
+            sys_version = ""
 
             def do_GET(self) -> None:
-                if self.path == "/metrics":
-                    self._reply(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
-                elif self.path == "/healthz":
-                    self._reply(200, b"ok\n")
-                else:
-                    self._reply(404, b"not found\n")
+                # A page on the internet whose name resolves to 127.0.0.1 must not read ours.
+                name = self.headers.get("Host", host).rsplit(":", 1)[0]
+                route = routes.get(self.path.partition("?")[0]) if is_loopback(name) else None
+                self._reply(*(route() if route is not None else (404, b"not found\n", TEXT)))
 
-            def _reply(self, status: int, body: bytes, kind: str = "text/plain") -> None:
+            def _reply(self, status: int, body: bytes, kind: str) -> None:
                 self.send_response(status)
-                self.send_header("Content-Type", kind)
+                for name, content in (("Content-Type", kind), ("Content-Length", str(len(body))), *_HEADERS):
+                    self.send_header(name, content)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -116,7 +215,7 @@ class MetricsServer:
                 """Scrapes are not logged."""
 
         try:
-            self._server = http.server.ThreadingHTTPServer((host, int(port)), Handler)
+            self._server = http.server.ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
         except OSError as error:
             raise EngineError(f"cannot listen on {listen}: {error.strerror}") from error
         self._server.daemon_threads = True
@@ -124,7 +223,7 @@ class MetricsServer:
 
     def start(self) -> None:
         """Begin to answer. Earlier requests wait: a server that does not listen yet is not healthy."""
-        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, name="loopback", daemon=True).start()
 
     def stop(self) -> None:
         """Stop answering."""

@@ -110,7 +110,7 @@ class RunJournal:
         if store.has(self.run_id, sender, fingerprint):
             # A resend keeps its number; under a new one it would only fill the disk.
             raise RemoteProtocolError(f"{sender!r} sent a message a second time", code="E_CONFLICT")
-        volume = self._volumes.get(sender) or store.volume(self.run_id, sender)[1]
+        volume = self.n_bytes(sender)
         check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
         kept = None if store.spool(self.run_id, sender, number, body) else bytes(body)
         with self._changed:
@@ -155,7 +155,7 @@ class RunJournal:
             EngineError: E_STORAGE: nothing was stored.
         """
         if not outputs and stage == self.stage:
-            # Nobody has been told anything: after a crash the message is simply handled once more.
+            # Nothing has left yet: after a crash the message is simply handled once more.
             with self._changed:
                 self.processed = processed
             return False
@@ -175,12 +175,13 @@ class RunJournal:
             self._changed.notify_all()
         return changed
 
-    def standing(self, caller: str, awaited: Sequence[str]) -> wire.Standing:
+    def standing(self, caller: str, awaited: Sequence[str], deadline: float) -> wire.Standing:
         """Where the run stands, for one participant.
 
         Args:
             caller: The participant.
             awaited: Whom the run waits for, if it has not begun.
+            deadline: When the stage ends at the latest.
         """
         # The numbers first: the head is set after what it covers is stored, so it may be newer, never older.
         accepted, mail = self._store.accepted(self.run_id, caller), self.mail_size(caller)
@@ -191,7 +192,15 @@ class RunJournal:
             head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
         if state == "open" and awaited:
             reason = waiting_for([name for name in awaited if name != caller])
-        return wire.Standing(wire.VERSION, state, accepted, mail, code, reason, head)
+        return wire.Standing(
+            wire.VERSION, state, accepted, mail, code, reason, head, stage=self.stage, deadline=deadline,
+            n_bytes=self.n_bytes(caller), time=self._clock(),
+        )  # fmt: skip
+
+    def n_bytes(self, sender: str) -> int:
+        """Size of the messages that are stored of one sender."""
+        known = self._volumes.get(sender)
+        return self._store.volume(self.run_id, sender)[1] if known is None else known
 
     def wait_for_mail(self, recipient: str, after: int, seconds: float) -> None:
         """Return when there is mail beyond `after`, the run has ended, or time is up."""
@@ -222,7 +231,7 @@ class RunJournal:
 
 
 def forget_noise(store: ServerStore, manifest: Manifest, own_role: str, run_id: bytes) -> None:
-    """Erase what this server told the other one about the noise of an ended run.
+    """Erase what this server sent the other one about the noise of an ended run.
 
     If the run failed, the other server may not know yet: the notice stays, in place of everything sent
     before it.

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import credentials_of, terms_of
+from fedvalue.deployment.servers.computation import Computation, InterruptedComputationError, too_long
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import messages as m
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from fedvalue.deployment.servers.run_journal import RunJournal
     from fedvalue.deployment.servers.server_store import ServerStore, Stored
     from fedvalue.identity.cards import Identity
+    from fedvalue.protocol.chunk_store import ChunkStore
     from fedvalue.protocol.keyring import Credentials
-    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.server import Server
     from fedvalue.protocol.settings import RunTerms
 
@@ -66,6 +68,8 @@ class RunWorker:
         self._pump_lock = threading.Lock()
         self._chunks = SpooledChunks(context.store, journal.run_id)
         self._role_or_none: Server | None = None
+        self._computation = Computation(self._begin_computing)
+        self._rebuilding = False
         # After a crash the role is behind the journal; the first worker thread brings it up to date.
         self._stale = journal.processed > 0
         self.unreadable = False
@@ -89,6 +93,15 @@ class RunWorker:
             return ()
         return self._role.awaited()
 
+    def awaited_now(self) -> tuple[str, ...]:
+        """Whom the run waits for at any stage; empty while this server is at work itself."""
+        if self._stale or self._journal.ended or not self._work.acquire(blocking=False):
+            return ()
+        try:
+            return self._role.awaited()
+        finally:
+            self._work.release()
+
     def missing(self) -> tuple[str, ...] | None:
         """Whose message the run waits for; None when it ended because it cannot be rebuilt."""
         with self._work:
@@ -98,8 +111,8 @@ class RunWorker:
             return self._role.awaited()
 
     def fail(self, error: FedValueError) -> None:
-        """End the run from outside the role."""
-        with self._work:
+        """End the run from outside the role, and what it computes."""
+        with self._stopped_work(error):
             if self._journal.ended:
                 return
             # A role that cannot be rebuilt knows enough to tell everybody that the run is over.
@@ -110,6 +123,24 @@ class RunWorker:
                     self._stale = True
                     raise
         self._purge()
+
+    def stop_computing(self, error: FedValueError) -> None:
+        """End the run with this error if it is computing now."""
+        self._computation.stop(error)
+
+    def interrupt(self) -> None:
+        """Stop computing because this server stops; the next start computes again."""
+        self._computation.close(InterruptedComputationError("this server is stopping", code="E_CLOSED"))
+
+    @contextmanager
+    def _stopped_work(self, error: FedValueError) -> Iterator[None]:
+        """Hold the lock of the work; a computation that holds it ends with `error`."""
+        while not self._work.acquire(timeout=0.1):
+            self._computation.stop(error)
+        try:
+            yield
+        finally:
+            self._work.release()
 
     def _pump(self) -> None:
         try:
@@ -137,6 +168,9 @@ class RunWorker:
             number = self._journal.processed
             try:
                 stored, outputs = self._handle(number)
+            except InterruptedComputationError:
+                self._stale = True
+                return False
             except FedValueError as error:
                 if _own_disk(error):
                     raise
@@ -156,18 +190,37 @@ class RunWorker:
         self.unreadable = False
         self._chunks.arriving(stored.sender, stored.number)
         # A message that comes from disk is compared with its digest again.
-        outputs = self._role.receive(stored.envelope, checked=stored.fresh)
+        with self._computation.entered():
+            outputs = self._role.receive(stored.envelope, checked=stored.fresh)
         if not isinstance(stored.envelope.message, m.Chunk):
             self._journal.forget_recent(stored)
         return stored, outputs
+
+    def _begin_computing(self) -> float:
+        """Note on disk that the run computes; the seconds that it may take.
+
+        Raises:
+            TransportError: E_DEADLINE: an earlier start of this server has used them up.
+        """
+        limit = self._journal.manifest.deadlines.compute
+        if self._rebuilding:
+            return float(limit)  # this computation ended in time once
+        self._commit(self._journal.processed, [], stage="computing")
+        left = limit - (self._context.clock() - self._journal.stage_since)
+        if left <= 0:
+            raise too_long(self._journal.manifest)
+        return left
 
     def _rebuild(self) -> bool:
         """Bring a new role to where the journal ends; False if that ended the run."""
         self._drop_role()
         replayed: Counter[str] = Counter()
+        self._rebuilding = True
         try:
             for number in range(self._journal.processed):
                 replayed.update(envelope.recipient for envelope in self._handle(number)[1])
+        except InterruptedComputationError:
+            return False
         except FedValueError as error:
             if _own_disk(error):
                 self.unreadable = True
@@ -175,6 +228,8 @@ class RunWorker:
             # The message was accepted once, so it has changed on disk.
             self._end(self._journal.processed, error)
             return False
+        finally:
+            self._rebuilding = False
         for one in self._journal.manifest.participants:
             if replayed[one.name] != self._journal.mail_size(one.name):
                 # A bug, or a journal that was tampered with: no second answer may leave.
@@ -192,12 +247,19 @@ class RunWorker:
         missing = ",".join(missing_of(error))
         self._log("failed", level="warning", code=error.code, reason=str(error), missing=missing)
 
-    def _commit(self, processed: int, outputs: list[m.Envelope], error: FedValueError | None = None) -> None:
-        stage = "failed" if error is not None else self._stage()
+    def _commit(
+        self,
+        processed: int,
+        outputs: list[m.Envelope],
+        error: FedValueError | None = None,
+        stage: str | None = None,
+    ) -> None:
+        stage = stage or ("failed" if error is not None else self._stage())
         if not self._journal.commit(processed, outputs, stage, error):
             return
         self._log("stage", state=self._journal.state, stage=stage)
         if self._journal.ended:
+            self._log("ended", state=self._journal.state, code=self._journal.code)
             self._context.metrics.runs_ended.labels(self._journal.state, self._journal.code).inc()
 
     def _purge(self) -> None:
@@ -224,9 +286,9 @@ class RunWorker:
         self._role_or_none = None
 
     def _stage(self) -> str:
-        """Open (until every party has come), keying, uploading, agreeing or done."""
+        """Open (until every party has come), keying, uploading, comparing, agreeing or done."""
         state = self._role.state
-        if state in (State.UPLOADING, State.AGREEING, State.DONE):
+        if state in (State.UPLOADING, State.COMPARING, State.AGREEING, State.DONE):
             return state.value
         early = state is State.KEYING or self._context.identity.card.role == "validate"
         return "open" if early else "keying"

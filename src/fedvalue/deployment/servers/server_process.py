@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue._version import __version__
+from fedvalue.deployment.home import Home
+from fedvalue.deployment.process import tell_systemd, watchdog_seconds
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity, read_pinned
-from fedvalue.storage.durable_files import PUBLIC, exclusive_lock, write_durably
+from fedvalue.storage.durable_files import PUBLIC, exclusive_lock, make_private_folder, write_durably
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
+    from fedvalue.deployment.process import HandshakeWatch
+    from fedvalue.deployment.servers.observability import LoopbackServer, Routes
+    from fedvalue.deployment.servers.relay_server import RelayServer
     from fedvalue.deployment.servers.server_role import MakeRole
 
 GRACE_SECONDS = 10.0
@@ -26,6 +31,8 @@ def serve(
     stop: threading.Event | None = None,
     on_start: Callable[[], object] = lambda: None,
     make_role: MakeRole | None = None,
+    handshakes: HandshakeWatch | None = None,
+    routes: Routes | None = None,
 ) -> None:
     """Run one of the two servers until `stop` is set or Ctrl-C is pressed.
 
@@ -38,15 +45,18 @@ def serve(
         stop: Ends the server when another thread or a signal handler sets it.
         on_start: Called once everything is loaded, right before the server listens.
         make_role: Replaces the honest role, for demonstrations and tests.
+        handshakes: Tells of connections that TLS refused.
+        routes: Further pages for the operator, beside metrics and health.
 
     Raises:
         ConfigError: The identity, the peers or the configuration is wrong.
         EngineError: The port is taken, the state folder cannot be written, or another server uses it.
     """
-    from fedvalue.deployment.network.rpc_server import NetworkServer
-    from fedvalue.deployment.servers.observability import Log, MetricsServer
+    from fedvalue.deployment.servers.door import Door
+    from fedvalue.deployment.servers.observability import Log
     from fedvalue.deployment.servers.relay_server import RelayServer
     from fedvalue.deployment.servers.server_role import server_role
+    from fedvalue.deployment.servers.usher import Usher
     from fedvalue.federated.warm_up import warm_up
 
     stop = stop or threading.Event()
@@ -56,10 +66,11 @@ def serve(
             f"the identity in {config.identity} has role {identity.card.role!r}, not {role!r}",
             code="E_IDENTITY",
         )
-    # Read once: a new card needs a restart, which does no harm, since runs continue from their journals.
-    # gRPC can reload certificates at every handshake, but did not survive many at once (decision 0401).
+    home = None if config.home is None else Home(config.home)
+    if home is not None:
+        make_private_folder(config.peers)
     cards = read_pinned(config.peers, identity.card)
-    if set(cards) == {identity.card.name}:
+    if home is None and set(cards) == {identity.card.name}:
         raise ConfigError(f"no card is pinned in {config.peers}: nobody could connect", code="E_IDENTITY")
     log = Log(identity.card.name)
     with exclusive_lock(config.state / "server.lock"):
@@ -67,9 +78,11 @@ def serve(
             identity, cards, config.state, terms=config.accept, limits=config.limits, log=log,
             make_role=make_role or server_role,
         )  # fmt: skip
-        roots = b"".join(card.pem for card in cards.values())
-        network = NetworkServer(relay, identity=identity, roots=roots, listen=config.listen)
-        metrics = MetricsServer(relay.metrics, config.metrics.listen) if config.metrics else None
+        network = Door(config, identity, relay, log)
+        usher = None if home is None else Usher(home, identity, relay.lobbies, log, network.reopen)
+        if handshakes is not None:
+            handshakes.notify = relay.handshake_failed
+        metrics = _operator_pages(config, relay, routes or {})
         # The first start on a machine compiles the kernels, for up to a minute.
         log.event("starting", role=identity.card.role, version=__version__)
         warm_up(values=True)
@@ -80,13 +93,36 @@ def serve(
         log.event("listening", role=identity.card.role, address=config.listen, version=__version__)
         if metrics is not None:
             metrics.start()
+        if usher is not None:
+            usher.start()
         try:
-            stop.wait()
+            _wait(stop, config, relay)
         finally:
             log.event("stopping")
+            if usher is not None:
+                usher.stop()
             relay.drain()
             network.stop(GRACE_SECONDS)
             relay.stop()
             if metrics is not None:
                 metrics.stop()
     log.event("stopped")
+
+
+def _wait(stop: threading.Event, config: ServerConfig, relay: RelayServer) -> None:
+    """Wait until the server shall stop; answer systemd's watchdog as long as deadlines are watched."""
+    tell_systemd(f"READY=1\nSTATUS=listening on {config.listen}")
+    pulse = watchdog_seconds()
+    while not stop.wait(pulse):
+        if relay.alive:
+            tell_systemd("WATCHDOG=1")
+    tell_systemd("STOPPING=1")
+
+
+def _operator_pages(config: ServerConfig, relay: RelayServer, routes: Routes) -> LoopbackServer | None:
+    from fedvalue.deployment.servers.observability import LoopbackServer, health_routes
+
+    if config.metrics is None:
+        return None
+    own = health_routes(relay.metrics, relay.findings, relay.unready)
+    return LoopbackServer({**own, **routes}, config.metrics.listen)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fedvalue.deployment.servers.computation import killable
+from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol.readiness import cell_sizes, check_cells
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.chunk_store import ChunkStore
     from fedvalue.protocol.keyring import Credentials
-    from fedvalue.protocol.mirror.counting import ChunkStore
     from fedvalue.protocol.outcome import Answer, Valuer
     from fedvalue.protocol.server import Server
     from fedvalue.protocol.settings import RunTerms, Settings
@@ -28,7 +30,8 @@ def server_role(
     from fedvalue.protocol.validation_server import ValidationServer
 
     kind = ComputationServer if role == "compute" else ValidationServer
-    return kind(terms, credentials=credentials, valuer=valuer_of(manifest), store=chunks)
+    valuer = killable(manifest, valuer_of(manifest))
+    return kind(terms, credentials=credentials, valuer=valuer, store=chunks)
 
 
 def valuer_of(manifest: Manifest) -> Valuer:
@@ -37,13 +40,13 @@ def valuer_of(manifest: Manifest) -> Valuer:
     They refuse a label or an X_t that singles out a few samples (VerificationError E_GATE): only they
     see these marginals without trusting the task party.
     """
-    from fedvalue.federated.valuers import make_noisy_valuer, make_valuer
+    from fedvalue.federated.valuers import make_valuer
 
-    if manifest.epsilon is not None:
-        return make_noisy_valuer(manifest.settings)
-    honest = make_valuer(manifest.settings)
+    honest = make_valuer(manifest.settings, work_limit=manifest.work_limit)
 
-    def gated(counts: JointCounts, run: Settings) -> Answer:
+    def gated(counts: JointCounts | PairTables, run: Settings) -> Answer:
+        if isinstance(counts, PairTables):
+            return honest(counts, run)  # with noise a refusal would be an answer without it
         task = cell_sizes(run, counts.task, counts.count, counts.task_codebook)
         (label,) = cell_sizes(run, counts.label, counts.count, None)
         check_cells(run, task, label)

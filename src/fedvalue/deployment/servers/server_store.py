@@ -39,6 +39,10 @@ CREATE TABLE IF NOT EXISTS outbox (
     run_id BLOB NOT NULL, recipient TEXT NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
     PRIMARY KEY (run_id, recipient, number)
 );
+CREATE TABLE IF NOT EXISTS lobby (
+    invitation BLOB NOT NULL, k INTEGER NOT NULL, seat TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (invitation, k), UNIQUE (invitation, seat, kind)
+);
 """
 )
 
@@ -98,6 +102,11 @@ class ServerStore:
         """One run."""
         row = self._db.one(f"{_RUN} WHERE run_id = ?", run_id)
         return None if row is None else RunRow(*row)
+
+    def newest(self) -> float:
+        """When a stage of any run last began, in seconds since 1970; 0 without runs."""
+        row = self._db.one("SELECT max(stage_since) FROM runs")
+        return float(row[0] or 0.0) if row else 0.0
 
     def seed(self, run_id: bytes) -> bytes:
         """The secret seed of a run: drawn once, the same after a restart, erased when the run is purged."""
@@ -317,6 +326,39 @@ class ServerStore:
                 "UPDATE outbox SET body = ? WHERE run_id = ? AND recipient = ?", (body, run_id, recipient)
             )
         self._db.cut_log()
+
+    def leave(self, invitation: bytes, seat: str, kind: str, body: bytes) -> bytes:
+        """Store a message of a lobby, or find the one that is in its place; returns what is there."""
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO lobby SELECT ?, count(*), ?, ?, ? FROM lobby WHERE invitation = ?",
+                (invitation, seat, kind, body, invitation),
+            )
+            (stored,) = db.execute(
+                "SELECT body FROM lobby WHERE invitation = ? AND seat = ? AND kind = ?",
+                (invitation, seat, kind),
+            ).fetchone()
+        return bytes(stored)
+
+    def lobby(self, invitation: bytes, after: int) -> list[tuple[str, str, bytes]]:
+        """(seat, kind, body) of the messages of a lobby from number `after` on, some at a time."""
+        rows = self._db.rows(
+            "SELECT seat, kind, body FROM lobby WHERE invitation = ? AND k >= ? ORDER BY k LIMIT ?",
+            invitation, after, MAX_MAIL,
+        )  # fmt: skip
+        return [(str(seat), str(kind), bytes(body)) for seat, kind, body in rows]
+
+    def lobby_message(self, invitation: bytes, seat: str, kind: str) -> bytes | None:
+        """One message of a lobby; None if it has not come."""
+        row = self._db.one(
+            "SELECT body FROM lobby WHERE invitation = ? AND seat = ? AND kind = ?", invitation, seat, kind
+        )
+        return None if row is None else bytes(row[0])
+
+    def close_lobby(self, invitation: bytes) -> None:
+        """Delete the messages of a lobby."""
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM lobby WHERE invitation = ?", (invitation,))
 
     def close(self) -> None:
         """Close the database."""

@@ -42,6 +42,11 @@ class Unit:
     cost: float = 1.0
     alone: bool = False
 
+    @property
+    def data_set(self) -> str | None:
+        """The data set it reads: its setting `name`."""
+        return self.settings.get("name")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -1,161 +1,260 @@
-"""The repeats behind Fig. 2 and Fig. 3: Shapley-CMI and SHAP values of the same parties."""
+"""The repeats behind Fig. 2 and Fig. 3: Shapley-CMI and SHAP values of the same parties.
+
+One unit is one draw of 80% of the rows: five models are fitted and explained once, then the features are
+dealt to parties in several ways. The authors' reading comes first; the others stand beside it.
+
+- `label-only`: the task party holds the label, all features are dealt evenly to ceil(m / k) data parties.
+- `with-features`: the printed text's other reading; one of the ceil(m / k) groups is the task party's.
+- `uneven`: as `label-only`, but party sizes are random.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedvalue.datasets import NAMES, random_split
+from fedvalue.datasets import NAMES
 from fedvalue.paper.experiments.base import Numbers, Unit, unit_seed
 from fedvalue.paper.experiments.numbers import mean_sd, pearson
-from fedvalue.paper.experiments.setting import discretised, draw_rows, joint_counts
-from fedvalue.paper.reference import MODELS, feature_shap, fit_model, party_shap, shap_ensemble
+from fedvalue.paper.experiments.setting import (
+    Discretised,
+    Groups,
+    discretised,
+    even_groups,
+    uneven_groups,
+)
+from fedvalue.paper.reference import (
+    MODELS,
+    N_DRAWS,
+    ShapSize,
+    draw_rows,
+    feature_shap,
+    fit_model,
+    party_shap,
+    shap_ensemble,
+)
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.valuation.result import Valuation
+    from fedvalue.typing import Floats
 
 FEATURES_PER_PARTY = (1, 2, 3)
+READINGS = ("label-only", "with-features", "uneven")
 N_PERMUTATIONS = 5000  # the paper's choice
-EXACT_UP_TO = 12  # data parties; for so few the exact values cost less than 5,000 permutations
+EXACT_UP_TO = 10  # data parties; for so few the exact values cost less than 5,000 permutations
 
-SIZES: dict[str, dict[str, Any]] = {
-    "quick": {"repeats": 5, "n_explained": 100, "n_orders": 10, "svm_rows": 4000, "budget": 100_000_000},
-    "paper": {"repeats": 50, "n_explained": 200, "n_orders": 20, "svm_rows": 6000, "budget": 400_000_000},
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much one draw does.
+
+    Args:
+        deals: Assignments of features to parties, of the authors' reading.
+        others: The same of the other readings, and of the control with shuffled labels.
+        learnable_draws: Draws in which learnable values are computed, for one assignment each.
+        learnable_rows: Most rows of a learnable valuation.
+        svm_rows: Most rows that the explained SVM is fitted on.
+        shap: Of Kernel SHAP.
+    """
+
+    deals: int
+    others: int
+    learnable_draws: int
+    learnable_rows: int
+    svm_rows: int
+    shap: ShapSize
+
+
+SIZES = {
+    "quick": Size(10, 2, 1, 1500, 2000, ShapSize(explained=40, background=10, coalitions=500)),
+    "paper": Size(10, 10, 5, 24_000, 24_000, ShapSize()),
 }
-# Predicted seconds of one repeat, measured once.
-_COST = {"wine": 1.5, "parkinsons": 3.0, "spect": 3.0, "breast": 3.0, "music": 15.0, "credit": 22.0}
+# Predicted seconds of one draw of the quick profile, measured once.
+_COST = {"wine": 3.0, "parkinsons": 6.0, "spect": 6.0, "breast": 12.0, "music": 75.0, "credit": 70.0}
 
 
-def repeat(
-    name: str, seed: int, n_explained: int, n_orders: int, svm_rows: int, budget: int, features: list[int]
-) -> Numbers:
-    """One repeat on one data set: 80% of its rows, five fitted models, a random split per party size.
+def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> Numbers:
+    """One draw of the rows of a data set.
 
     Args:
         name: The data set.
-        seed: Of rows, models, splits and samplings.
-        n_explained: Rows explained by SHAP.
-        n_orders: Orders per row of the sampled SHAP values.
-        svm_rows: Most rows that the SVM is fitted on.
-        budget: Of the search behind the learnable values.
+        draw: Number of the draw, the `random_state` of the notebooks' `train_test_split`.
+        profile: How much to do, see `SIZES`.
         features: Features per party.
+        seed: Of assignments, coalitions and permutations.
 
     Returns:
-        For each number of features per party: the data parties' Shapley-CMI, the same with shuffled
-        labels, numbers of codes, learnable values and normalised SHAP-m of the five models, all in the
-        same order.
+        Reading -> features per party -> one entry per assignment: `value` (Shapley-CMI), `shap` and
+        `shap_of_sum` (SHAP-m of the five models, normalised), `sizes` and, for some, `shuffled` and
+        `learnable`.
     """
-    from fedvalue.valuation.items import item_table
-    from fedvalue.valuation.statistics.joint_table_game import joint_table_game
-
+    size = SIZES[profile]
     whole = discretised(name)
-    data = whole.rows(draw_rows(len(whole.label), seed))
-    # The control: the same parties and labels, but no connection between them.
-    nothing_to_know = replace(data, label=np.random.default_rng(seed).permutation(data.label))
-    shap_values = {}
+    data = whole.rows(draw_rows(len(whole.label), draw)[0])
+    explained = {}
     for model in MODELS:
-        fitted = fit_model(model, data.codes, data.label, seed=seed, max_rows=svm_rows)
-        shap_values[model] = feature_shap(
-            model, fitted, data.codes, n_explained=n_explained, n_orders=n_orders, seed=seed
-        )
+        fitted = fit_model(model, data.codes, data.label, probabilities=True, svm_rows=size.svm_rows)
+        explained[model] = feature_shap(fitted, data.codes, size.shap, seed=seed)
     found: Numbers = {}
-    for size in features:
-        split = random_split(
-            data.dataset.feature_names, features_per_party=size, seed=unit_seed(seed, f"split/{size}")
-        )
-        counts = joint_counts(data, split)
-        valued = _valued(counts, seed)
-        shuffled = _valued(joint_counts(nothing_to_know, split), seed)
-        groups = [data.positions(held) for held in split.parties.values()]
-        found[str(size)] = {
-            "value": [party.value for party in valued.parties],
-            "shuffled": [party.value for party in shuffled.parties],
-            "codes": [party.n_codes for party in valued.parties],
-            "learnable": joint_table_game(item_table(counts), budget=budget)
-            .shapley_values(seed=seed)[0]
-            .tolist(),
-            "shap": {model: party_shap(shap_values[model], groups).tolist() for model in MODELS},
-            "method": valued.method,
-            "label_entropy": valued.label_entropy,
+    for reading in READINGS:
+        deals = size.deals if reading == "label-only" else size.others
+        found[reading] = {
+            str(k): [
+                _deal(data, explained, reading, k, deal, size, draw, seed)
+                # Every assignment of single features to label-only parties is the same.
+                for deal in range(1 if k == 1 and reading == "label-only" else deals)
+            ]
+            for k in features
+            if (reading, k) != ("uneven", 1)
         }
+    if 1 in features:
+        found["uneven"]["1"] = found["label-only"]["1"]
     return found
 
 
-def _valued(counts: JointCounts, seed: int) -> Valuation:
+def _deal(
+    data: Discretised,
+    explained: Mapping[str, Floats],
+    reading: str,
+    k: int,
+    deal: int,
+    size: Size,
+    draw: int,
+    seed: int,
+) -> Numbers:
+    """One assignment of features to parties. Assignment `deal` is the same in every draw of the rows."""
+    task, groups = dealt(data.n_features, reading, k, deal)
+    counts = data.joint_counts(groups, task)
+    one: Numbers = {
+        "value": _shapley_cmi(counts, seed),
+        "shap": {m: party_shap(values, groups).tolist() for m, values in explained.items()},
+        "shap_of_sum": {
+            m: party_shap(values, groups, of_sum=True).tolist() for m, values in explained.items()
+        },
+        "sizes": [len(group) for group in groups],
+    }
+    if deal < size.others and reading != "with-features":
+        # The control: the same parties and labels, but no connection between them.
+        nothing_to_know = replace(data, label=np.random.default_rng(seed).permutation(data.label))
+        one["shuffled"] = _shapley_cmi(nothing_to_know.joint_counts(groups, task), seed)
+    if deal == 0 and reading == "label-only" and draw < size.learnable_draws:
+        rows = np.arange(min(len(data.label), size.learnable_rows))
+        one["learnable"] = _learnable(data.rows(rows), groups, seed)
+    return one
+
+
+def dealt(n_features: int, reading: str, k: int, deal: int) -> tuple[list[int], Groups]:
+    """The task party's columns and those of each data party."""
+    rng = np.random.default_rng([k, deal])
+    n_groups = -(-n_features // k)
+    if reading == "uneven":
+        return [], uneven_groups(n_features, n_groups, rng)
+    groups = even_groups(n_features, n_groups, rng)
+    if reading == "label-only":
+        return [], groups
+    task = groups.pop(int(rng.integers(n_groups)))
+    return task, groups
+
+
+def _shapley_cmi(counts: JointCounts, seed: int) -> list[float]:
     settings = ValuationSettings(
         method="exact" if counts.n_parties <= EXACT_UP_TO else "sampled",
         n_permutations=N_PERMUTATIONS,
         seed=seed,
         statistics=False,
     )
-    return value_counts(counts, settings)
+    return list(value_counts(counts, settings).values.values())
 
 
-def units(profile: str, seed: int, names: tuple[str, ...] = NAMES) -> list[Unit]:
-    """One per data set and repeat."""
-    size = SIZES[profile]
+def _learnable(data: Discretised, groups: Groups, seed: int) -> list[float]:
+    """Learnable values on the same five bins, one column per feature."""
+    import fedvalue
+
+    def columns(group: Sequence[int]) -> dict[str, Any]:
+        return {f"x{k}": np.char.add("bin-", data.codes[:, k].astype(np.str_)) for k in group}
+
+    valued = fedvalue.value(
+        label=data.label.astype(np.str_),
+        parties={f"party-{d}": columns(group) for d, group in enumerate(groups)},
+        method="sampled",
+        n_permutations=100,  # of Shapley-CMI, which is not read here
+        seed=seed,
+        coalitions=False,
+    )
+    return [float(party.learnable or 0.0) for party in valued.parties]
+
+
+def units(profile: str, seed: int, names: Sequence[str] = NAMES) -> list[Unit]:
+    """One per data set and draw of its rows."""
     found = []
     for name in names:
-        for k in range(size["repeats"]):
-            key = f"repeat/{name}/{k:02d}"
+        for number in range(N_DRAWS):
+            key = f"draw/{name}/{number}"
             settings = {
                 "name": name,
-                "seed": unit_seed(seed, key),
-                "n_explained": size["n_explained"],
-                "n_orders": size["n_orders"],
-                "svm_rows": size["svm_rows"],
-                "budget": size["budget"],
+                "draw": number,
+                "profile": profile,
                 "features": list(FEATURES_PER_PARTY),
+                "seed": unit_seed(seed, key),
             }
-            scale = size["n_explained"] * size["n_orders"] / 1000
-            found.append(Unit(key, repeat, settings, cost=_COST[name] * (0.5 + 0.5 * scale)))
+            found.append(Unit(key, draw, settings, cost=_COST[name] * (1 if profile == "quick" else 100)))
     return found
 
 
-def repeats_of(results: Mapping[str, Numbers], name: str) -> list[Numbers]:
-    """The finished repeats of one data set, in order."""
-    return [results[key] for key in sorted(results) if key.startswith(f"repeat/{name}/")]
+def draws_of(results: Mapping[str, Numbers], name: str) -> list[Numbers]:
+    """The draws of one data set, in order."""
+    return [results[key] for key in sorted(results) if key.startswith(f"draw/{name}/")]
 
 
-def ensemble_correlation(repeats: list[Numbers], size: int, selected: list[str], of: str) -> Numbers:
+def assignments(draws: Sequence[Numbers], reading: str, k: int) -> list[Numbers]:
+    """Every assignment of every draw."""
+    return [one for each in draws for one in each[reading][str(k)]]
+
+
+def ensemble_correlation(
+    repeats: Sequence[Numbers], selected: Sequence[str], *, of: str = "value", shap: str = "shap"
+) -> Numbers:
     """Correlation of `of` ("value" or "learnable") with SHAP-ensemble over the data parties."""
-    each = [
-        pearson(
-            one[str(size)][of],
-            shap_ensemble({m: np.array(v) for m, v in one[str(size)]["shap"].items()}, selected),
-        )
+    return summary(
+        pearson(one[of], shap_ensemble({m: np.array(v) for m, v in one[shap].items()}, selected))
         for one in repeats
-    ]
-    mean, sd, n = mean_sd(each)
-    return {"mean": mean, "sd": sd, "n": n, "each": each}
+        if of in one
+    )
 
 
-def control_correlation(repeats: list[Numbers], size: int, control: str) -> Numbers:
-    """Correlation of Shapley-CMI with something that knows nothing of the task.
-
-    Args:
-        repeats: Of one data set.
-        size: Features per party.
-        control: "shuffled" (values after shuffling the labels) or "codes" (number of codes).
-    """
-    each = [pearson(one[str(size)]["value"], one[str(size)][control]) for one in repeats]
-    mean, sd, n = mean_sd(each)
-    return {"mean": mean, "sd": sd, "n": n, "each": each}
+def correlation_of_means(draws: Sequence[Numbers], k: int, selected: Sequence[str]) -> Numbers:
+    """The same of values and SHAP values that were averaged over the draws first, per assignment."""
+    each = []
+    for deal in range(len(draws[0]["label-only"][str(k)])):
+        same = [one["label-only"][str(k)][deal] for one in draws]
+        value = np.mean([one["value"] for one in same], axis=0)
+        shap = {m: np.mean([one["shap"][m] for one in same], axis=0) for m in MODELS}
+        each.append(pearson(value, shap_ensemble(shap, selected)))
+    return summary(each)
 
 
-def model_correlation(repeats: list[Numbers], size: int, model: str) -> Numbers:
+def control_correlation(repeats: Sequence[Numbers], a: str, b: str, selected: Sequence[str] = ()) -> Numbers:
+    """Correlation of two of "value", "shuffled", "sizes" and "shap" (the ensemble of `selected`)."""
+
+    def numbers(one: Numbers, key: str) -> Any:
+        if key != "shap":
+            return one[key]
+        return shap_ensemble({m: np.array(v) for m, v in one["shap"].items()}, selected)
+
+    return summary(pearson(numbers(one, a), numbers(one, b)) for one in repeats if a in one and b in one)
+
+
+def model_correlation(repeats: Sequence[Numbers], model: str) -> Numbers:
     """Correlation of Shapley-CMI with SHAP-m over the data parties."""
-    each = [pearson(one[str(size)]["value"], one[str(size)]["shap"][model]) for one in repeats]
-    mean, sd, n = mean_sd(each)
-    return {"mean": mean, "sd": sd, "n": n, "each": each}
+    return summary(pearson(one["value"], one["shap"][model]) for one in repeats)
 
 
-def n_parties(repeats: list[Numbers], size: int) -> int:
-    """Number of data parties at this many features per party."""
-    return len(repeats[0][str(size)]["value"])
+def summary(correlations: Any) -> Numbers:
+    """Mean and spread over the repeats that have a correlation."""
+    mean, sd, n = mean_sd(correlations)
+    return {"mean": mean, "sd": sd, "n": n}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.datasets import NAMES
-from fedvalue.paper.experiments import correlations, fig2, table2
+from fedvalue.paper.experiments import correlations, table2
 from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Verdict
 from fedvalue.paper.experiments.drawing import grouped_bars, panels
 from fedvalue.paper.reference import MODELS
@@ -21,19 +21,17 @@ SPREAD = 0.1  # a difference between models that a reader of the figure sees
 
 def summarise(results: Mapping[str, Numbers]) -> Numbers:
     """Mean ± sd over the repeats, for each data set, features per party and model."""
-    accuracies = table2.summarise(results)["datasets"]
     cells = []
-    for name in NAMES:
-        repeats = correlations.repeats_of(results, name)
-        for size in correlations.FEATURES_PER_PARTY:
-            by_model = {model: correlations.model_correlation(repeats, size, model) for model in MODELS}
+    for name in dict.fromkeys(key.split("/")[1] for key in results):
+        draws = correlations.draws_of(results, name)
+        for size in (int(k) for k in draws[0]["label-only"]):
+            repeats = correlations.assignments(draws, "label-only", size)
             cells.append(
                 {
                     "dataset": name,
                     "features": size,
-                    "models": by_model,
-                    "accuracy": accuracies[name]["accuracy"],
-                    "selected": accuracies[name]["selected"]["0.02"],
+                    "models": {model: correlations.model_correlation(repeats, model) for model in MODELS},
+                    "selected": list(table2.selected(name, 0.02)),
                 }
             )
     return {"cells": cells, "spread": SPREAD}
@@ -112,7 +110,7 @@ EXPERIMENT = Experiment(
     title="Fig. 3. Shapley-CMI and each model's SHAP values",
     claim="The correlations with the SHAP values of different models are quite different (Parkinsons: above "
     "0.8 with SHAP-GBT, below 0.6 with SHAP-NN), and higher for models that perform better.",
-    units=fig2.units,
+    units=correlations.units,
     summarise=summarise,
     judge=judge,
     tables=tables,

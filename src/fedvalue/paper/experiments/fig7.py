@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from fedvalue.datasets import random_split
 from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Unit, Verdict, unit_seed
 from fedvalue.paper.experiments.drawing import COLOURS, panels
 from fedvalue.paper.experiments.numbers import linear_fit, mape, mean_sd
 from fedvalue.paper.experiments.published import recount_seconds
-from fedvalue.paper.experiments.setting import discretised, joint_counts
+from fedvalue.paper.experiments.setting import discretised, even_groups
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import Method, ValuationSettings
 
@@ -36,7 +35,8 @@ _SIZES: dict[str, dict[str, Any]] = {
 def _counts(name: str, split_seed: int) -> JointCounts:
     """One feature per party, all rows."""
     data = discretised(name)
-    return joint_counts(data, random_split(data.dataset.feature_names, features_per_party=1, seed=split_seed))
+    task, *groups = even_groups(data.n_features, data.n_features, np.random.default_rng(split_seed))
+    return data.joint_counts(groups, task)
 
 
 def reference(name: str, method: Method, n_permutations: int, split_seed: int, seed: int) -> Numbers:
@@ -103,7 +103,7 @@ def units(profile: str, seed: int) -> list[Unit]:
 def summarise(results: Mapping[str, Numbers]) -> Numbers:
     """MAPE against the reference, and times."""
     found: Numbers = {}
-    for name in DATASETS:
+    for name in dict.fromkeys(key.split("/")[1] for key in results):
         truth = results[f"sampling/{name}/reference"]
         points = []
         for n in SAMPLINGS:

@@ -13,7 +13,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import metadata
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue._version import __version__
 from fedvalue.errors import EngineError, FedValueError, InputError
-from fedvalue.paper.experiments.base import PROFILES, Experiment, Numbers, Unit
+from fedvalue.paper.experiments.base import PROFILES, Experiment, Numbers, Unit, Verdict
 from fedvalue.paper.experiments.page import write_index
 from fedvalue.paper.experiments.store import Store, write
 
@@ -56,32 +56,40 @@ def reproduce(
     Returns:
         What was written to `<name>.json`, in the order asked for.
 
+    A data set that is not on this machine is left out: the experiment runs on the others, and its document
+    and its verdict say so.
+
     Raises:
-        InputError: A missing data set or extra, or an out folder that belongs to another run.
+        InputError: A missing extra, an experiment without any of its data sets, or an out folder that belongs
+            to another run.
         EngineError: A piece of work failed.
     """
     if profile not in PROFILES:
         raise InputError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
     if seed < 0:
         raise InputError(f"seed must not be negative, got {seed}")
-    check_needs(experiments)
+    absent = check_needs(experiments)
     store = Store.open(out, seed=seed, profile=profile, fresh=fresh)
-    plan = {experiment.name: experiment.units(profile, seed) for experiment in experiments}
+    plan = {
+        experiment.name: [unit for unit in experiment.units(profile, seed) if unit.data_set not in absent]
+        for experiment in experiments
+    }
     records = _run_units(store, list({u.key: u for units in plan.values() for u in units}.values()),
                          workers=workers, progress=progress)  # fmt: skip
     written = []
     for experiment in experiments:
         mine = {unit.key: records[unit.key] for unit in plan[experiment.name]}
-        written.append(_finish(experiment, mine, store))
+        written.append(_finish(experiment, mine, store, absent))
     write_index(store.folder)
     return written
 
 
-def check_needs(experiments: Sequence[Experiment]) -> None:
-    """Refuse before the first minute of work rather than after the last.
+def check_needs(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """The data sets that are missing, each with the way to get it; refuse before the first minute of work.
 
     Raises:
-        InputError: A data set or the extra `paper` is missing; the message says how to get it.
+        InputError: The extra `paper` is missing, or every data set of an experiment; the message says how to
+            get them.
     """
     from fedvalue.datasets import locate
     from fedvalue.datasets.catalogue import CATALOGUE
@@ -91,9 +99,15 @@ def check_needs(experiments: Sequence[Experiment]) -> None:
 
         require_paper_extra()
     wanted = {name for experiment in experiments for name in experiment.data}
-    missing = [entry for entry in CATALOGUE.values() if entry.name in wanted and locate.find(entry) is None]
-    if missing:
-        raise InputError("; ".join(locate.missing_message(entry) for entry in missing), code="E_DATASET")
+    absent = {
+        entry.name: locate.missing_message(entry)
+        for entry in CATALOGUE.values()
+        if entry.name in wanted and locate.find(entry) is None
+    }
+    for experiment in experiments:
+        if experiment.data and not set(experiment.data) - set(absent):
+            raise InputError("; ".join(absent[name] for name in experiment.data), code="E_DATASET")
+    return absent
 
 
 def _run_units(
@@ -175,9 +189,12 @@ def _call(unit: Unit) -> tuple[Numbers, float]:
     return result, time.process_time() - start
 
 
-def _finish(experiment: Experiment, records: dict[str, Numbers], store: Store) -> Numbers:
+def _finish(
+    experiment: Experiment, records: dict[str, Numbers], store: Store, absent: Mapping[str, str]
+) -> Numbers:
     numbers = experiment.summarise({key: record["result"] for key, record in records.items()})
-    verdict = experiment.judge(numbers)
+    missing = {name: absent[name] for name in experiment.data if name in absent}
+    verdict = without(experiment.judge(numbers), tuple(missing), len(experiment.data))
     document: Numbers = {
         "schema": SCHEMA,
         "name": experiment.name,
@@ -190,7 +207,8 @@ def _finish(experiment: Experiment, records: dict[str, Numbers], store: Store) -
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "versions": versions(),
         "machine": {"cores": os.cpu_count(), "processor": platform.machine()},
-        "data": list(experiment.data),
+        "data": [name for name in experiment.data if name not in missing],
+        "missing": missing,
         "notes": list(experiment.notes),
         "cpu_seconds": round(sum(record["cpu_seconds"] for record in records.values()), 1),
         "settings": {key: record["settings"] for key, record in records.items()},
@@ -200,6 +218,16 @@ def _finish(experiment: Experiment, records: dict[str, Numbers], store: Store) -
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     write(store.folder / f"{experiment.name}.json", text + "\n")
     return document
+
+
+def without(verdict: Verdict, missing: Sequence[str], n_data_sets: int) -> Verdict:
+    """The verdict when some data sets were not there: at most "partly", and it names them."""
+    if not missing:
+        return verdict
+    word = "partly" if verdict.verdict == "reproduced" else verdict.verdict
+    names = ", ".join(name.capitalize() for name in missing)
+    text = f"On {n_data_sets - len(missing)} of {n_data_sets} data sets (not on this machine: {names}): "
+    return Verdict(word, text + verdict.measured)
 
 
 def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:

@@ -1,19 +1,22 @@
-"""The paper's experimental setting: who holds what, and the counts that follow.
+"""The paper's experimental setting, as the authors' notebooks settle it.
 
-A data set is discretised as a whole, then 80% of its rows are drawn, as in the paper; so repeats
-differ in rows, never in bins.
+- A data set is cut into five equal-width bins as a whole (`pandas.cut`; Spect's binary features stay), then
+  rows are drawn, so repeats differ in rows, never in bins.
+- The codes are bin numbers: a bin without rows keeps its number. Models see these codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.datasets import Dataset, VerticalSplit, feature_codes, label_codes, load
+from fedvalue.datasets import Dataset, label_codes, load
 from fedvalue.information.contingency import JointCounts, pack
+from fedvalue.tables.binning import bin_codes, width_edges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
     from fedvalue.typing import Codes
 
 BINS = 5
-SHARE_OF_ROWS = 0.8
+
+Groups = Sequence[Sequence[int]]
+"""Columns of each data party."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,37 +37,49 @@ class Discretised:
     codes: NDArray[np.int64] = field(repr=False)
     label: Codes = field(repr=False)
 
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.codes.shape[1])
+
     def rows(self, index: NDArray[np.int64]) -> Discretised:
         """Some of the rows, in the same bins."""
         return Discretised(self.dataset.rows(index), self.codes[index], self.label[index])
 
-    def positions(self, features: tuple[str, ...]) -> list[int]:
-        """Column numbers of features."""
-        names = self.dataset.feature_names
-        return [names.index(feature) for feature in features]
+    def joint(self, columns: Sequence[int]) -> Codes:
+        """One code for the combination of some columns; constant where there are none."""
+        if not columns:
+            return np.zeros(len(self.label), dtype=np.int64)
+        return pack([self.codes[:, k] for k in columns])
+
+    def joint_counts(self, groups: Groups, task: Sequence[int] = ()) -> JointCounts:
+        """The joint counts when the task party and each data party hold these columns."""
+        return JointCounts.from_columns(
+            label=self.label,
+            task=self.joint(task),
+            parties={f"party-{d:02d}": self.joint(columns) for d, columns in enumerate(groups, 1)},
+        )
 
 
 @cache
-def discretised(name: str, bins: int = BINS) -> Discretised:
+def discretised(name: str) -> Discretised:
     """A whole data set in the paper's five equal-width bins."""
     dataset = load(name)
-    return Discretised(dataset, feature_codes(dataset, bins=bins), label_codes(dataset))
+    columns = []
+    for values in dataset.X.values():
+        numbers = np.asarray(values, dtype=np.float64)
+        edges = width_edges(numbers.min(), numbers.max(), BINS, numbers.dtype)
+        columns.append(numbers.astype(np.int64) if dataset.categorical else bin_codes(edges, numbers))
+    return Discretised(dataset, np.column_stack(columns), label_codes(dataset))
 
 
-def draw_rows(n_samples: int, seed: int, share: float = SHARE_OF_ROWS) -> NDArray[np.int64]:
-    """A random share of the rows, without replacement."""
-    rng = np.random.default_rng(seed)
-    return np.sort(rng.permutation(n_samples)[: round(share * n_samples)])
+def even_groups(n_features: int, n_groups: int, rng: np.random.Generator) -> list[list[int]]:
+    """Features dealt at random to groups whose sizes differ by at most one."""
+    return [sorted(group.tolist()) for group in np.array_split(rng.permutation(n_features), n_groups)]
 
 
-def joint_counts(data: Discretised, split: VerticalSplit) -> JointCounts:
-    """The joint counts of a vertical split."""
-
-    def joint(features: tuple[str, ...]) -> Codes:
-        return pack([data.codes[:, k] for k in data.positions(features)])
-
-    return JointCounts.from_columns(
-        label=data.label,
-        task=joint(split.task),
-        parties={name: joint(features) for name, features in split.parties.items()},
-    )
+def uneven_groups(n_features: int, n_groups: int, rng: np.random.Generator) -> list[list[int]]:
+    """Features cut at random places into groups that have at least one each."""
+    order = rng.permutation(n_features)
+    cuts = np.sort(rng.choice(np.arange(1, n_features), size=n_groups - 1, replace=False))
+    return [sorted(group.tolist()) for group in np.split(order, cuts)]

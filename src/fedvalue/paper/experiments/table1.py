@@ -46,7 +46,7 @@ def units(profile: str, seed: int) -> list[Unit]:
 def summarise(results: Mapping[str, Numbers]) -> Numbers:
     """Sizes beside the paper's."""
     found = {key.split("/")[1]: result for key, result in results.items()}
-    return {"datasets": {name: {"measured": found[name], "paper": PAPER[name]} for name in NAMES}}
+    return {"datasets": {name: {"measured": sizes, "paper": PAPER[name]} for name, sizes in found.items()}}
 
 
 def judge(numbers: Numbers) -> Verdict:

@@ -1,16 +1,19 @@
-"""SHAP-m and SHAP-ensemble: what a party is worth according to trained models (paper, Section 4.1)."""
+"""SHAP-m and SHAP-ensemble: what a party is worth according to trained models (paper, Section 4.1).
+
+As the authors' notebooks do it: Kernel SHAP of `predict_proba` with a logit link, against k-means centres of
+the training rows, for training rows; absolute values are added over the labels and averaged over the rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.paper.reference.extra import import_shap
-from fedvalue.paper.reference.models import score_function
-from fedvalue.paper.reference.permutation_shap import permutation_shap
+from fedvalue.paper.reference.kernel_shap import background_of, kernel_shap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,75 +21,72 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
 
 
-def feature_shap(
-    name: str,
-    model: Any,
-    X: NDArray[np.int64],
-    *,
-    n_explained: int,
-    n_orders: int,
-    n_background: int = 100,
-    seed: int,
-) -> Floats:
-    """SHAP values of a fitted model for some of the rows it was fitted on.
-
-    Trees: shap's tree explainer, exact for the trees' own distribution. LR: exact in closed form,
-    w_j (x_j - mean_j). SVM and NN: sampled permutations against background rows.
+@dataclass(frozen=True, slots=True)
+class ShapSize:
+    """How much Kernel SHAP does.
 
     Args:
-        name: Which of the five models.
-        model: Fitted on X.
+        explained: Rows to explain, the first ones; 500 in the notebooks.
+        background: Centres that stand for unknown features; 50 in the notebooks.
+        coalitions: Coalitions beyond the 2 per feature that every row needs; 2,048 in the notebooks.
+    """
+
+    explained: int = 500
+    background: int = 50
+    coalitions: int = 2048
+
+    def __post_init__(self) -> None:
+        for name, least in (("explained", 1), ("background", 1), ("coalitions", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+def feature_shap(model: Any, X: NDArray[np.int64], size: ShapSize, *, seed: int) -> Floats:
+    """SHAP values of a fitted model for the first of the rows it was fitted on.
+
+    Args:
+        model: With `predict_proba`.
         X: Ordinal codes, shape (n_samples, n_features).
-        n_explained: Rows to explain, drawn at random.
-        n_orders: Orders per row, for the sampled ones.
-        n_background: Background rows, for the sampled ones.
-        seed: Of the draws.
+        size: How many rows, centres and coalitions.
+        seed: Of centres and coalitions.
 
     Returns:
-        Shape (n_explained, n_features, n_outputs).
+        Shape (n_explained, n_features, n_labels).
     """
-    rng = np.random.default_rng(seed)
-    rows = X.astype(np.float64)
-    explained = rows[rng.permutation(len(rows))[:n_explained]]
-    if name in ("GBT", "RF"):
-        return _tree_shap(model, explained)
-    if name == "LR":
-        return np.asarray((explained - rows.mean(axis=0))[:, :, None] * model.coef_.T[None])
     from threadpoolctl import threadpool_limits
 
-    background = rows[rng.permutation(len(rows))[:n_background]]
+    rows = X.astype(np.float64)
     with threadpool_limits(1):
-        return permutation_shap(
-            score_function(name, model), explained, background, n_orders=n_orders, seed=seed
+        return kernel_shap(
+            model.predict_proba,
+            rows[: size.explained],
+            background_of(rows, size.background, seed=seed),
+            n_coalitions=2 * rows.shape[1] + size.coalitions,
+            seed=seed,
         )
 
 
-def _tree_shap(model: Any, explained: Floats) -> Floats:
-    values = np.asarray(import_shap().TreeExplainer(model).shap_values(explained, check_additivity=False))
-    return values[:, :, None] if values.ndim == 2 else values
-
-
-def party_shap(shap_values: Floats, parties: Sequence[Sequence[int]]) -> Floats:
-    """SHAP-m of each party: its features taken as one aggregated feature.
-
-    By SHAP's additivity the aggregated feature's contribution to one prediction is the sum of its
-    features' contributions. Its importance is, as for a single feature, the mean over the rows of the
-    absolute contribution, added over the model's outputs. (Adding absolute values of the single
-    features instead would forget that they may cancel.)
+def party_shap(shap_values: Floats, parties: Sequence[Sequence[int]], *, of_sum: bool = False) -> Floats:
+    """SHAP-m of each party: the sum of its features' importance.
 
     Args:
-        shap_values: Shape (m, n_features, n_outputs).
+        shap_values: Shape (m, n_features, n_labels).
         parties: Columns of each party.
+        of_sum: Take a party's features as one feature instead: |sum of SHAP values| rather than the sum of
+            absolute values. Then features may cancel.
 
     Returns:
         One value per party, normalised to add up to 1, so that models with different scales can be
         averaged. All zeros when the model ignores every party.
     """
-    values = np.array(
-        [np.abs(shap_values[:, list(columns), :].sum(axis=1)).mean(axis=0).sum() for columns in parties]
-    )
-    total = values.sum()
-    return values / total if total > 0 else values
+    values = []
+    for columns in parties:
+        held = shap_values[:, list(columns), :]
+        size = np.abs(held.sum(axis=1)) if of_sum else np.abs(held).sum(axis=1)
+        values.append(size.sum(axis=1).mean())
+    found = np.array(values)
+    total = found.sum()
+    return found / total if total > 0 else found
 
 
 def shap_ensemble(by_model: Mapping[str, Floats], selected: Sequence[str]) -> Floats:

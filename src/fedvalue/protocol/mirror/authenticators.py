@@ -18,9 +18,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fedvalue.compiled import njit
 from fedvalue.crypto import aes
 from fedvalue.crypto.masks import add_masks
 from fedvalue.protocol.mirror.row_layout import RowLayout

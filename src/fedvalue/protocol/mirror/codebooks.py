@@ -9,7 +9,8 @@ party uploads its codebook once per server: per renamed joint code, the renamed 
 - A section begins with a tag: HMAC under the owner's code key (`authenticators`), which no other party
   knows. Whoever adds something to another's section is detected (E_AUTH).
 - Joint codes are renamed as in the rows, feature codes by a secret permutation of the owner, at each
-  server another one. The order of a party's features is the same at both servers.
+  server another one. The order of a party's features is secret too, and the same at both servers: by the
+  sizes of their ranges, which all parties know, and where sizes are equal by a die of the owner.
 """
 
 from __future__ import annotations

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import keys
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError, VerificationError
+from fedvalue.information.contingency import JointCounts
+from fedvalue.information.pair_tables import PairTables, pair_layout, pair_tables
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import ChunkStore
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
 from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, has_masked_books
@@ -25,38 +27,7 @@ from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, e
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import Policy, Settings
-
-
-class ChunkStore(Protocol):
-    """Bytes by (party, chunk number). A durable implementation survives the process."""
-
-    def put(self, party: str, index: int, data: memoryview) -> None:
-        """Keep the chunk."""
-
-    def get(self, party: str, index: int) -> memoryview:
-        """The chunk that was put."""
-
-    def discard(self, party: str, index: int) -> None:
-        """The chunk has been counted; it may be deleted, now or later."""
-
-
-class MemoryChunkStore:
-    """Chunks in memory. Discards at once, so memory grows with the parties' lead over each other."""
-
-    def __init__(self) -> None:
-        self._chunks: dict[tuple[str, int], memoryview] = {}
-
-    def put(self, party: str, index: int, data: memoryview) -> None:
-        """Keep the chunk."""
-        self._chunks[party, index] = data
-
-    def get(self, party: str, index: int) -> memoryview:
-        """The chunk that was put."""
-        return self._chunks[party, index]
-
-    def discard(self, party: str, index: int) -> None:
-        """Delete the chunk."""
-        self._chunks.pop((party, index), None)
+from fedvalue.protocol.settlement import check_root
 
 
 class MirrorCounting:
@@ -91,7 +62,7 @@ class MirrorCounting:
         self._books: BookSum | None = None
         self._book_digests: dict[str, list[bytes]] = {}
         self._check: CodeCheck | None = None
-        self._noisy: Answer | None = None
+        self._pins = credentials.pins
 
     def declare(self, party: str, declaration: m.Declaration) -> None:
         """What a party is about to upload.
@@ -108,6 +79,9 @@ class MirrorCounting:
         n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
         if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
+        check_root(settings, party, declaration.root, self._pins[party])
+        if declaration.root.digests[settings.servers.index(self._server)] != declaration.declared():
+            raise RemoteProtocolError(f"{party!r} signed another upload than it declares", code="E_DECLARED")
         if len(declaration.code_keys) != KEY_BYTES * len(radices):
             raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
         if self._layout is None or self._books is None:
@@ -134,7 +108,8 @@ class MirrorCounting:
         radices = (settings.n_task_codes, settings.n_label_codes, *settings.n_codes)
         features: tuple[tuple[int, ...], ...] = ((),) * len(radices)
         if has_masked_books(settings):
-            features = (settings.features[0], (), *settings.features[1:])
+            task, *parties = (tuple(sorted(sizes)) for sizes in settings.features)
+            features = (task, (), *parties)
         return self._sizes(radices, features)
 
     def add_book(self, party: str, chunk: m.CodebookChunk) -> None:
@@ -250,22 +225,62 @@ class MirrorCounting:
     def _words(self, party: str, index: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._store.get(party, index), dtype="<u8")
 
+    def tables(self) -> PairTables:
+        """One-way and two-way tables of the columns, exact: noise is added before anything leaves."""
+        assert self._layout is not None
+        counts = self._joint_counts(*self._cells())
+        n_task, n_labels, *sizes = self._layout.radices
+        features: Sequence[tuple[int, ...]] = [(size,) for size in sizes]
+        task: tuple[int, ...] = (n_task,) if n_task > 1 else ()
+        if has_masked_books(self._settings):
+            assert self._books is not None
+            task, _, *features = self._books.layout.features
+        return pair_tables(counts, pair_layout(counts.names, features, n_labels, task=task))
+
+    def roots(self) -> dict[str, m.UploadRoot]:
+        """What every party has signed about both of its uploads."""
+        return {party: declared.root for party, declared in self._declared.items()}
+
     def answer(self) -> Answer:
-        """What the valuer makes of the counts."""
-        return self._valued(*self._cells())
+        """What the servers compare: the values, or what their two tables of opaque codes have in common.
 
-    def release(self, noisy: Answer) -> list[m.Envelope]:
-        """The signed results, with this answer in place of the exact one."""
-        self._noisy = noisy
-        return self.results()
-
-    def results(self) -> list[m.Envelope]:
-        """The signed result for every party: values for all, or counts for the task party.
+        With noise these are the exact tables, which stay here: codes have the same names at both servers.
 
         Raises:
-            RemoteProtocolError: The task party has sent no share keys (E_DECLARED).
+            RemoteProtocolError: The task party has sent no share keys, or a party no codebook (E_DECLARED).
         """
-        data = encode_result(self._result())
+        words, counts = self._cells()
+        if self._settings.policy is Policy.COUNTS:
+            return Answer({"table": self._invariant(words, counts)}, {}, ())
+        if self._share_keys is None:
+            raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
+        if self._settings.privacy is not None:
+            cells = np.ascontiguousarray(self.tables().cells, dtype="<i8")
+            return Answer({"table": keys.digest(cells.tobytes()).hex()}, {}, ())
+        return self.valued(self._joint_counts(words, counts))
+
+    def valued(self, counted: JointCounts | PairTables) -> Answer:
+        """What the valuer makes of exact counts or noisy tables."""
+        assert self._valuer is not None
+        return self._valuer(counted, self._settings)
+
+    def _invariant(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> str:
+        """Digest of the sizes of all cells and of all codes, in rising order: no name matters."""
+        assert self._layout is not None
+        sizes = [counts]
+        for place, radix in enumerate(self._layout.radices):
+            marginal = np.zeros(radix, dtype=np.int64)
+            np.add.at(marginal, self._layout.digits(words, place), counts)
+            sizes.append(marginal)
+        return keys.digest(*(np.sort(one).astype("<i8").tobytes() for one in sizes)).hex()
+
+    def release(self, answer: Answer) -> list[m.Envelope]:
+        """The signed result for every party: values for all, or counts for the task party.
+
+        Args:
+            answer: What both servers agreed to release; with policy `counts` the cells are released.
+        """
+        data = encode_result(self._result(answer))
         size = self._settings.chunk_bytes
         total = -(-len(data) // size)
         parts = [data[k * size : (k + 1) * size] for k in range(total)]
@@ -281,20 +296,17 @@ class MirrorCounting:
             out.append(self._to(party, seal))
         return out
 
-    def _result(self) -> ValuesResult | CountsResult:
-        assert self._layout is not None
+    def _result(self, answer: Answer) -> ValuesResult | CountsResult:
         words, counts = self._cells()
         n_samples = int(counts.sum())
         if self._settings.policy is Policy.COUNTS:
             return CountsResult(n_samples, words.tobytes(), counts.tobytes(), self._salt)
-        if self._share_keys is None:
-            raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
-        answer = self._noisy if self._noisy is not None else self._valued(words, counts)
+        assert self._share_keys is not None
         return sealed_values(answer, self._share_keys, n_samples)
 
-    def _valued(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> Answer:
+    def _joint_counts(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> JointCounts:
+        """Cells and codebooks under their secret names."""
         assert self._layout is not None
-        assert self._valuer is not None
         table = self._layout.joint_counts(words, counts)
         if has_masked_books(self._settings):
             assert self._books is not None
@@ -304,7 +316,7 @@ class MirrorCounting:
             task, _, *parties = self._books.books(self._code_keys())
             books = tuple(book for book in parties if book is not None)
             table = replace(table, codebooks=books, task_codebook=task)
-        return self._valuer(table, self._settings)
+        return table
 
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         assert self._counter is not None

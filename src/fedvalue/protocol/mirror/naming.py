@@ -16,6 +16,9 @@ from fedvalue.protocol.mirror.opaque_cells import collapse
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.settings import RunTerms, Settings
 
+BOTH_SERVERS = "\0both"
+"""In key derivation, where codes have the same names at both servers; no server is called so."""
+
 
 def label_name(terms: RunTerms) -> str:
     """Name of the label's column in key derivation; no party can have it."""
@@ -48,7 +51,11 @@ class Naming:
         if not has_masked_books(settings):
             return ((),) * len(self._columns)
         own = dict(zip(settings.everybody, settings.features, strict=True))
-        return tuple(own.get(column, ()) for column in self._columns)
+        return tuple(tuple(sorted(own.get(column, ()))) for column in self._columns)
+
+    def columns_of(self, party: str) -> tuple[str, ...]:
+        """The columns that a party owns."""
+        return self._columns[:2] if party == self._settings.task else (party,)
 
     def place(self, column: str) -> int:
         """The coordinate of a column."""
@@ -56,7 +63,11 @@ class Naming:
 
     def renamed(self, server: str, column: str) -> NDArray[np.int64]:
         """What each code of a column is called at one server."""
-        return self._ring.label_map(server, column, self.layout.radices[self.place(column)])
+        return self._ring.label_map(self.scope(server), column, self.layout.radices[self.place(column)])
+
+    def scope(self, server: str) -> str:
+        """Who knows codes by these names: one server, or with noise both, which they add cell by cell."""
+        return server if self._settings.epsilon is None else BOTH_SERVERS
 
     def counts(self, server: str, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> JointCounts:
         """A server's cells under the real codes and names, in rising order."""

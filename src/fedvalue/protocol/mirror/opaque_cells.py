@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fedvalue.compiled import njit
 from fedvalue.protocol.mirror.row_layout import RowLayout
 
 DENSE_LIMIT = 1 << 20

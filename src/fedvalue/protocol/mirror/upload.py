@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,9 +36,11 @@ from fedvalue.protocol.mirror.server_result import (
     decode_result,
 )
 from fedvalue.protocol.outcome import Fields, Outcome, SignedResult, Work, same_outcome
+from fedvalue.protocol.release_grid import TOLERANCE
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import HashedSamples, feature_codes, feature_sizes
 from fedvalue.protocol.settings import Policy, Settings
+from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ class MirrorWork(Work):
         self._name = name
         self._to = m.Sender(settings.run_id, name).to
         self._ring = ring
+        self._signing_key = credentials.signing_key
         self._samples = samples
         self._marginals = marginals
         self._codebooks = codebooks
@@ -82,11 +86,25 @@ class MirrorWork(Work):
     def begin(self) -> list[m.Envelope]:
         """The uploads to both servers; the rows are not needed any more afterwards."""
         out = [] if self._shared is None else self._shared.begin()
-        out += [item for server in self._settings.servers for item in self._upload(server)]
-        self._samples.forget()
+        uploads = self._uploads()
+        digests = tuple(declaration.declared() for declaration, _ in uploads)
+        root = signed_root(self._settings, self._name, digests, self._signing_key)
+        for server, (declaration, rest) in zip(self._settings.servers, uploads, strict=True):
+            messages = [msgspec.structs.replace(declaration, root=root), *rest]
+            out += [self._to(server, message) for message in messages]
         return out
 
-    def _upload(self, server: str) -> list[m.Envelope]:
+    def declared(self) -> tuple[bytes, ...]:
+        """What the root must hold, for an auditor who makes the uploads again."""
+        return tuple(declaration.declared() for declaration, _ in self._uploads())
+
+    def _uploads(self) -> list[tuple[m.Declaration, list[m.AnyMessage]]]:
+        uploads = [self._upload(server) for server in self._settings.servers]
+        self._samples.forget()
+        return uploads
+
+    def _upload(self, server: str) -> tuple[m.Declaration, list[m.AnyMessage]]:
+        """What one server gets: the declaration, still without the root, and what it declares."""
         rows_per_chunk = chunk_rows(self._settings, self._naming.layout)
         n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
@@ -104,13 +122,10 @@ class MirrorWork(Work):
             features=self._naming.books.features,
             books=keys.digest(*(chunk.digest for chunk in books)),
             code_keys=self._code_keys(server),
+            root=m.NO_ROOT,
         )
-        out = [self._to(server, declared)]
         share_keys = self._share_keys(server)
-        if share_keys is not None:
-            out.append(self._to(server, share_keys))
-        out += [self._to(server, chunk) for chunk in books]
-        return out + [self._to(server, chunk) for chunk in chunks]
+        return declared, [*([] if share_keys is None else [share_keys]), *books, *chunks]
 
     def _book_chunks(self, server: str) -> list[m.CodebookChunk]:
         """Our codebooks for one server, renamed and masked, part by part."""
@@ -132,12 +147,13 @@ class MirrorWork(Work):
         return chunks
 
     def _renamed_book(self, server: str, column: str, book: Codebook | None) -> NDArray[np.int64]:
-        """A codebook as one server sees it: line and codes under the names that they have there."""
+        """A codebook as one server sees it: lines, features and codes under their names there."""
         line = self._naming.renamed(server, column)
         codes, sizes = feature_codes(book, len(line)), feature_sizes(book, len(line))
         renamed = np.empty_like(codes)
-        for k, size in enumerate(sizes):
-            renamed[line, k] = self._ring.feature_map(server, column, k, size)[codes[:, k]]
+        scope = self._naming.scope(server)
+        for place, k in enumerate(self._ring.feature_order(column, sizes)):
+            renamed[line, place] = self._ring.feature_map(scope, column, k, sizes[k])[codes[:, k]]
         return renamed
 
     def _share_keys(self, server: str) -> m.ShareKeys | None:
@@ -209,8 +225,11 @@ class MirrorWork(Work):
                     code="E_TOTAL",
                 )
         first, second = (self._open(server, results[server]) for server in self._settings.servers)
-        if not same_outcome(first, second):
-            raise VerificationError("the two servers' results differ", code="E_MIRROR")
+        # With noise each server values the same noisy tables on its own.
+        tolerance = 0.0 if self._settings.privacy is None else TOLERANCE
+        if not same_outcome(first, second, tolerance):
+            # They agreed before they released, so one of them changed its answer afterwards.
+            raise VerificationError("the two servers released different results", code="E_MIRROR")
         if first.counts is not None:
             self._check_own_marginals(first.counts)
             if self._shared is not None:
@@ -279,7 +298,7 @@ class MirrorWork(Work):
 
 
 def _cut(blocks: Iterable[NDArray[np.uint64]], n_rows: int) -> Iterator[memoryview]:
-    """Blocks of rows, cut anew into `n_rows` each; the last has what is left."""
+    """Blocks of rows, cut again into `n_rows` each; the last has the rest."""
     waiting: list[NDArray[np.uint64]] = []
     for block in blocks:
         rest = block

@@ -1,20 +1,31 @@
-"""Servers that cheat under `mirror`: they count truly and answer falsely."""
+"""Servers and parties that cheat under `mirror`.
+
+A server counts truly and answers falsely: to the other server, or to parties after both have agreed. A party
+sends the two servers different columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.mirror.counting import MemoryChunkStore, MirrorCounting
+from fedvalue.protocol.mirror.counting import MirrorCounting
+from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.party_roles import DataParty
+from fedvalue.protocol.samples import HashedSamples, MemoryHashed, RowBlock
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import RunTerms, Settings
+from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
 
@@ -24,27 +35,34 @@ Fiddle: TypeAlias = Callable[[Plot, Counts], Counts]
 
 
 class FiddlingCounting(MirrorCounting):
-    """Falsifies the counts of the cells, for everybody or for one party only."""
+    """Falsifies the counts of the cells: from the beginning, or only when both servers have agreed.
+
+    Attributes:
+        after_agreement: Whether it first agrees with the other server on the truth.
+        only: The party that gets a false result then; all of them when None.
+    """
 
     plot: Plot
     fiddle: Fiddle
+    after_agreement = False
     only: str | None = None
-    _honest = False
+    _releasing = False
 
-    def results(self) -> list[m.Envelope]:
+    def release(self, answer: Answer) -> list[m.Envelope]:
         """The false result for those who shall believe it, the true one for the others."""
-        false = super().results()
-        if self.only is None:
-            return false
-        self._honest = True
-        truth = super().results()
-        return [item for item in truth if item.recipient != self.only] + [
-            item for item in false if item.recipient == self.only
+        truth = super().release(answer)
+        if not self.after_agreement:
+            return truth
+        self._releasing = True
+        false = super().release(self.answer())
+        victims = self._settings.everybody if self.only is None else (self.only,)
+        return [item for item in truth if item.recipient not in victims] + [
+            item for item in false if item.recipient in victims
         ]
 
     def _cells(self) -> tuple[NDArray[np.uint64], Counts]:
         words, counts = super()._cells()
-        if self._honest:
+        if self.after_agreement and not self._releasing:
             return words, counts
         changed = self.fiddle(self.plot, counts.copy())
         self.plot.fired = not np.array_equal(changed, counts)
@@ -105,7 +123,7 @@ def merge(plot: Plot, counts: Counts) -> Counts:
 def keep_marginals(plot: Plot, counts: Counts) -> Counts:
     """Four cells change by one so that every party's marginal stays (attack A7).
 
-    The first four opaque cells are all combinations of the label and the first data party.
+    The four opaque cells are all combinations of the label and the data party, in whatever order.
     """
     step = np.array([1, -1, -1, 1])
     if (counts[:4] + step).min() < 1:
@@ -118,10 +136,17 @@ class FiddlingComputationServer(ComputationServer):
     """A computation server that falsifies its counts."""
 
     def __init__(
-        self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, only: str | None = None, **named: Any
+        self,
+        terms: RunTerms,
+        *,
+        plot: Plot,
+        fiddle: Fiddle,
+        late: bool = False,
+        only: str | None = None,
+        **named: Any,
     ) -> None:
         super().__init__(terms, **named)
-        self._plan = (plot, fiddle, only)
+        self._plan = (plot, fiddle, late, only)
 
     def _make_mirror(self, settings: Settings) -> MirrorCounting:
         return _fiddling(settings, self, *self._plan)
@@ -130,23 +155,21 @@ class FiddlingComputationServer(ComputationServer):
 class FiddlingValidationServer(ValidationServer):
     """A validation server that falsifies its counts."""
 
-    def __init__(
-        self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, only: str | None = None, **named: Any
-    ) -> None:
+    def __init__(self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, **named: Any) -> None:
         super().__init__(terms, **named)
-        self._plan = (plot, fiddle, only)
+        self._plan = (plot, fiddle, False, None)
 
     def _make_mirror(self, settings: Settings) -> MirrorCounting:
         return _fiddling(settings, self, *self._plan)
 
 
 def _fiddling(
-    settings: Settings, server: Server, plot: Plot, fiddle: Fiddle, only: str | None
+    settings: Settings, server: Server, plot: Plot, fiddle: Fiddle, late: bool, only: str | None
 ) -> FiddlingCounting:
     counting = FiddlingCounting(
         settings, server.name, server._credentials, server._valuer, MemoryChunkStore()
     )
-    counting.plot, counting.fiddle, counting.only = plot, fiddle, only
+    counting.plot, counting.fiddle, counting.after_agreement, counting.only = plot, fiddle, late, only
     return counting
 
 
@@ -167,10 +190,75 @@ class ReplayingComputationServer(ComputationServer):
         return [self._to(party, old) for party in self.settings.everybody for old in self._stolen]
 
 
+class SplitWork(MirrorWork):
+    """A party's work that sends the validation server another column: one person has another code there."""
+
+    plot: Plot
+
+    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
+        samples = self._samples
+        if server == self._settings.validate:
+            self._samples = self._other_samples()
+        yield from super()._masked(server)
+        self._samples = samples
+
+    def _other_samples(self) -> HashedSamples:
+        """One person gets a code that it does not have; everything else about the upload is in order."""
+        (rows,) = self._samples.parts(b"")
+        codes = rows.codes[0].copy()
+        person, n_codes = self.plot.rng.integers(len(codes)), len(self._marginals[self._name])
+        codes[person] = (codes[person] + 1) % n_codes
+        self.plot.fired = True
+        return MemoryHashed(RowBlock(rows.hashes, (codes,)))
+
+
+class TwoRootsWork(SplitWork):
+    """The same with a root of its own for each server: each sees one that fits."""
+
+    def begin(self) -> list[m.Envelope]:
+        """The uploads, of which each server gets the half that it can check."""
+        return [self._forged(envelope) for envelope in super().begin()]
+
+    def _forged(self, envelope: m.Envelope) -> m.Envelope:
+        message = envelope.message
+        if not isinstance(message, m.Declaration) or envelope.recipient != self._settings.validate:
+            return envelope
+        digests = (bytes(32), message.root.digests[1])
+        root = signed_root(self._settings, self._name, digests, self._signing_key)
+        return m.Envelope(
+            envelope.run_id, envelope.sender, envelope.recipient, msgspec.structs.replace(message, root=root)
+        )
+
+
+class ShiftingWork(MirrorWork):
+    """A party's work that adds to another column of every row, and knows no key of its codes."""
+
+    plot: Plot
+
+    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
+        layout, own = self._naming.layout, self._naming.place(self._name)
+        other = next(place for place in range(len(layout.radices)) if place != own)
+        for words in super()._masked(server):
+            words[:, layout.lane[other]] += np.uint64(layout.stride[other])
+            self.plot.fired = True
+            yield words
+
+
+def cheating_party(name: str, work: type[MirrorWork], plot: Plot) -> Callable[..., DataParty]:
+    """Makes the data parties of a run, of which the named one cheats."""
+    cheat = type("CheatingParty", (DataParty,), {"mirror_work": type("Work", (work,), {"plot": plot})})
+
+    def make(terms: RunTerms, party: str, **named: Any) -> DataParty:
+        role: DataParty = (cheat if party == name else DataParty)(terms, party, **named)
+        return role
+
+    return make
+
+
 def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
     """What two servers that share one lie compute: everything worth twice as much."""
 
-    def lie(counts: JointCounts, settings: Settings) -> Answer:
+    def lie(counts: JointCounts | PairTables, settings: Settings) -> Answer:
         truth = valuer(counts, settings)
         plot.fired = True
         shares = tuple({**share, "value": 2 * share["value"]} for share in truth.shares)

@@ -23,7 +23,7 @@ from fedvalue.protocol.settings import RunTerms
 from fedvalue.simulation.drill import mirror_cheats, predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
-from fedvalue.simulation.drill.scenarios import SCENARIOS, Factory, Scenario, Servers
+from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario, Servers
 from fedvalue.valuation.settings import ValuationSettings
 
 PROTOCOLS = ("paper", "mirror")
@@ -144,10 +144,10 @@ class Trial:
         self._stolen_result: list[m.AnyMessage] = []
 
     def run(self, rng: np.random.Generator) -> str:
-        """One run with a cheating server: the code of the error that it ends with, or "".
+        """One run with a cheat: the code of the error that it ends with, or "".
 
         Raises:
-            AssertionError: The server did not cheat, or the lie made no difference: a drill that
+            AssertionError: Nobody cheated, or the lie made no difference: a drill that
                 proves nothing.
         """
         scenario = self._scenario
@@ -164,32 +164,32 @@ class Trial:
         if servers.needs_earlier_run:
             servers = self._after_earlier_run(plot, servers)
         valuer = mirror_cheats.agreed_lie(self._valuer, plot) if servers.shared_lie else self._valuer
-        cast = self._cast(servers.computation, servers.validation, valuer)
+        cast = self._cast(servers, valuer)
         try:
             InProcessTransport().run(cast.everyone())
         except (VerificationError, RemoteProtocolError) as error:
-            assert plot.fired, "the run failed before the server cheated"
+            assert plot.fired, "the run failed before anybody cheated"
             return error.code
-        assert plot.fired, "the server had no occasion to cheat"
+        assert plot.fired, "the cheat had no occasion"
         assert not same_outcome(self._truth, _outcome(cast)), "the lie made no difference"
         return ""
 
-    def _cast(self, computation: Factory, validation: Factory, valuer: Valuer) -> Cast:
+    def _cast(self, servers: Servers, valuer: Valuer) -> Cast:
         return make_cast(
             self._terms(),
             self._tables,
             ids=PackedIds.of_rows(len(self._scenario.table.label.codes)),
             valuer=valuer,
-            computation=computation,
-            validation=validation,
+            computation=servers.computation,
+            validation=servers.validation,
+            data_party=servers.data_party,
         )
 
     def _terms(self) -> RunTerms:
         return make_terms(self._tables, self._options)
 
     def _honest_outcome(self) -> Outcome:
-        servers = Servers()
-        cast = self._cast(servers.computation, servers.validation, self._valuer)
+        cast = self._cast(Servers(), self._valuer)
         InProcessTransport().run(cast.everyone())
         return _outcome(cast)
 
@@ -198,14 +198,12 @@ class Trial:
         if self._protocol == "paper" and not self._stolen:
             spy = Plot(plot.rng, q=self._q, fired=True)
             watcher = partial(tokens.CheatingComputationServer, plot=spy)
-            InProcessTransport().run(self._cast(watcher, Servers().validation, self._valuer).everyone())
+            InProcessTransport().run(self._cast(Servers(watcher), self._valuer).everyone())
             self._stolen += spy.memory
         if self._protocol == "mirror":
             if not self._stolen_result:
-                honest = Servers()
-                cast = self._cast(
-                    partial(_Recording, seen=self._stolen_result), honest.validation, self._valuer
-                )
+                recording = Servers(partial(_Recording, seen=self._stolen_result))
+                cast = self._cast(recording, self._valuer)
                 InProcessTransport().run(cast.everyone())
             return Servers(partial(servers.computation, stolen=self._stolen_result))
         return servers

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.mirror.upload import MirrorWork
+from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill import mirror_cheats as mirror
@@ -88,10 +90,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """How to make the two servers of a trial."""
+    """How to make the two servers of a trial, and its data parties."""
 
     computation: Factory = ComputationServer
     validation: Factory = ValidationServer
+    data_party: Callable[..., DataParty] = DataParty
     shared_lie: bool = False
     needs_earlier_run: bool = False
 
@@ -110,9 +113,20 @@ def _counting(kind: type[tokens.CheatingCounting]) -> Callable[[Plot], Servers]:
     return servers
 
 
-def _fiddle(fiddle: mirror.Fiddle, only: str | None = None) -> Callable[[Plot], Servers]:
+def _fiddle(
+    fiddle: mirror.Fiddle, *, late: bool = False, only: str | None = None
+) -> Callable[[Plot], Servers]:
     def servers(plot: Plot) -> Servers:
-        return Servers(partial(mirror.FiddlingComputationServer, plot=plot, fiddle=fiddle, only=only))
+        return Servers(
+            partial(mirror.FiddlingComputationServer, plot=plot, fiddle=fiddle, late=late, only=only)
+        )
+
+    return servers
+
+
+def _party(work: type[MirrorWork]) -> Callable[[Plot], Servers]:
+    def servers(plot: Plot) -> Servers:
+        return Servers(data_party=mirror.cheating_party("a", work, plot))
 
     return servers
 
@@ -180,13 +194,19 @@ SCENARIOS: tuple[Scenario, ...] = (
         "marginal-preserving forgery", _counting(tokens.ForgingCounting), _fiddle(mirror.keep_marginals),
         table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0,
     ),
-    Scenario("different answers to different parties", _miscount("a"), _fiddle(mirror.swap, only="a")),
+    Scenario(
+        "different answers to different parties", _miscount("a"), _fiddle(mirror.swap, late=True, only="a"),
+    ),
+    Scenario("change the result after both agreed", None, _fiddle(mirror.swap, late=True)),
     Scenario(
         "validation server lies", _lying_validation,
         lambda plot: Servers(
             validation=partial(mirror.FiddlingValidationServer, plot=plot, fiddle=mirror.swap)
         ),
     ),
+    Scenario("a party sends the servers different columns", None, _party(mirror.SplitWork)),
+    Scenario("a party signs two roots", None, _party(mirror.TwoRootsWork)),
+    Scenario("a party changes another's column", None, _party(mirror.ShiftingWork)),
     Scenario(
         "both servers share one lie", _paper_collusion, lambda plot: Servers(shared_lie=True),
         table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0, collusion=True,

@@ -157,7 +157,7 @@ class CheatingComputationServer(ComputationServer):
 
 
 class TwoFacedLog(AnswerLog):
-    """Tells parties a larger n_c for the first query, and signs what it has told each of them."""
+    """Sends parties a larger n_c for the first query, and signs what it sent to each of them."""
 
     plot: Plot
     only: str | None = None

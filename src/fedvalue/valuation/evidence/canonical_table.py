@@ -65,15 +65,18 @@ class CanonicalTable:
         """Number of distinct columns."""
         return len(self.n_codes)
 
-    def first_items(self, n_items: int) -> CanonicalTable:
-        """A subset of about n_items items that is chosen by content: those with the smallest keys.
+    def chosen_items(self, n_items: int) -> NDArray[np.bool_]:
+        """Which items have the smallest keys: about n_items of them, chosen by content.
 
-        Items with equal keys come together or not at all, so the subset may be larger.
+        Items with equal keys come together or not at all, so there may be more.
         """
+        return np.asarray(self.key <= np.partition(self.key, n_items - 1)[n_items - 1])
+
+    def first_items(self, n_items: int) -> CanonicalTable:
+        """The table of the chosen items alone."""
         if n_items >= self.n_items:
             return self
-        last = np.partition(self.key, n_items - 1)[n_items - 1]
-        kept = self.key <= last
+        kept = self.chosen_items(n_items)
         codes = self.codes[:, kept]
         count = self.count[kept]
         label = pack([self.label[kept]])
@@ -172,7 +175,7 @@ def _label_order(label: Codes, count: NDArray[np.int64], cells: list[_Cells]) ->
     """Rank of each label by rising frequency, and its signature.
 
     A signature adds up hashes of (column, samples with a code, samples with this code and label): equal
-    under any renaming, so labels of equal frequency are told apart by what they come with.
+    under any renaming, so labels of equal frequency are distinguished by what they come with.
     """
     frequency = np.bincount(label, weights=count).astype(np.uint64)
     signature = mix(frequency)

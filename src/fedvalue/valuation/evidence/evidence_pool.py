@@ -11,7 +11,7 @@ row, w + H^-1 (gradient without it), so a row's prediction does not use its labe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -85,6 +85,10 @@ class EvidenceArrays:
             count=count,
         )
 
+    def of_items(self, kept: NDArray[np.bool_]) -> EvidenceArrays:
+        """The same evidences, of some of the items."""
+        return replace(self, index=self.index[:, kept], label=self.label[kept], count=self.count[kept])
+
     @property
     def n_evidences(self) -> int:
         """Number of evidences."""
@@ -136,6 +140,12 @@ class Passes(Protocol):
     def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
         """Minimum of the quadratic model at w over non-negative weights."""
 
+    def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
+        """Weights that no step moves by more than `tolerance`, the Hessian there, and the looks at all rows.
+
+        The number of looks is -1 where the steps do not converge.
+        """
+
     def left_out(self, w: Floats, hessian: Floats) -> Floats:
         """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
 
@@ -165,6 +175,15 @@ def fit_pool(
         return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T), 0)
     passes: Passes = CompiledPasses(arrays, chosen) if compiled else PlainPasses(arrays, chosen)
     tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / len(chosen)))
+    target, hessian, n_steps = passes.fit(start, tolerance)
+    if n_steps < 0:
+        raise EngineError(f"the pool of {len(chosen)} evidences did not converge in {MOST_STEPS} steps")
+    w = np.where(target > SNAP, target, 0.0)
+    return PoolFit(w, passes.left_out(w, hessian), n_steps)
+
+
+def newton_steps(passes: PlainPasses, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
+    """Newton's method on the active set, with a line search; see `Passes.fit`."""
     w = np.maximum(start, 0.0)
     loss, gradient, hessian = passes.derivatives(w)
     n_steps = 1
@@ -172,11 +191,11 @@ def fit_pool(
         target = passes.target(hessian, gradient, w)
         step = target - w
         if float(np.abs(step).max()) <= tolerance:
-            break
+            return target, hessian, n_steps
         slope, scale = float(np.sum(gradient * step)), 1.0
         while True:
             if n_steps >= MOST_STEPS:
-                raise EngineError(f"the pool of {len(chosen)} evidences did not converge in {n_steps} steps")
+                return target, hessian, -1
             trial = np.maximum(w + scale * step, 0.0)
             found = passes.derivatives(trial)
             n_steps += 1
@@ -186,8 +205,6 @@ def fit_pool(
             scale *= 0.5
         w = trial
         loss, gradient, hessian = found
-    w = np.where(target > SNAP, target, 0.0)
-    return PoolFit(w, passes.left_out(w, hessian), n_steps)
 
 
 class CompiledPasses:
@@ -211,6 +228,15 @@ class CompiledPasses:
         from fedvalue.valuation.evidence import pool_kernel
 
         return np.asarray(pool_kernel.newton_target(hessian, gradient, w))
+
+    def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
+        """See `Passes`; one call for all steps."""
+        from fedvalue.valuation.evidence import pool_kernel
+
+        found: tuple[Floats, Floats, int] = pool_kernel.fit(
+            *self._rows, self._chosen, start, PENALTY, PRIOR_WEIGHT, tolerance, MOST_STEPS
+        )
+        return found
 
     def left_out(self, w: Floats, hessian: Floats) -> Floats:
         """See `Passes`."""
@@ -250,6 +276,10 @@ class PlainPasses:
     def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
         """See `Passes`."""
         return plain_target(hessian, gradient, w)
+
+    def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
+        """See `Passes`."""
+        return newton_steps(self, start, tolerance)
 
     def left_out(self, w: Floats, hessian: Floats) -> Floats:
         """See `Passes`."""

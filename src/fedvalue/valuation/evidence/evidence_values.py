@@ -7,15 +7,18 @@ a function of sizes alone, not of the clock, so that every holder of the same ro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
-from fedvalue.valuation.evidence.coalition_walk import walk_coalitions
+from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.data_errors import calibrated, row_covariance
-from fedvalue.valuation.evidence.evidence_game import EvidenceGame
+from fedvalue.valuation.evidence.evidence_game import MAX_ITEMS, EvidenceGame, fit_evidences
+from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
+from fedvalue.valuation.evidence.joining_order import joining_order
 from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
 from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
     from fedvalue.engines import Stop
     from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.evidence.feature_table import FeatureTable
-
-    JointGame = Callable[[int], float]
+    from fedvalue.valuation.evidence.predictions import Predictions
+    from fedvalue.valuation.evidence.synergy import JointGame
 
 METHODS = ("auto", "exact", "sampled")
 
@@ -47,6 +50,20 @@ AFFORDABLE = 1e12
 """Predicted work (see `EvidenceGame.work`) up to which every coalition is fitted: minutes on one core."""
 
 
+SCORED_ROWS = 2_000_000
+"""Sets of parties times items up to which the predictions of every set are scored: memory of 64 MB."""
+
+MAX_PARTIES_SCORED = 6
+"""Up to here they may be: 64 sets."""
+
+
+ORDER_WORK = 3e11
+"""Predicted work up to which an order of joining is sought for parties too many to list: half a minute."""
+
+SETS_PER_PARTY = 3
+"""Sets that this values for each party, for the prediction."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceSettings:
     """How the game of pooled evidence is computed.
@@ -57,6 +74,10 @@ class EvidenceSettings:
         max_orders: The most orders that sampling walks.
         seed: Of the sampled orders.
         pair_visits: Items times pairs of columns that the search for pairs may visit.
+        max_items: Distinct rows that the pools of coalitions see at most.
+        every_set: Whether to score the predictions of every set of parties, where there are few.
+        order: Whether to seek an order of joining, where there are too many parties to list all coalitions.
+            Among copies of one another it is arbitrary, so two servers could find different ones.
 
     Raises:
         InputError: A setting out of range.
@@ -67,6 +88,9 @@ class EvidenceSettings:
     max_orders: int = 2000
     seed: int = 0
     pair_visits: int = VISITS
+    max_items: int = MAX_ITEMS
+    every_set: bool = False
+    order: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -77,8 +101,9 @@ class EvidenceSettings:
             raise InputError(f"max_orders must be at least 4, got {self.max_orders}")
         if self.seed < 0:
             raise InputError(f"seed must not be negative, got {self.seed}")
-        if self.pair_visits < 1:
-            raise InputError(f"pair_visits must be at least 1, got {self.pair_visits}")
+        for name in ("pair_visits", "max_items"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,12 +122,15 @@ class EvidenceValues:
             interactions of pairs only that fits the sampled coalitions best.
         coalition_values: v by bit mask (party k is bit k): of every coalition up to 12 parties when exact;
             else of nobody, everybody, each party alone and all but one.
+        joining: Places of the parties in a good order of joining, each with the value of all parties up to
+            it; empty where all coalitions are listed or it was not sought.
         uplift: What the parties add in the buyer's metrics.
         method: "exact" or "sampled".
         n_orders: Orders walked; 0 when exact.
         pair_search: What the search for pairs of columns found and left out.
         synergies: Sets of parties whose joint codes tell more than their columns and pairs.
-        n_samples: Number of samples.
+        n_samples: Number of samples in the pools.
+        row_sample: What a reader must know where that is not all of them.
         estimator: Name of the estimator.
         version: Its version.
     """
@@ -121,8 +149,10 @@ class EvidenceValues:
     pair_search: PairSearch
     synergies: tuple[tuple[str, ...], ...]
     n_samples: int
+    joining: tuple[tuple[int, float], ...] = ()
     estimator: str = ESTIMATOR
     version: str = ESTIMATOR_VERSION
+    row_sample: str | None = None
 
     @property
     def se_total(self) -> float:
@@ -181,15 +211,30 @@ def evidence_values(
         table,
         joint_game=joint_game,
         pair_visits=settings.pair_visits,
+        max_items=settings.max_items,
         executor=executor,
         progress=progress,
     )
+
+    return game_values(game, settings, joint_game=joint_game, executor=executor, progress=progress, stop=stop)
+
+
+def game_values(
+    game: EvidenceGame,
+    settings: EvidenceSettings,
+    *,
+    joint_game: JointGame | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> EvidenceValues:
+    """Learnable values of a game of pooled evidence, wherever its rows came from; see `evidence_values`."""
 
     def larger(mask: int, value: float) -> float:
         return value if joint_game is None or mask == 0 else max(value, joint_game(mask))
 
     if _is_exact(game, settings.method):
-        return _exact(game, larger, executor, progress)
+        return _exact(game, settings, larger, executor, progress)
     return _sampled(game, settings, larger, executor, progress, stop)
 
 
@@ -205,18 +250,27 @@ def _is_exact(game: EvidenceGame, method: str) -> bool:
 
 def _exact(
     game: EvidenceGame,
+    settings: EvidenceSettings,
     larger: Callable[[int, float], float],
     executor: Executor | None,
     progress: Progress | None,
 ) -> EvidenceValues:
     p = game.n_parties
-    walk = walk_coalitions(game, scored=game.corners, executor=executor, progress=progress)
+    few = p <= MAX_PARTIES_SCORED and game.arrays.n_items << p <= SCORED_ROWS
+    scored = range(1 << p) if settings.every_set and few else game.corners
+    walk = walk_coalitions(game, scored=scored, executor=executor, progress=progress)
     pooled = walk.likelihood - walk.likelihood[0]
     values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
     listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
     covariance = row_covariance(walk.contributions, game.arrays.count)
+    joining: tuple[tuple[int, float], ...] = ()
+    predictions = walk.predictions
+    if settings.order and p > MAX_PARTIES_LISTED:
+        joining = joining_order(p, lambda mask: float(values[mask]), {})
+        predictions |= _scored_chain(game, joining, executor)
     return EvidenceValues(
         parties=game.parties,
+        joining=joining,
         values=shapley_of(values),
         total=float(values[-1]),
         se=calibrated(np.diag(covariance), game.n_samples),
@@ -224,12 +278,13 @@ def _exact(
         se_sampling=np.zeros(p),
         interactions=interactions_of(values),
         coalition_values={mask: float(values[mask]) for mask in listed},
-        uplift=uplift_of(game.parties, walk.predictions, game.arrays.count),
+        uplift=uplift_of(game.parties, predictions, game.arrays.count),
         method="exact",
         n_orders=0,
         pair_search=game.pair_search,
         synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
+        row_sample=game.row_sample,
     )
 
 
@@ -253,8 +308,11 @@ def _sampled(
     )
     marginals = pair_means(sample.orders, sample.values)
     covariance = row_covariance(sample.contributions, game.arrays.count)
+    joining = _joining(game, settings, larger, sample.corners, progress)
+    predictions = sample.predictions | _scored_chain(game, joining, executor)
     return EvidenceValues(
         parties=game.parties,
+        joining=joining,
         values=marginals.mean(axis=0),
         total=sample.corners[(1 << game.n_parties) - 1],
         se=calibrated(np.diag(covariance), game.n_samples),
@@ -262,10 +320,58 @@ def _sampled(
         se_sampling=sampling_error(marginals),
         interactions=fitted_interactions(sample.orders, sample.values),
         coalition_values=sample.corners,
-        uplift=uplift_of(game.parties, sample.predictions, game.arrays.count),
+        uplift=uplift_of(game.parties, predictions, game.arrays.count),
         method="sampled",
         n_orders=len(sample.orders),
         pair_search=game.pair_search,
         synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
+        row_sample=game.row_sample,
     )
+
+
+def _joining(
+    game: EvidenceGame,
+    settings: EvidenceSettings,
+    larger: Callable[[int, float], float],
+    corners: Mapping[int, float],
+    progress: Progress | None,
+) -> tuple[tuple[int, float], ...]:
+    """An order of joining by the game itself, where it is asked for and affordable."""
+    p = game.n_parties
+    size = np.array([len(game.evidences_of((1 << p) - 1))])
+    if not settings.order or SETS_PER_PARTY * p * float(game.work(size)[0]) > ORDER_WORK:
+        return ()
+    compiled = game.compiles(size, SETS_PER_PARTY * p)
+    start = np.full(game.arrays.n_evidences, PRIOR_WEIGHT)
+    known: dict[tuple[int, ...], float] = {}
+
+    def likelihood(mask: int) -> float:
+        key = game.evidences_of(mask)
+        if key not in known:
+            fit = fit_evidences(game, key, start, compiled=compiled)
+            known[key] = float(np.sum(game.arrays.count * fit.log_likelihood) / game.n_samples)
+        return known[key]
+
+    nobody, done = likelihood(0), 0
+
+    def value(mask: int) -> float:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(float(min(done, 2 * p)), float(SETS_PER_PARTY * p), "order of joining")
+        return larger(mask, likelihood(mask) - nobody)
+
+    return joining_order(p, value, corners)
+
+
+def _scored_chain(
+    game: EvidenceGame, joining: tuple[tuple[int, float], ...], executor: Executor | None
+) -> dict[int, Predictions]:
+    """Scores of the sets along an order of joining, by bit mask."""
+    masks = list(accumulate((1 << k for k, _ in joining), initial=0))[2:-2]
+    if not masks or len(masks) * game.arrays.n_items > 4 * SCORED_ROWS:
+        return {}
+    keys = tuple(dict.fromkeys(game.evidences_of(mask) for mask in masks))
+    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), executor=executor)
+    return {mask: fits.predictions[keys.index(game.evidences_of(mask))] for mask in masks}

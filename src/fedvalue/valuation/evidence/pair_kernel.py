@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from fedvalue.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,8 @@ to compile.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from fedvalue.compiled import njit
 
 BLOCK = 256
 """Rows in a block: with 40 evidences, 80 KB of doubles."""
@@ -253,6 +254,46 @@ def newton_target(hessian, gradient, w):
             first = n_wrong - 1
         for i in range(first, n_wrong):
             free[wrong[i]] = 1 - free[wrong[i]]
+
+
+@njit(cache=True, nogil=True)
+def fit(index, tables, first, base, label, count, chosen, start, penalty, prior, tolerance, most_steps):
+    """Weights, Hessian and number of looks of the pool (see `evidence_pool.newton_steps`).
+
+    The number of looks is -1 where the steps do not converge.
+    """
+    k = len(chosen)
+    w = np.empty(k)
+    trial = np.empty(k)
+    for j in range(k):
+        w[j] = max(start[j], 0.0)
+    loss, gradient, hessian = derivatives(index, tables, first, base, label, count, chosen, w, penalty, prior)
+    n_steps = 1
+    while True:
+        target = newton_target(hessian, gradient, w)
+        largest = 0.0
+        slope = 0.0
+        for j in range(k):
+            largest = max(largest, abs(target[j] - w[j]))
+            slope += gradient[j] * (target[j] - w[j])
+        if largest <= tolerance:
+            return target, hessian, n_steps
+        scale = 1.0
+        before = loss
+        while True:
+            if n_steps >= most_steps:
+                return target, hessian, -1
+            for j in range(k):
+                trial[j] = max(w[j] + scale * (target[j] - w[j]), 0.0)
+            loss, gradient, hessian = derivatives(
+                index, tables, first, base, label, count, chosen, trial, penalty, prior
+            )
+            n_steps += 1
+            if loss <= before + 1e-4 * scale * slope + 1e-14 * abs(before):
+                break
+            scale *= 0.5
+        for j in range(k):
+            w[j] = trial[j]
 
 
 @njit(cache=True, nogil=True)

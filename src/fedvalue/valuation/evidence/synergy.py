@@ -9,8 +9,7 @@ stays is evidence like any other, with predictions, errors and uplift.
 from __future__ import annotations
 
 import math
-from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -24,8 +23,6 @@ from fedvalue.valuation.evidence.label_evidence import (
 from fedvalue.valuation.evidence.pair_search import PAIR_COST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
 
@@ -35,26 +32,37 @@ MAX_SYNERGIES = 8
 MAX_ENUMERATED = 2**16
 """Coalitions that are looked at: all of 16 parties, triples of 70, pairs beyond."""
 
+MARGIN = 1e-9
+"""Nats by which a coalition must be worth more than its parts: beyond rounding."""
 
-def synergistic_coalitions(joint_game: Callable[[int], float], n_parties: int) -> tuple[list[int], int]:
+
+class JointGame(Protocol):
+    """A game over the same parties that sees synergy of three or more columns."""
+
+    def __call__(self, mask: int) -> float:
+        """The value of a coalition, party k being bit k."""
+
+    def peaks(self, margin: float) -> list[int]:
+        """Bit masks of the coalitions of two or more worth over `margin` more than all their parts."""
+
+
+def synergistic_coalitions(joint_game: JointGame, n_parties: int) -> tuple[list[int], int]:
     """Coalitions that the joint game values above the sum of their members and above all their parts.
 
     Returns:
         (bit masks, the largest surplus first, at most MAX_SYNERGIES; number of coalitions looked at).
     """
-    values: dict[int, float] = {0: 0.0}
+    largest, n_judged = _enumerated(n_parties)
     found = []
-    for mask in _small_coalitions(n_parties):
-        value = values[mask] = joint_game(mask)
-        members = [1 << k for k in range(n_parties) if mask >> k & 1]
-        if len(members) < 2:
+    for mask in joint_game.peaks(MARGIN):
+        if mask.bit_count() > largest:
             continue
-        best_part = max(values[mask ^ one] for one in members)
-        surplus = value - sum(values[one] for one in members)
-        if surplus > 1e-9 and value > best_part + 1e-9:
+        alone = sum(joint_game(1 << k) for k in range(n_parties) if mask >> k & 1)
+        surplus = joint_game(mask) - alone
+        if surplus > MARGIN:
             # Rounded: a difference in the last digits must not choose.
             found.append((-round(surplus, 9), mask))
-    return [mask for _, mask in sorted(found)[:MAX_SYNERGIES]], len(values) - 1 - n_parties
+    return [mask for _, mask in sorted(found)[:MAX_SYNERGIES]], n_judged
 
 
 def synergy_evidence(
@@ -79,12 +87,12 @@ def synergy_evidence(
     return evidence_of(table, columns, groups, pool, gains, prior)
 
 
-def _small_coalitions(n_parties: int) -> Iterator[int]:
-    """Coalitions by size, as far as there are not too many."""
-    total = 0
-    for size in range(1, n_parties + 1):
-        total += math.comb(n_parties, size)
-        if size > 2 and total > MAX_ENUMERATED:
-            return
-        for members in combinations(range(n_parties), size):
-            yield sum(1 << k for k in members)
+def _enumerated(n_parties: int) -> tuple[int, int]:
+    """The largest coalitions that are looked at, and the number of those with two or more parties."""
+    total, size = n_parties, 1
+    while size < n_parties:
+        more = math.comb(n_parties, size + 1)
+        if size >= 2 and total + more > MAX_ENUMERATED:
+            break
+        total, size = total + more, size + 1
+    return size, total - n_parties

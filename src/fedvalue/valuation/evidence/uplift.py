@@ -66,16 +66,18 @@ class Uplift:
         alone: With each party, in their order.
         everybody: With all parties.
         without: With all parties but one, in their order.
+        sets: With the other sets of parties that were scored, by bit mask.
     """
 
     nobody: CoalitionUplift
     alone: tuple[CoalitionUplift, ...]
     everybody: CoalitionUplift
     without: tuple[CoalitionUplift, ...]
+    sets: tuple[CoalitionUplift, ...] = ()
 
 
 def uplift_of(parties: tuple[str, ...], scores: Mapping[int, Predictions], count: Floats) -> Uplift:
-    """Uplift from the scores of nobody, everybody, each party alone and all but one, by bit mask."""
+    """Uplift from the scores of nobody, everybody, each party alone, all but one, and perhaps others."""
     everybody = (1 << len(parties)) - 1
     nobody = scores[0]
 
@@ -106,4 +108,6 @@ def uplift_of(parties: tuple[str, ...], scores: Mapping[int, Predictions], count
 
     alone = tuple(one(1 << k) for k in range(len(parties)))
     without = tuple(one(everybody ^ 1 << k) for k in range(len(parties)))
-    return Uplift(one(0), alone, one(everybody), without)
+    sizes = (0, 1, len(parties) - 1, len(parties))
+    sets = tuple(one(mask) for mask in sorted(scores) if mask.bit_count() not in sizes)
+    return Uplift(one(0), alone, one(everybody), without, sets)

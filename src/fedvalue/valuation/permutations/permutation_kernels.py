@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import inlined_kernel, inner_kernel, kernel, xi_of
+from fedvalue.compiled import inlined_kernel, inner_kernel, kernel, xi_of
 from fedvalue.valuation.frozen_random import GOLDEN
 
 if TYPE_CHECKING:

@@ -61,7 +61,8 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
     elif n_codes * SAMPLES_PER_CODE > n_samples:
         found.append(SPARSE_CODES)
     if party.learnable is not None:
-        if (party.share or 0.0) > NOTICEABLE_SHARE and party.learnable < LEARNABLE_PART * party.value:
+        memorised = party.value is not None and party.learnable < LEARNABLE_PART * party.value
+        if (party.share or 0.0) > NOTICEABLE_SHARE and memorised:
             found.append(MEMORISED)
         elif party.learnable * n_samples < NOISE_LEVEL:
             found.append(NO_SIGNAL)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import kernel
+from fedvalue.compiled import kernel
 from fedvalue.valuation.statistics.partition_kernels import refine_blocks
 
 if TYPE_CHECKING:

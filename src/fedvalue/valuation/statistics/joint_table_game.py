@@ -146,6 +146,26 @@ class JointTableGame:
         present = np.array([mask >> k & 1 for k in range(self.n_parties)] + [1], dtype=np.bool_)
         return float(self.tops[present[self.members].all(axis=1)].max(initial=0.0))
 
+    def peaks(self, margin: float) -> list[int]:
+        """Bit masks of the coalitions of two or more worth over `margin` more than all their parts."""
+        if self.table is not None:
+            masks = np.arange(len(self.table))
+            best_part = np.zeros(len(masks))
+            for k in range(self.n_parties):
+                inside = masks[masks >> k & 1 == 1]
+                best_part[inside] = np.maximum(best_part[inside], self.table[inside ^ 1 << k])
+            larger = masks[self.table > best_part + margin].tolist()
+            return [mask for mask in larger if mask.bit_count() >= 2]
+        assert self.members is not None
+        # Only a record can be worth more than all its parts.
+        masks_of = {sum(1 << k for k in row if k >= 0) for row in self.members.tolist()}
+        return sorted(
+            mask
+            for mask in masks_of
+            if mask.bit_count() >= 2
+            and self(mask) > margin + max(self(mask ^ 1 << k) for k in range(self.n_parties) if mask >> k & 1)
+        )
+
     def shapley_values(self, *, n_permutations: int = 2000, seed: int = 0) -> tuple[Floats, Floats]:
         """Shapley values and their standard errors: exact up to 20 parties, else from antithetic orders.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import inner_kernel, kernel
+from fedvalue.compiled import inner_kernel, kernel
 from fedvalue.valuation.statistics.partition_kernels import refine_blocks
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import kernel
+from fedvalue.compiled import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import bit_index, inlined_kernel, inner_kernel, kernel, xi_of
+from fedvalue.compiled import bit_index, inlined_kernel, inner_kernel, kernel, xi_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.valuation.compiled import inlined_kernel, inner_kernel, xi_of
+from fedvalue.compiled import inlined_kernel, inner_kernel, xi_of
 
 
 @inner_kernel

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import kernel
+from fedvalue.compiled import kernel
 from fedvalue.valuation.walk.block_kernels import block_items, is_constant
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.valuation.compiled import bit_index, inlined_kernel, inner_kernel, kernel
+from fedvalue.compiled import bit_index, inlined_kernel, inner_kernel, kernel
 from fedvalue.valuation.frozen_random import GOLDEN
 from fedvalue.valuation.walk.block_kernels import block_items, count_cells, is_constant, label_runs
 from fedvalue.valuation.walk.split_kernels import credit, split_narrow, split_two, split_wide

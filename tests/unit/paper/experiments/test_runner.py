@@ -179,6 +179,33 @@ def test_a_missing_data_set_is_told_before_anything_runs(
     assert not (tmp_path / "o").exists()
 
 
+def test_a_missing_data_set_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy's pieces 0 to 3 read wine, music, wine, music; music is not there."""
+    from dataclasses import replace
+
+    from fedvalue.datasets import locate
+
+    monkeypatch.setattr(locate, "find", lambda entry: None if entry.name == "music" else tmp_path)
+    plain = toy.experiment(tmp_path / "t")
+
+    def units(profile: str, seed: int) -> list[toy.Unit]:
+        names = ("wine", "music")
+        return [
+            replace(unit, settings={**unit.settings, "name": names[k % 2]})
+            for k, unit in enumerate(plain.units(profile, seed))
+        ]
+
+    needy = replace(
+        plain, units=units, data=("wine", "music"), judge=lambda _: toy.Verdict("reproduced", "0 + 4.")
+    )
+    (document,) = reproduce([needy], profile="quick", out=tmp_path / "o", workers=0)
+    assert document["numbers"] == {"total": 4}
+    assert document["data"] == ["wine"]
+    assert "kaggle" in document["missing"]["music"]
+    assert document["verdict"] == "partly"
+    assert document["measured"] == "On 1 of 2 data sets (not on this machine: Music): 0 + 4."
+
+
 def test_page_shows_each_experiment_and_loads_nothing_from_elsewhere() -> None:
     section = page.Section(
         {

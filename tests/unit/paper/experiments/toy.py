@@ -13,7 +13,7 @@ from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Unit, Ve
 from fedvalue.paper.experiments.drawing import panels
 
 
-def square(x: int, trace: str, seconds: float = 0.0) -> Numbers:
+def square(x: int, trace: str, seconds: float = 0.0, name: str = "") -> Numbers:
     """x², with one line in the trace per call; the line is there before the wait."""
     with Path(trace).open("a", encoding="utf-8") as file:
         file.write(f"{x}\n")

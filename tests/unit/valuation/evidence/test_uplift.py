@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame, fit_evidences
-from fedvalue.valuation.evidence.evidence_values import evidence_values
+from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from fedvalue.valuation.evidence.predictions import _area, _gap, score_predictions, standard_error
 from tests.unit.valuation.evidence.worlds import linear_table, linear_weights, random_table, two_informative
@@ -116,3 +118,14 @@ def test_useless_columns_do_not_rank_rows():
         moved.append(evidence_values(table).uplift.everybody.auc.gain)
     assert max(np.abs(moved)) < 0.01
     assert abs(np.mean(moved)) < 0.005
+
+
+def test_every_set_of_few_parties_is_scored_where_that_is_asked_for():
+    """4 parties: 16 sets, of which nobody, 4 alone, 4 all but one and all leave 6 pairs."""
+    table = random_table(2, n=300, p=4)
+    found = evidence_values(table, EvidenceSettings(every_set=True))
+    assert evidence_values(table).uplift.sets == ()
+    pairs = {frozenset(pair) for pair in itertools.combinations(found.parties, 2)}
+    assert {frozenset(one.parties) for one in found.uplift.sets} == pairs
+    for one in found.uplift.sets:
+        assert -one.log_loss.gain == pytest.approx(found.coalition(*one.parties), abs=1e-12)

@@ -1,0 +1,1 @@
+"""A Flower app that starts a FedValue valuation at every SuperNode."""

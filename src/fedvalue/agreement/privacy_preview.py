@@ -1,0 +1,126 @@
+"""What an epsilon would cost in precision, before anybody signs, from public sizes alone.
+
+The estimator of a run with noise is applied to a made-up population of the agreed size, with the noise that
+each epsilon needs. Every column of it says a little about the label, independently of the others.
+No real data is used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.errors import InputError
+from fedvalue.information.pair_tables import PairLayout, PairTables, pair_layout
+from fedvalue.protocol.privacy import Privacy
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Valuation
+
+EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3))
+_TILT = 0.8
+"""A label makes the codes that go with it 1.8 times as likely: 0.03 nats per column of five codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSizes:
+    """What is known about the tables of a run before it.
+
+    Args:
+        n_samples: Number of samples.
+        parties: Names of the data parties.
+        n_columns: Columns of each data party.
+        n_codes: Codes of each column: bins, or categories.
+        n_labels: Number of labels.
+
+    Raises:
+        InputError: A size below its least value.
+    """
+
+    n_samples: int
+    parties: tuple[str, ...]
+    n_columns: int = 4
+    n_codes: int = 5
+    n_labels: int = 2
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_samples", 1), ("n_columns", 1), ("n_codes", 2), ("n_labels", 2)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+    @property
+    def layout(self) -> PairLayout:
+        """The tables that noise is added to."""
+        sizes = [[self.n_codes] * self.n_columns] * len(self.parties)
+        return pair_layout(self.parties, sizes, self.n_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """What one epsilon gives, or no noise (`epsilon` None).
+
+    Args:
+        epsilon: As agreed.
+        factor: How much likelier a result may be with a person's data than with any other in their place.
+        value: Mean learnable value of a party of the made-up population, in nats.
+        half_width: Half of the width of its 95% interval, in nats.
+    """
+
+    epsilon: Fraction | None
+    factor: float
+    value: float
+    half_width: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval shows that the party is worth something."""
+        return self.value > self.half_width
+
+
+def privacy_preview(sizes: PublicSizes) -> list[PreviewRow]:
+    """One row without noise, then one per epsilon of `EPSILONS`, the strongest protection last.
+
+    Raises:
+        InputError: More columns than a run with noise can have (E_BUDGET).
+    """
+    from fedvalue.valuation.low_order.low_order_valuation import value_tables
+
+    exact = _made_up(sizes)
+    rows = [_row(None, math.inf, value_tables(exact))]
+    for epsilon in reversed(EPSILONS):
+        privacy = Privacy(epsilon, sizes.n_samples, exact.layout.n_columns)
+        rows.append(_row(epsilon, math.exp(epsilon), value_tables(_with_noise(exact, privacy))))
+    return rows
+
+
+def _made_up(sizes: PublicSizes) -> PairTables:
+    """Expected counts: label y makes the codes c with c = y modulo the number of labels likelier."""
+    layout, labels = sizes.layout, np.arange(sizes.n_labels)
+    goes_with = np.arange(sizes.n_codes)[:, None] % sizes.n_labels == labels
+    likelihood = np.where(goes_with, 1.0 + _TILT, 1.0)
+    likelihood /= likelihood.sum(axis=0)
+    per_label = sizes.n_samples / sizes.n_labels
+    with_label, pair = likelihood * per_label, likelihood @ likelihood.T * per_label
+    tables = [with_label] * layout.n_columns + [pair] * len(layout.pairs)
+    cells = np.rint(np.concatenate([table.ravel() for table in tables])).astype(np.int64)
+    return PairTables(layout, cells, sizes.n_samples)
+
+
+def _with_noise(exact: PairTables, privacy: Privacy) -> PairTables:
+    layout, label, pair = exact.layout, float(privacy.label_variance), float(privacy.pair_variance)
+    spread = np.full(layout.n_cells, math.sqrt(pair))
+    spread[: layout.n_label_cells] = math.sqrt(label)
+    # A rehearsal: no secret depends on this noise, so that a seed may draw it.
+    drawn = np.random.default_rng(0).normal(size=layout.n_cells) * spread
+    return exact.with_noise(np.rint(drawn).astype(np.int64), label, pair)
+
+
+def _row(epsilon: Fraction | None, factor: float, valuation: Valuation) -> PreviewRow:
+    values = [party.learnable or 0.0 for party in valuation.parties]
+    ends = [party.learnable_interval or (0.0, 0.0) for party in valuation.parties]
+    half = [(high - low) / 2 for low, high in ends]
+    return PreviewRow(epsilon, factor, float(np.mean(values)), float(np.mean(half)))

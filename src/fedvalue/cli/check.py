@@ -1,0 +1,151 @@
+"""`fedvalue check`: what FedValue understands of files, before anything is valued."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from fedvalue.cli import exit_codes
+from fedvalue.cli import shared_options as options
+from fedvalue.cli.column_owners import split_names
+from fedvalue.cli.kernels import load_arrow
+from fedvalue.cli.terminal import print_line, print_table, progress_bar, refuse_unwritable, wrote_json
+
+if TYPE_CHECKING:
+    from fedvalue.local.check import FileCheck
+    from fedvalue.tables.column_report import ColumnCoding
+
+
+WIDE = 110
+"""Columns of a terminal from which on the bins and categories are shown."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check")(check)
+
+
+def check(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="CSV, Excel, Parquet or Arrow files, folders or database URIs.", metavar="FILE"),
+    ],
+    label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column with the sample ids.", metavar="COL")
+    ] = None,
+    bins: options.Bins = 5,
+    binning: options.Binning = "quantile",
+    label_bins: options.LabelBins = None,
+    clean_labels: options.CleanLabels = False,
+    categorical: options.Categorical = "",
+    delimiter: Annotated[
+        str | None, typer.Option(help="Separator of fields in CSV files.", rich_help_panel=options.READING)
+    ] = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option(help="Decimal mark of numbers in text, . or a comma.", rich_help_panel=options.READING),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of CSV files, such as cp1252.", rich_help_panel=options.READING),
+    ] = None,
+    dates: Annotated[
+        str | None,
+        typer.Option(
+            help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.",
+            rich_help_panel=options.READING,
+        ),
+    ] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="Sheet of an Excel workbook.", rich_help_panel=options.READING)
+    ] = None,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Show how each column is read: type, bins, missing values, and what looks wrong.
+
+    Nothing is valued. Ends with exit code 3 when a valuation would refuse a file.
+
+    Example: fedvalue check loans.csv telco.csv --label default --id customer
+    """
+    refuse_unwritable(json_file)
+    load_arrow()
+    from fedvalue.local.check import check_sources
+    from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.tables.file_options import FileOptions
+
+    coding = CodingSettings(
+        bins=bins, binning=cast(Any, binning), label_bins=label_bins, clean_labels=clean_labels,
+        categorical=tuple(split_names(categorical)),
+    )  # fmt: skip
+    reading = FileOptions(
+        delimiter=delimiter,
+        decimal=cast(Any, decimal),
+        encoding=encoding,
+        dates=cast(Any, dates),
+        sheet=sheet,
+    )
+    with progress_bar("checking") as progress:
+        report = check_sources(
+            files, label=label, ids=id_column, coding=coding, options=reading, progress=progress
+        )
+    import msgspec
+
+    if not wrote_json(msgspec.to_builtins(report), json_file, "check"):
+        for k, file in enumerate(report.files):
+            if k:
+                print_line("")
+            _show(file, id_column, report.files[0].n_rows)
+    if any(file.problems for file in report.files):
+        raise typer.Exit(exit_codes.INPUT)
+
+
+def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
+    """Print what was understood of one file."""
+    from fedvalue.local.check import label_words
+
+    sure = [f"{what} {how}" for what, how in file.confidence.items() if how != "certain"]
+    print_line(f"{file.name}: {file.n_rows:,} rows, {len(file.columns)} columns; {file.format}")
+    if sure:
+        print_line(f"confidence: {', '.join(sure)}")
+    if file.n_matched is not None and n_first:
+        share = file.n_matched / n_first
+        print_line(f"id {ids!r}: {file.n_matched:,} of the {n_first:,} ids of the first file ({share:.1%})")
+    for column in file.columns:
+        if column.party == "label":
+            print_line(f"label {column.name!r}: {label_words(column)}")
+    if file.columns:
+        headings = ["column", "type", "missing", "distinct", "codes", "largest", "bins or categories"]
+        rows = [_row(column, file.n_rows) for column in file.columns]
+        if shutil.get_terminal_size().columns < WIDE:  # the JSON has the bins in any case
+            headings, rows = headings[:-1], [row[:-1] for row in rows]
+        print_table(headings, rows, left=(0, 1, 6))
+    for problem in file.problems:
+        print_line(f"refused: {problem}")
+    for warning in file.warnings:
+        print_line(f"warning: {warning}")
+    for column in file.columns:
+        for warning in column.warnings:
+            print_line(f"warning: {column.name}: {warning}")
+    for note in file.notes:
+        print_line(f"note: {note}")
+    way = "in batches" if file.streamed else "into memory"
+    print_line(
+        f"a valuation reads it {way}; as a party in a federated run it sends {_size(file.upload)} to each of "
+        "two servers"
+    )
+
+
+def _row(column: ColumnCoding, n_rows: int) -> list[str]:
+    distinct = "many" if column.n_distinct is None else f"{column.n_distinct:,}"
+    missing = f"{column.n_missing / n_rows:.1%}" if column.n_missing else ""
+    return [
+        column.name, column.kind, missing, distinct, str(column.n_codes), f"{column.largest:.1%}",
+        column.coding,
+    ]  # fmt: skip
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"

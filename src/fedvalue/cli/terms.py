@@ -1,0 +1,155 @@
+"""The terms of an agreement as options, for every command that drafts one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from fedvalue.cli import shared_options as options
+
+
+def agreed_terms(
+    *,
+    purpose: Annotated[str, typer.Option(help="Why the values are computed, in words.")],
+    samples: Annotated[int, typer.Option(help="Number of samples that every party brings.")],
+    compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
+    validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
+    protocol: Annotated[str, typer.Option(help="mirror, paper or single.")] = "mirror",
+    policy: Annotated[
+        str, typer.Option(help="valuation (mirror only) or counts (paper and single: always).")
+    ] = "valuation",
+    q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
+    n_r: Annotated[
+        str, typer.Option("--n-r", help="Adversarial samples per cell (paper): a number, or random:K.")
+    ] = "1",
+    harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
+    by_coalition: Annotated[
+        bool,
+        typer.Option(
+            help="With --harden: ask every coalition's cells and compare them. Without it a data party can "
+            "take another's value; with it the run costs up to 2^parties times the tokens."
+        ),
+    ] = True,
+    bins: Annotated[int, typer.Option(help="Bins of a numeric column.")] = 5,
+    binning: Annotated[
+        str, typer.Option(help="quantile (bins of about equal size) or width (of equal width).")
+    ] = "quantile",
+    label_bins: Annotated[
+        int | None, typer.Option(help="Bins of a label that is an amount; as many as --bins by default.")
+    ] = None,
+    pca: Annotated[
+        int | None,
+        typer.Option(
+            help="Replace the numbers of each data party that has more by this many principal components."
+        ),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="features (learnable values use columns one by one) or joint (one code per party; the "
+            "servers learn less)."
+        ),
+    ] = "features",
+    method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
+    permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
+    research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
+    align: Annotated[
+        str,
+        typer.Option(
+            help="equal (all parties hold the same ids) or intersect (reduce to the common ids first)."
+        ),
+    ] = "equal",
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            help="Release values with noise, such as 0.5 (mirror, valuation). Smaller protects more."
+        ),
+    ] = None,
+    grid: Annotated[
+        str,
+        typer.Option(
+            help="Step in nats of the numbers that are released without noise, a power of ten. A finer one "
+            "than 0.0001 needs --research."
+        ),
+    ] = "0.0001",
+    shares: Annotated[
+        str,
+        typer.Option(
+            help="What a data party gets: small (its learnable value, the total and their errors) or full "
+            "(every number about itself; every participant must accept it)."
+        ),
+    ] = "small",
+    accept: options.Accept = None,
+    keying_seconds: Annotated[int, typer.Option(help="Deadline of the key agreement.")] = 3600,
+    upload_seconds: Annotated[int, typer.Option(help="Deadline of the uploads.")] = 3600,
+    compute_seconds: Annotated[int, typer.Option(help="Deadline of the computation.")] = 3600,
+    work_limit: Annotated[
+        int,
+        typer.Option(
+            help="Most visits, samples times coalitions, of an exact walk that method auto starts; beyond it "
+            "permutations are sampled."
+        ),
+    ] = 2**32,
+    days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
+) -> dict[str, Any]:
+    """Arguments of `agreement.manifest_files.draft`, from the options of a command."""
+    from fedvalue.agreement.manifest import Deadlines
+    from fedvalue.protocol.privacy import spell_epsilon
+    from fedvalue.tables.coding_settings import CodingSettings
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
+    from fedvalue.valuation.settings import ValuationSettings
+
+    coding = CodingSettings(bins=bins, binning=binning, label_bins=label_bins, pca=pca)  # type: ignore[arg-type]
+    settings = ValuationSettings(
+        method=method,  # type: ignore[arg-type]  # checked there
+        n_permutations=permutations,
+        seed=seed,
+        columns=columns,  # type: ignore[arg-type]
+        coding=coding,
+        acceptance=None if accept is None else AcceptanceTest.parse(accept),
+    )
+    return {
+        "endpoints": {"compute": compute, "validate": validate},
+        "days": days,
+        "purpose": purpose,
+        "n_samples": samples,
+        "protocol": protocol,
+        "policy": policy,
+        "q": q,
+        "n_r": int(n_r) if n_r.isdecimal() else n_r,
+        "harden": harden,
+        "by_coalition": by_coalition,
+        "settings": settings,
+        "research": research,
+        "min_samples": 1 if research else 100,
+        "min_rows_per_code": 1 if research else 5,
+        "min_cell": 1 if research else 10,
+        "align": align,
+        "epsilon": None if epsilon is None else spell_epsilon(epsilon),
+        "grid": grid,
+        "shares": shares,
+        "work_limit": work_limit,
+        "deadlines": Deadlines(keying=keying_seconds, upload=upload_seconds, compute=compute_seconds),
+    }
+
+
+def takes_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `agreed_terms` to a command, which gets what it returns as `terms`."""
+    own = [
+        one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "terms"
+    ]
+    shared = list(inspect.signature(agreed_terms, eval_str=True).parameters.values())
+
+    def with_terms(**values: Any) -> None:
+        terms = agreed_terms(**{one.name: values.pop(one.name) for one in shared})
+        command(**values, terms=terms)
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
+    with_terms.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_terms.__annotations__ = {one.name: one.annotation for one in parameters}
+    with_terms.__doc__ = command.__doc__
+    return with_terms

@@ -1,0 +1,69 @@
+"""The compiler, loaded here and nowhere else: decorators of kernels, and two functions that they share.
+
+Rules of a kernel of the engine (modules named `*_kernels.py`):
+- Loops only. It takes arrays, numbers and `NamedTuple`s of these, and one type of each: a second signature
+  would be compiled a second time.
+- It allocates nothing: its caller brings the room to work in. Allocation is slow to compile, and without it
+  references need not be counted, which would cost 0.2 µs for a call with a few structures.
+- It releases the interpreter lock, and its machine code is kept on disk.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,call-arg"
+# numba infers the types of compiled functions from their arguments.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core import event
+from numba.core.options import DefaultOptions
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from fedvalue import compile_notice
+
+__all__ = ["bit_index", "inlined_kernel", "inner_kernel", "kernel", "njit", "xi_of"]
+
+
+class _Announcer(event.Listener):
+    """Passes on that numba compiles something; loading from its cache is no such event."""
+
+    def on_start(self, event: Any) -> None:
+        compile_notice.announce()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())
+
+
+def _options(**private: bool) -> dict[str, Any]:
+    """Options of a kernel. Where a version of numba lacks a private one, kernels are slower but right."""
+    known = {name: value for name, value in private.items() if hasattr(DefaultOptions, name)}
+    return {"cache": True, "nogil": True, **known}
+
+
+kernel = njit(**_options(_nrt=False, no_cfunc_wrapper=True))
+"""Decorator of a kernel."""
+
+inner_kernel = njit(**_options(_nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=True))
+"""Decorator of a kernel that only other kernels call: it compiles faster without a way in from Python."""
+
+inlined_kernel = njit(inline="always", **_options(_nrt=False, no_cfunc_wrapper=True))
+"""Decorator of a few lines that are copied into each kernel that calls them."""
+
+
+@inlined_kernel
+def xi_of(k, xi):
+    """ξ(k) = k ln k, from the table where it reaches."""
+    if k < len(xi):
+        return xi[k]
+    return k * np.log(float(k))
+
+
+@inlined_kernel
+def bit_index(word):
+    """Position of the lowest set bit."""
+    return np.int64(trailing_zeros(word))

@@ -1,0 +1,218 @@
+"""Two results side by side: what was asked differently, and which values differ beyond their error.
+
+The error of a difference depends on the rows. The same rows have the same errors of the data, which cancel:
+only the error of sampled orders remains. Other rows have errors of their own: the widths of both intervals
+add in squares, which is too wide where the rows overlap.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from fedvalue.decisions.selection import select
+from fedvalue.documents import Document
+from fedvalue.valuation.result import Z95
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Interval, PartyValue, Valuation
+
+_EXACT = 1e-9
+"""Values of the same rows differ by rounding alone below this."""
+
+
+class ValueChange(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """One party's learnable value in both results.
+
+    Args:
+        name: The party.
+        before: In the first result.
+        after: In the second.
+        error: Standard error of the difference; None where it is not known.
+        beyond_error: Whether the difference is more than its error explains, at 95%; None where not known.
+    """
+
+    name: str
+    before: float
+    after: float
+    error: float | None = None
+    beyond_error: bool | None = None
+
+
+class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What changed from one result to another.
+
+    Args:
+        same_rows: Whether both come from the same files; None where a result does not say.
+        asked: What was asked differently, one sentence each.
+        only_before, only_after: Parties of one result alone.
+        total: The learnable value of all parties together.
+        parties: Each party of both results.
+        invited_before, invited_after: Whom each result advises to invite.
+    """
+
+    same_rows: bool | None = None
+    asked: tuple[str, ...] = ()
+    only_before: tuple[str, ...] = ()
+    only_after: tuple[str, ...] = ()
+    total: ValueChange | None = None
+    parties: tuple[ValueChange, ...] = ()
+    invited_before: tuple[str, ...] = ()
+    invited_after: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The comparison in words, the advice first."""
+        if set(self.invited_before) == set(self.invited_after):
+            words = [f"the advice is the same: invite {_listed(self.invited_before) or 'nobody'}"]
+        else:
+            words = [
+                f"the advice changes: invite {_listed(self.invited_after) or 'nobody'} instead of "
+                f"{_listed(self.invited_before) or 'nobody'}"
+            ]
+        moved = [change for change in self.parties if change.beyond_error]
+        for change in moved:
+            rises = "rises" if change.after > change.before else "falls"
+            words.append(
+                f"{change.name} {rises} beyond its error: {change.before:.4f} -> {change.after:.4f} nats"
+            )
+        unknown = [change.name for change in self.parties if change.beyond_error is None]
+        if unknown:
+            words.append(f"the error of {_listed(unknown)} is not known")
+        if self.parties and not moved and not unknown:
+            words.append("no value changes beyond its error")
+        if self.only_before:
+            words.append(f"only in the first result: {_listed(self.only_before)}")
+        if self.only_after:
+            words.append(f"only in the second result: {_listed(self.only_after)}")
+        return (*words, *self.asked)
+
+
+def compare(before: Valuation, after: Valuation) -> Comparison:
+    """What changed from one result to another.
+
+    Raises:
+        InputError: A result that cannot be selected from.
+    """
+    same_rows = _same_rows(before, after)
+    earlier = {party.name: party for party in before.parties}
+    later = {party.name: party for party in after.parties}
+    changes = [
+        _change(party, later[name], same_rows=bool(same_rows))
+        for name, party in earlier.items()
+        if name in later
+    ]
+    total = None
+    if before.learnable_total is not None and after.learnable_total is not None:
+        total = _judged(
+            "all together", before.learnable_total, after.learnable_total,
+            *(
+                (0.0, 0.0)  # the coalition of all is valued, not sampled
+                if same_rows
+                else (_half(before.learnable_total_interval), _half(after.learnable_total_interval))
+            ),
+            same_rows=bool(same_rows),
+        )  # fmt: skip
+    return Comparison(
+        same_rows=same_rows,
+        asked=tuple(_asked(before, after)),
+        only_before=tuple(name for name in earlier if name not in later),
+        only_after=tuple(name for name in later if name not in earlier),
+        total=total,
+        parties=tuple(change for change in changes if change is not None),
+        invited_before=select(before).parties,
+        invited_after=select(after).parties,
+    )
+
+
+def _change(before: PartyValue, after: PartyValue, *, same_rows: bool) -> ValueChange | None:
+    if before.learnable is None or after.learnable is None:
+        return None
+    if same_rows:
+        errors = before.se_learnable, after.se_learnable
+        widths = tuple(None if error is None else Z95 * error for error in errors)
+    else:
+        widths = _half(before.learnable_interval), _half(after.learnable_interval)
+    return _judged(before.name, before.learnable, after.learnable, *widths, same_rows=same_rows)
+
+
+def _judged(
+    name: str, before: float, after: float, one: float | None, other: float | None, *, same_rows: bool
+) -> ValueChange:
+    """A difference against the half widths of two 95% intervals."""
+    if one is None or other is None:
+        return ValueChange(name=name, before=before, after=after)
+    width = max(hypot(one, other), _EXACT if same_rows else 0.0)
+    return ValueChange(
+        name=name, before=before, after=after, error=width / Z95, beyond_error=abs(after - before) > width
+    )
+
+
+def _half(interval: Interval | None) -> float | None:
+    return None if interval is None else (interval[1] - interval[0]) / 2
+
+
+def _same_rows(before: Valuation, after: Valuation) -> bool | None:
+    records = before.provenance, after.provenance
+    digests = [
+        None if record is None else sorted((source.party, source.sha256) for source in record.sources)
+        for record in records
+        if record is None or all(source.sha256 for source in record.sources)
+    ]
+    if len(digests) < 2 or not all(digests):
+        return None
+    return digests[0] == digests[1] and before.n_samples == after.n_samples
+
+
+def _asked(before: Valuation, after: Valuation) -> list[str]:
+    """What was asked differently."""
+    differences = []
+    if before.n_samples != after.n_samples:
+        differences.append(f"rows: {before.n_samples:,} -> {after.n_samples:,}")
+    requests = [record.request if record else None for record in (before.provenance, after.provenance)]
+    if requests[0] and requests[1] and requests[0].label != requests[1].label:
+        differences.append(f"label: {requests[0].label!r} -> {requests[1].label!r}")
+    differences += _columns(before, after)
+    if before.settings is not None and after.settings is not None:
+        flat = [
+            {
+                **{key: item for key, item in structs.asdict(one.settings).items() if key != "coding"},
+                **structs.asdict(one.settings.coding),
+            }
+            for one in (before, after)
+            if one.settings is not None
+        ]
+        differences += [
+            f"{key.replace('_', ' ')}: {flat[0][key]!r} -> {flat[1][key]!r}"
+            for key in flat[0]
+            if flat[0][key] != flat[1].get(key)
+        ]
+    if before.estimator != after.estimator:
+        differences.append(f"estimator: {before.estimator} -> {after.estimator}")
+    versions = [record.software if record else None for record in (before.provenance, after.provenance)]
+    if all(versions) and versions[0] != versions[1]:
+        differences.append(f"software: {versions[0]} -> {versions[1]}")
+    return differences
+
+
+def _columns(before: Valuation, after: Valuation) -> list[str]:
+    """Parties of both results whose columns differ."""
+    owned: list[dict[str, set[str]]] = [{}, {}]
+    for side, result in zip(owned, (before, after), strict=True):
+        for column in result.columns:
+            if column.party != "label":
+                side.setdefault(column.party, set()).add(column.name)
+    differences = []
+    for name in owned[0]:
+        gone, new = owned[0][name] - owned[1].get(name, set()), owned[1].get(name, set()) - owned[0][name]
+        if name in owned[1] and (gone or new):
+            changes = [f"without {_listed(sorted(gone))}"] if gone else []
+            changes += [f"with {_listed(sorted(new))}"] if new else []
+            differences.append(f"columns of {name}: {', '.join(changes)}")
+    return differences
+
+
+def _listed(names: object) -> str:
+    return ", ".join(names) if isinstance(names, list | tuple) else ""

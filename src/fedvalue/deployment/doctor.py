@@ -1,0 +1,181 @@
+"""Check everything that a run will need, before it needs it; each finding has its remedy.
+
+Nothing is changed, and only a health check is sent to the servers. The same checks run when a run begins;
+here all of them run, even after one has failed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from fedvalue._version import __version__
+from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
+from fedvalue.agreement.manifest_rules import check_pins, check_terms
+from fedvalue.deployment.config import TableConfig
+from fedvalue.deployment.health import (
+    Finding,
+    Level,
+    check_cards,
+    check_clock,
+    check_disk,
+    check_memory,
+    clock_difference,
+    guarded,
+)
+from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.tls_probe import probe
+from fedvalue.deployment.run_status import Place
+from fedvalue.errors import FedValueError
+from fedvalue.identity.cards import Identity
+from fedvalue.identity.identity_files import read_identity, read_pinned
+from fedvalue.identity.tls_certificates import SERVER_ROLES
+
+
+def examine(place: Place) -> Iterator[Finding]:
+    """All findings about one participant, as they are found.
+
+    1. Software, identity and its permissions, cards, clock, disk.
+    2. Per agreement: signatures, validity, version, pinned keys, accepted terms.
+    3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health.
+    4. A server's own port; a party's memory and table, read and coded as the run would.
+    """
+    yield Finding("software", Level.OK, f"FedValue {__version__}, Python {platform.python_version()}")
+    try:
+        identity = read_identity(place.identity)
+        unpinned = not place.agreements and not place.peers.exists()  # invited, and not everybody has signed
+        cards = {identity.card.name: identity.card} if unpinned else read_pinned(place.peers, identity.card)
+    except FedValueError as error:
+        yield _failed("identity", error, "make one with `fedvalue init` or `fedvalue accept`")
+        return
+    yield Finding("identity", Level.OK, f"{identity.card.uri}, private files are readable by you alone")
+    if unpinned:
+        words = f"no card is pinned: there is no folder {place.peers}"
+        yield Finding("cards", Level.WARN, words, "cards are pinned when everybody has signed an agreement")
+    yield from check_cards(identity.card, cards.values(), time.time())
+    yield check_clock(time.time())
+    yield guarded("disk", lambda: check_disk(place.state))
+    for signed in place.agreements:
+        yield _agreement(signed, place, identity)
+    if place.agreements:
+        manifest = place.agreements[0].manifest
+        for server in (manifest.compute, manifest.validate):
+            yield from _server(identity, server, manifest, (place.addresses or {}).get(server.name))
+        if identity.card.role not in SERVER_ROLES:
+            yield from _party(place, manifest, identity)
+    elif identity.card.role not in SERVER_ROLES:
+        yield Finding(
+            "agreement",
+            Level.WARN,
+            "there is no signed agreement yet",
+            "take part: `fedvalue run` after inviting, `fedvalue join` after `fedvalue accept`",
+        )
+    if place.listen:
+        yield _port(place.listen)
+
+
+def _agreement(signed: SignedManifest, place: Place, identity: Identity) -> Finding:
+    manifest = signed.manifest
+    name, run = "agreement", signed.run_id.hex()[:12]
+    try:
+        signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+        check_pins(manifest, read_pinned(place.peers, identity.card))
+        check_terms(manifest, place.accept)
+    except FedValueError as error:
+        return _failed(name, error, _REMEDIES.get(error.code, "ask the task party for a new agreement"))
+    until = f"{manifest.expires:%Y-%m-%d %H:%M} UTC"
+    return Finding(name, Level.OK, f"{run}: signed by all, keys pinned, terms accepted, until {until}")
+
+
+_REMEDIES = {
+    "E_VERSION": "install the same minor version everywhere",
+    "E_IDENTITY": "compare fingerprints and pin the card, or ask for an agreement with the pinned keys",
+}
+
+
+def _server(
+    identity: Identity, server: Participant, manifest: Manifest, address: str | None
+) -> Iterator[Finding]:
+    name = f"server {server.name}"
+    target = address or server.endpoint
+    problem = probe(identity, server, address)
+    if problem is not None:
+        yield Finding(name, Level.FAIL, problem)
+        return
+    client = ServerClient(identity, server, manifest, patience=0.0, address=address, call_seconds=5.0)
+    try:
+        alive = client.health()
+    except FedValueError as error:
+        yield _failed(name, error, "ask its operator for the log")
+        return
+    finally:
+        client.close()
+    yield Finding(name, Level.OK, f"answers at {target} with the pinned key, accepts our card")
+    if alive.software.split(".")[:2] != __version__.split(".")[:2]:
+        words = f"it runs FedValue {alive.software}, this is {__version__}"
+        yield Finding(name, Level.FAIL, words, "install the same minor version everywhere")
+    if words := clock_difference(alive.time, f"server {server.name!r}"):
+        yield Finding(name, Level.FAIL, words, "run chrony or systemd-timesyncd on both machines")
+    for trouble in alive.trouble:
+        yield Finding(name, Level.FAIL, f"it reports: {trouble}", "ask its operator")
+
+
+def _party(place: Place, manifest: Manifest, identity: Identity) -> Iterator[Finding]:
+    from fedvalue.deployment.parties.party_input import COLUMN_BYTES, ROW_BYTES
+
+    if place.table is None:
+        yield Finding("table", Level.WARN, "not checked", "name it with --table and --id")
+        return
+    columns = len(place.table.features or ()) or 10
+    wanted = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * columns)
+    yield check_memory(min(wanted, place.table.memory_mib << 20))
+    yield _checked("table", lambda: _table(place, place.table, manifest, identity))
+
+
+def _table(place: Place, table: TableConfig | None, manifest: Manifest, identity: Identity) -> str:
+    """Read and code the table as the run does, and check the gates that need no other party."""
+    from fedvalue.agreement.run_settings import terms_of
+    from fedvalue.deployment.parties.party_input import read_input
+    from fedvalue.protocol.readiness import check_own_table, check_rows
+
+    assert table is not None
+    card, terms = identity.card, terms_of(manifest)
+    coded = read_input(table, manifest, card.name, card.role, place.state)
+    check_rows(terms, card.name, coded.rows)
+    if manifest.align == "equal":
+        check_own_table(terms, card.name, coded.samples)
+    sizes = " and ".join(f"{size:,}" for size in coded.sizes)
+    notes = "".join(f"; {note}" for note in coded.notes)
+    return f"{coded.rows:,} rows, {sizes} codes, passes the agreed limits{notes}"
+
+
+def _port(listen: str) -> Finding:
+    """Whether a server could listen, or listens already."""
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host.strip("[]"), int(port)))
+        except OSError as error:
+            try:
+                with socket.create_connection((host.strip("[]"), int(port)), 2.0):
+                    return Finding("port", Level.OK, f"something listens on {listen} already: our server?")
+            except OSError:
+                words = f"cannot listen on {listen}: {error.strerror}"
+                return Finding("port", Level.FAIL, words, "choose an address of this machine and a free port")
+    return Finding("port", Level.OK, f"{listen} is free")
+
+
+def _checked(check: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(check, Level.OK, look())
+    except FedValueError as error:
+        return _failed(check, error, "")
+
+
+def _failed(check: str, error: FedValueError, remedy: str) -> Finding:
+    return Finding(check, Level.FAIL, f"{error} [{error.code}]", remedy)

@@ -1,0 +1,150 @@
+"""The valuation of one run at a server: begun once, bounded by a deadline, and stopped on request.
+
+- A valuation that may take long runs in a process of its own (`valuation_process`), which can be killed.
+- When it begins, the run's stage is "computing", on disk. A restart therefore knows how long the run has
+  been computing and does not repeat what was over its limit.
+- The role is a plain state machine that calls a valuer. Which run that call belongs to is known to the
+  thread that feeds the role: `Computation.entered` says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from fedvalue.deployment.servers.valuation_process import Job, ValuationProcess, borrowed
+from fedvalue.errors import EngineError, FedValueError, TransportError
+from fedvalue.information.pair_tables import PairTables
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.information.contingency import JointCounts
+    from fedvalue.protocol.outcome import Answer, Valuer
+    from fedvalue.protocol.settings import Settings
+
+QUICK_WORK = 10_000_000
+"""Items times what is done with each, below which a valuation takes about a second and starts no process."""
+
+_current: ContextVar[Computation | None] = ContextVar("computation", default=None)
+
+
+class InterruptedComputationError(EngineError):
+    """This server is stopping. The run is not over; the next start computes again."""
+
+
+class Computation:
+    """What one run computes at this server. Any thread may stop it.
+
+    Args:
+        begin: Called before a valuation; returns the seconds that it may take, or raises where none are left.
+    """
+
+    def __init__(self, begin: Callable[[], float]) -> None:
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._process: ValuationProcess | None = None
+        self._running = False
+        self._reason: FedValueError | None = None
+        self._closed: FedValueError | None = None
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Valuations in this block and thread belong to this run."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def stop(self, reason: FedValueError) -> None:
+        """End the valuation that is running, if there is one: it raises `reason`."""
+        with self._lock:
+            if not self._running or self._reason is not None:
+                return
+            self._reason = reason
+            if self._process is not None:
+                self._process.kill()
+
+    def close(self, reason: FedValueError) -> None:
+        """End the valuation that is running, and let none begin any more."""
+        with self._lock:
+            self._closed = reason
+        self.stop(reason)
+
+    def value(self, job: Job, here: Valuer) -> Answer:
+        """The valuation of these counts.
+
+        Args:
+            job: The counts, and what was agreed.
+            here: Values a small table in this thread.
+
+        Raises:
+            TransportError: E_DEADLINE: it took longer than agreed.
+            FedValueError: It failed, or `stop` was called with this.
+        """
+        with self._lock:
+            self._running, self._reason = True, self._closed
+        try:
+            seconds = self._begin()
+            self._raise_reason()
+            if is_quick(job):
+                return here(job.counts, job.run)
+            return self._elsewhere(job, seconds)
+        finally:
+            with self._lock:
+                self._running, self._process = False, None
+
+    def _elsewhere(self, job: Job, seconds: float) -> Answer:
+        with borrowed() as process:
+            with self._lock:
+                self._process = process
+            self._raise_reason()
+            try:
+                answer = process.value(job, seconds)
+            except FedValueError:
+                self._raise_reason()
+                raise
+        if answer is None:
+            raise too_long(job.manifest)
+        return answer
+
+    def _raise_reason(self) -> None:
+        with self._lock:
+            if self._reason is not None:
+                raise self._reason
+
+
+def killable(manifest: Manifest, here: Valuer) -> Valuer:
+    """The valuer of a server's role, which runs `here` where it can be stopped."""
+
+    def valuer(counts: JointCounts | PairTables, run: Settings) -> Answer:
+        computation = _current.get()
+        if computation is None:
+            return here(counts, run)
+        return computation.value(Job(manifest, counts, run), here)
+
+    return valuer
+
+
+def is_quick(job: Job) -> bool:
+    """Whether a valuation is over in about a second, by its sizes."""
+    settings, counts = job.manifest.settings, job.counts
+    if isinstance(counts, PairTables):
+        n_items, n_columns, n_parties = counts.layout.n_cells, 1, len(counts.layout.parties)
+    else:
+        n_items, n_parties = len(counts.count), len(counts.names)
+        n_columns = n_parties + sum(book.n_features for book in counts.codebooks or ())
+    n_orders = 0 if settings.method == "exact" else settings.n_permutations
+    return n_items * (n_columns**2 + (1 << min(n_parties, 64)) + n_orders) <= QUICK_WORK
+
+
+def too_long(manifest: Manifest) -> TransportError:
+    """The error of a run whose computation was stopped by its deadline."""
+    return TransportError(
+        f"the computation took longer than {manifest.deadlines.compute} s and was stopped; agree on a longer "
+        "deadline (--compute-seconds), a smaller --work-limit, or --method sampled",
+        code="E_DEADLINE",
+    )

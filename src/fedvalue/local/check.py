@@ -1,0 +1,337 @@
+"""What FedValue understands of files, before anything is valued: `fedvalue check`.
+
+One pass over each file, in batches. A column that turns out to need another reading than its first
+batches suggested is read once more, alone. Leaks are looked for in a sample of rows spread over the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedvalue.documents import Document
+from fedvalue.errors import InputError
+from fedvalue.local.streaming import stream_by_default
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_coder import ColumnCoder, fit_column
+from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.file_options import AS_DETECTED, FileOptions
+from fedvalue.tables.label import describe_label, fit_label, label_warnings, reproduces_label
+from fedvalue.tables.parts import Part, shown
+from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
+from fedvalue.tables.streamed_columns import ColumnLook
+
+if TYPE_CHECKING:
+    from fedvalue.local.coded import Coded
+    from fedvalue.typing import Progress
+    from fedvalue.valuation.provenance import Request
+
+SCHEMA = "fedvalue.check/1"
+
+MANY_NAMES = 100_000
+"""A column with more different texts, most of them unique, is an id; counting on would fill the memory."""
+
+SAMPLE_ROWS = 20_000
+BYTES_PER_ROW = 8
+"""What a party sends each server per row in a federated run with the protocol mirror."""
+
+
+class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What was understood of one file.
+
+    Args:
+        name: The file, without a password.
+        format: What it is and how it is written, in words.
+        confidence: Of encoding, delimiter and decimal mark of a CSV file.
+        size: In bytes.
+        n_rows: Its rows.
+        columns: How each column would be coded.
+        problems: What a valuation would refuse, one sentence each.
+        warnings: What a person should look at.
+        notes: What a person should know about its reading.
+        n_matched: Ids that are also in the first file.
+        upload: Bytes that a party with this file sends to each of two servers in a federated run.
+        streamed: Whether a valuation reads it in pieces.
+    """
+
+    name: str
+    format: str
+    confidence: dict[str, str] = msgspec.field(default_factory=dict)
+    size: int | None = None
+    n_rows: int
+    columns: tuple[ColumnCoding, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    n_matched: int | None = None
+    upload: int = 0
+    streamed: bool = False
+
+
+class Check(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
+    """What was understood of files."""
+
+    files: tuple[FileCheck, ...]
+
+
+def check_sources(
+    sources: Sequence[str],
+    *,
+    label: str | None = None,
+    ids: str | None = None,
+    coding: CodingSettings | None = None,
+    options: FileOptions = AS_DETECTED,
+    progress: Progress | None = None,
+) -> Check:
+    """Look at files.
+
+    Args:
+        sources: Files, folders or database URIs.
+        label: Column of the label, in the files that have it.
+        ids: Column of the sample ids, in the files that have it.
+        coding: How columns would be coded.
+        options: How to read files, where a person knows better.
+        progress: Called with progress updates.
+
+    Raises:
+        InputError: A file cannot be read at all, or no file has the label or the id.
+    """
+    looks = [_FileLook(source, label, ids, coding or CodingSettings(), options) for source in sources]
+    for wanted in (label, ids):
+        if wanted is not None and not any(wanted in look.names for look in looks):
+            refuse_unknown_columns([wanted], looks[0].names, shown(sources[0]))
+    for k, look in enumerate(looks):
+        look.read(lambda note, k=k: progress(k, len(looks), note) if progress else None)
+    first = looks[0].id_set()
+    return Check(files=tuple(look.report(first if k else None) for k, look in enumerate(looks)))
+
+
+class _FileLook:
+    """One pass over a file."""
+
+    def __init__(
+        self,
+        source: str,
+        label: str | None,
+        ids: str | None,
+        coding: CodingSettings,
+        options: FileOptions,
+    ) -> None:
+        self._source, self._coding = source, coding
+        texts = () if ids is None else (ids,)
+        self._parts = open_parts(source, options=options)
+        self.names = tuple(self._parts[0].schema.names)
+        if ids in self.names:
+            self._parts = open_parts(source, options=options, text_columns=texts)
+        self._label = label if label in self.names else None
+        self._id = ids if ids in self.names else None
+        self._looks = {
+            name: ColumnLook(
+                name,
+                categorical=name in coding.categorical,
+                clean=coding.clean_labels and name == self._label,
+            )
+            for name in self.names
+            if name != self._id
+        }
+        self._ids: list[Any] = []
+        self._sample = _Sample()
+        self._unique: dict[str, int] = {}
+        self._n_rows = 0
+
+    def read(self, tell: Any) -> None:
+        """Make the pass, and another over columns that need one."""
+        self._looks = self._pass(self._looks, tell, first=True)
+        unsettled = {
+            name: ColumnLook(name, categorical=look.categorical, reading=look.reading, clean=look.clean)
+            for name, look in self._looks.items()
+            if not look.settled and name not in self._unique
+        }
+        problems = {name: look.problem for name, look in self._looks.items()}
+        if unsettled:
+            self._looks |= self._pass(unsettled, tell, first=False)
+        self._problems = {name: problem for name, problem in problems.items() if problem}
+
+    def _pass(self, looks: Mapping[str, ColumnLook], tell: Any, *, first: bool) -> dict[str, ColumnLook]:
+        merged = dict(looks)
+        wanted = [*looks, *([self._id] if first and self._id else [])]
+        for part in self._parts:
+            mine = {name: look.at(part) for name, look in looks.items()}
+            for batch in part.selected(wanted).batches():
+                if first:
+                    self._n_rows += batch.num_rows
+                    self._sample.add(batch)
+                    if self._id:
+                        self._ids.append(batch.column(self._id))
+                    tell(f"{shown(self._source)}, {self._n_rows:,} rows")
+                for name, look in mine.items():
+                    if name not in self._unique:
+                        look.add(batch.column(name))
+                        self._stop_at_ids(look)
+            for name, look in mine.items():
+                if name not in self._unique:
+                    merged[name].merge(look)
+        return merged
+
+    def _stop_at_ids(self, look: ColumnLook) -> None:
+        n_names = len(look.summary.categories)
+        if n_names > MANY_NAMES and n_names > look.summary.n_present / 2:
+            self._unique[look.name] = n_names
+            look.summary.categories.clear()
+
+    def id_set(self) -> Any | None:
+        """The ids of the file, if it has any."""
+        return pa.chunked_array(self._ids).unique() if self._ids else None
+
+    def report(self, first_ids: Any | None) -> FileCheck:
+        """What was understood."""
+        problems = [f"column {name!r}: {problem}" for name, problem in self._problems.items()]
+        if self._n_rows == 0:
+            problems.append("the file has no rows")
+        warnings: list[str] = []
+        codings: list[ColumnCoding] = []
+        coders: dict[str, ColumnCoder] = {}
+        for name, look in self._looks.items():
+            if name in self._unique:
+                codings.append(_unique_column(name, self._unique[name]))
+                continue
+            summary = look.summary
+            try:
+                if name == self._label:
+                    coder = fit_label(summary, self._coding)
+                    coding = describe_label(coder, summary)
+                    warnings += label_warnings(coding, summary)
+                else:
+                    coder = fit_column(summary, bins=self._coding.bins, binning=self._coding.binning)
+                    coding = describe_column("", coder, summary)
+            except InputError as error:
+                problems.append(str(error))
+                continue
+            coders[name] = coder
+            codings.append(coding)
+        if self._label in coders:
+            if coders[self._label].n_codes < 2:
+                problems.append(f"label {self._label!r}: all rows have the same label")
+            warnings += self._leaks(coders)
+        n_matched = None
+        if self._id is not None:
+            problems += self._id_problems()
+            own = self.id_set()
+            if first_ids is not None and own is not None:
+                n_matched = pc.sum(pc.is_in(own, value_set=first_ids.cast(own.type))).as_py() or 0
+        part = self._parts[0]
+        return FileCheck(
+            name=shown(self._source),
+            format=_words(part),
+            confidence={} if part.dialect is None else dict(part.dialect.confidence),
+            size=source_bytes(self._source),
+            n_rows=self._n_rows,
+            columns=tuple(codings),
+            problems=tuple(problems),
+            warnings=tuple(warnings),
+            notes=() if part.dialect is None else part.dialect.notes,
+            n_matched=n_matched,
+            upload=BYTES_PER_ROW * self._n_rows,
+            streamed=stream_by_default(self._source),
+        )
+
+    def _id_problems(self) -> list[str]:
+        every = pa.chunked_array(self._ids) if self._ids else pa.chunked_array([[]], type=pa.string())
+        missing = every.null_count
+        repeated = len(every) - missing - len(every.drop_null().unique())
+        problems = [f"id {self._id!r}: {missing:,} rows have none"] if missing else []
+        return problems + ([f"id {self._id!r}: {repeated:,} rows repeat one"] if repeated else [])
+
+    def _leaks(self, coders: Mapping[str, ColumnCoder]) -> list[str]:
+        """Columns that reproduce the label in the sample."""
+        batch = self._sample.rows()
+        if batch is None or self._label is None:
+            return []
+        codes = {name: self._looks[name].streamed(coder).codes(batch) for name, coder in coders.items()}
+        label = codes.pop(self._label)
+        if len(np.unique(label)) < 2:
+            return []
+        return [
+            f"column {name!r} reproduces the label: check that it is known before the label is"
+            for name, code in codes.items()
+            if reproduces_label(code, label)
+        ]
+
+
+class _Sample:
+    """Some rows of each batch, spread evenly over the file."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, batch: Any) -> None:
+        if self._seen % self._every == 0:
+            # A slice would keep the whole batch in memory.
+            self._kept.append(batch.take(pa.array(np.arange(min(batch.num_rows, 2_000)))))
+        self._seen += 1
+        if sum(rows.num_rows for rows in self._kept) > 2 * SAMPLE_ROWS:
+            self._kept = self._kept[::2]
+            self._every *= 2
+
+    def rows(self) -> Any | None:
+        if not self._kept:
+            return None
+        return pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+
+
+def _unique_column(name: str, n_names: int) -> ColumnCoding:
+    return ColumnCoding(
+        party="",
+        name=name,
+        kind="category",
+        n_codes=1,
+        warnings=(f"looks like an id: more than {n_names:,} different values; leave it out",),
+    )
+
+
+def _words(part: Part) -> str:
+    return {
+        "csv": part.dialect.words if part.dialect else "CSV", "parquet": "Parquet", "arrow": "Arrow",
+        "arrow stream": "Arrow stream", "excel": "Excel", "database": "database",
+    }[part.format]  # fmt: skip
+
+
+def summary_lines(coded: Coded, request: Request) -> list[str]:
+    """A few lines about coded columns, to precede a valuation."""
+    label, *features = coded.columns
+    kinds: dict[str, int] = {}
+    for column in features:
+        kinds[column.kind] = kinds.get(column.kind, 0) + 1
+    listed = ", ".join(_counted(n, kind) for kind, n in kinds.items())
+    lines = [
+        f"{shown(request.source)}: {coded.n_samples:,} rows; label {label.name!r}: {label_words(label)}",
+        f"{_counted(len(features), 'column')}: {listed}",
+        *coded.warnings[:3],
+    ]
+    n_warned = sum(bool(column.warnings) for column in coded.columns)
+    if n_warned:
+        lines.append(f"warnings about {_counted(n_warned, 'column')}: see `fedvalue check`")
+    return lines
+
+
+def _counted(n: int, noun: str) -> str:
+    many = "categories" if noun == "category" else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
+
+
+def label_words(label: ColumnCoding) -> str:
+    """Classes with their balance, or the bins of an amount."""
+    total = sum(label.counts) or 1
+    if label.kind == "amount":
+        return f"an amount in {label.n_codes} bins: {label.coding}"
+    pairs = sorted(zip(label.categories, label.counts, strict=False), key=lambda pair: -pair[1])
+    shares = ", ".join(f"{name} {count / total:.1%}" for name, count in pairs[:5])
+    more = f" and {label.n_codes - 5} more" if label.n_codes > 5 else ""
+    return f"{label.n_codes} classes: {shares}{more}"

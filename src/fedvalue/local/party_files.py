@@ -1,0 +1,131 @@
+"""A file per party, joined by id.
+
+Rows are those of the file with the label whose id is in every party's file, in its order. An id names one
+row of a file; a repeated id is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedvalue.errors import InputError
+from fedvalue.tables.arrow_columns import as_names
+from fedvalue.tables.party_table import check_ids
+
+LOW_MATCH = 0.5
+"""Below this part of matched ids, a wrong id column is more likely than different customers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How many ids of the file with the label a party's file has.
+
+    Args:
+        party: The party.
+        n_rows: Rows of its file.
+        n_matched: Ids that are in both files.
+        n_samples: Ids of the file with the label.
+    """
+
+    party: str
+    n_rows: int
+    n_matched: int
+    n_samples: int
+
+    @property
+    def words(self) -> str:
+        """The match rate in words."""
+        share = self.n_matched / self.n_samples
+        return f"{self.party}: {self.n_matched:,} of {self.n_samples:,} ids matched ({share:.1%})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joined:
+    """Tables whose rows are the same samples, in the same order.
+
+    Args:
+        main: The table with the label.
+        parties: A table per party that has its own, without its ids.
+        ids: The common ids.
+        matches: The match rate of each party.
+        notes: The match rates in words, and what a person should know about them.
+    """
+
+    main: Any
+    parties: dict[str, Any]
+    ids: Any
+    matches: tuple[Match, ...]
+    notes: tuple[str, ...]
+
+
+def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) -> Joined:
+    """Reduce tables to their common ids.
+
+    Args:
+        main: The Arrow table with the label.
+        main_id: Its column of ids, as text.
+        parties: Each party's Arrow table and the name of its column of ids.
+
+    Raises:
+        InputError: Repeated or missing ids, or no common id.
+    """
+    ids = _ids(main, main_id, "the file with the label")
+    places = {name: _places(ids, table, column, name) for name, (table, column) in parties.items()}
+    matches = tuple(
+        Match(name, table.num_rows, len(ids) - places[name].null_count, len(ids))
+        for name, (table, _) in parties.items()
+    )
+    common = pa.array([True] * len(ids))
+    for place in places.values():
+        common = pc.and_(common, pc.is_valid(place))
+    n_common = pc.sum(common).as_py() or 0
+    low = [match for match in matches if match.n_matched < LOW_MATCH * len(ids)]
+    notes = [_suspicion(match, ids, *parties[match.party]) for match in low]
+    if not n_common:
+        reasons = "; ".join(match.words for match in matches)
+        hint = next((note for note in notes if note), "")
+        raise InputError(f"no id is in all files: {reasons}{'; ' + hint if hint else ''}")
+    return Joined(
+        main=main.filter(common),
+        parties={
+            name: table.take(places[name].filter(common)).drop_columns([column])
+            for name, (table, column) in parties.items()
+        },
+        ids=ids.filter(common),
+        matches=matches,
+        notes=(*(match.words for match in matches), *(note for note in notes if note)),
+    )
+
+
+def _ids(table: Any, column: str, who: str) -> Any:
+    try:
+        check_ids(table.column(column), name=column)
+    except InputError as error:
+        raise InputError(f"{who}: {error}") from None
+    return as_names(table.column(column)).cast(pa.large_string())
+
+
+def _places(ids: Any, table: Any, column: str, party: str) -> Any:
+    """Where each id stands in a party's table; null where it does not."""
+    return pc.index_in(ids, value_set=_ids(table, column, f"party {party!r}"))
+
+
+def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
+    """Why few ids match, where case, blanks or leading zeros are the reason."""
+    theirs = as_names(table.column(column)).cast(pa.large_string())
+    n_alike = pc.sum(pc.is_in(_plain(ids), value_set=_plain(theirs))).as_py() or 0
+    if n_alike > match.n_matched:
+        return (
+            f"{match.words}; {n_alike:,} would match without blanks, leading zeros and differences of case: "
+            "write the ids alike"
+        )
+    return f"{match.words}: is {column!r} the right id?"
+
+
+def _plain(ids: Any) -> Any:
+    return pc.utf8_ltrim(pc.utf8_lower(pc.utf8_trim_whitespace(ids)), "0")

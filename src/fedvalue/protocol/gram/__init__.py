@@ -1,0 +1,10 @@
+"""`gram`: three servers add up shares of one-hot columns; no server sees a row, parties see noisy sums.
+
+- `prime_field`: numbers modulo 2^31 - 1, in arrays.
+- `gram_layout`: which column is whose, and where a cell of a table lies in the matrix of all products.
+- `components`: how a party's columns become three components, any two of which are random.
+- `gram_upload`: the parties' side. `gram_sums`: a server's side. `gram_noise`: the noise of one component.
+
+Server j holds components j and j + 1 of every party.
+docs/protocol.md has the steps; decision 0321, the reasons.
+"""

@@ -1,0 +1,113 @@
+"""Which one-hot column is whose, and where the cells of tables lie in the matrix of all products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedvalue.information.pair_tables import PairLayout, PairTables, pair_layout
+from fedvalue.protocol.settings import Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+N_CHECKS = 2
+"""Check columns per party: a changed sum passes each with a chance of 2^-31."""
+
+
+@dataclass(frozen=True, slots=True)
+class GramLayout:
+    """The one-hot columns of all parties: first the label's codes, then every feature's.
+
+    Args:
+        sizes: Codes of the label, then of each feature in the order of `pairs`.
+        owner: Name of the party that holds each of them.
+        pairs: Layout of the tables.
+        everybody: All parties, the task party first.
+        n_samples: Number of samples.
+        chunk_bytes: Largest payload of a message.
+    """
+
+    sizes: tuple[int, ...]
+    owner: tuple[str, ...]
+    pairs: PairLayout
+    everybody: tuple[str, ...]
+    n_samples: int
+    chunk_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> GramLayout:
+        """The layout that the sizes of a run give."""
+        features = settings.features or (
+            (settings.n_task_codes,) if settings.n_task_codes > 1 else (),
+            *((size,) for size in settings.n_codes),
+        )
+        task, *others = features
+        pairs = pair_layout(settings.parties, others, settings.n_label_codes, task=task)
+        owner = [settings.task, *(settings.task for _ in task)]
+        owner += [name for name, own in zip(settings.parties, others, strict=True) for _ in own]
+        return cls(
+            sizes=(settings.n_label_codes, *pairs.sizes),
+            owner=tuple(owner),
+            pairs=pairs,
+            everybody=settings.everybody,
+            n_samples=settings.n_samples,
+            chunk_bytes=settings.chunk_bytes,
+        )
+
+    @property
+    def width(self) -> int:
+        """One-hot columns of all parties."""
+        return sum(self.sizes)
+
+    def start(self, feature: int) -> int:
+        """First column of a feature; the label is feature 0."""
+        return sum(self.sizes[:feature])
+
+    def columns(self, feature: int) -> slice:
+        """The columns of a feature."""
+        return slice(self.start(feature), self.start(feature + 1))
+
+    def features_of(self, party: str) -> list[int]:
+        """The features of a party, which stand together."""
+        return [f for f, owner in enumerate(self.owner) if owner == party]
+
+    def columns_of(self, party: str) -> slice:
+        """The columns of a party."""
+        own = self.features_of(party)
+        return slice(self.start(own[0]), self.start(own[-1] + 1))
+
+    def width_of(self, party: str) -> int:
+        """One-hot columns of a party."""
+        own = self.columns_of(party)
+        return int(own.stop - own.start)
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of one chunk, the same for all parties: the widest must fit."""
+        widest = max(self.width_of(party) for party in self.everybody)
+        return max(1, min(1 << 16, self.chunk_bytes // (4 * (widest + N_CHECKS))))
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return -(-self.n_samples // self.chunk_rows)
+
+    def rows(self, chunk: int) -> int:
+        """Rows of a chunk."""
+        return min(self.chunk_rows, self.n_samples - chunk * self.chunk_rows)
+
+    def tables(self, gram: NDArray[np.int64], label_variance: float, pair_variance: float) -> PairTables:
+        """The tables in the matrix of all products."""
+        parts = [gram[self.columns(f + 1), self.columns(0)] for f in range(self.pairs.n_columns)]
+        parts += [gram[self.columns(f + 1), self.columns(g + 1)] for f, g in self.pairs.pairs]
+        cells = np.concatenate([part.ravel() for part in parts])
+        return PairTables(self.pairs, cells, self.n_samples, label_variance, pair_variance)
+
+
+def upload_bytes(layout: GramLayout) -> int:
+    """Bytes that all parties upload: one component each, to two servers."""
+    width = layout.width + N_CHECKS * len(layout.everybody)
+    return 2 * 4 * width * layout.n_samples

@@ -1,0 +1,294 @@
+"""A party's side of `gram`.
+
+1. `begin`: declare the digests of all three components, signed, and send each server the two that it holds.
+2. When all three servers have committed to their sums: reveal rho, which decides how sums are checked.
+3. When all three have opened: their commitments fit, their sums fit together (G rho = C for both check
+   columns), and every cell is in its range. Only then is there an outcome.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from fedvalue.crypto import keys
+from fedvalue.crypto.permute import row_order
+from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.gram.components import (
+    N_COMPONENTS,
+    PartySecrets,
+    held_by,
+    seed_digest,
+    written_component,
+    written_digest,
+)
+from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
+from fedvalue.protocol.gram.prime_field import (
+    Elements,
+    centred,
+    from_bytes,
+    products,
+    reduced,
+    to_bytes,
+)
+from fedvalue.protocol.outcome import Outcome, SignedResult
+from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.samples import feature_codes
+from fedvalue.protocol.settings import ColumnView
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fedvalue.information.contingency import Codebook
+    from fedvalue.information.pair_tables import PairTables
+    from fedvalue.protocol.keyring import Credentials, Keyring
+    from fedvalue.protocol.samples import HashedSamples
+    from fedvalue.protocol.settings import Settings
+    from fedvalue.typing import Codes
+
+ALL_SERVERS = "\0gram"
+"""In key derivation: rows stand in the same secret order at all servers."""
+
+FAR = 64
+"""Standard deviations of noise that no honest cell is outside its range."""
+
+
+class OpenedSums(msgspec.Struct, frozen=True):
+    """What a server opens to the parties.
+
+    Args:
+        cells: Its share of the upper triangle of the matrix of all products, then of the check columns.
+        salt: Of its commitment.
+        rho: What it got from every party.
+    """
+
+    cells: bytes
+    salt: bytes
+    rho: dict[str, bytes]
+
+    def commitment(self, run_id: bytes, server: str) -> bytes:
+        """What the server had to commit to."""
+        return keys.digest(b"gram-sums", run_id, server.encode(), self.salt, self.cells)
+
+
+class GramWork:
+    """What a party does between the confirmation of keys and the agreement on results.
+
+    Args:
+        settings: Of the run.
+        name: This party.
+        ring: Its keys.
+        samples: Its rows.
+        columns: Codebook and size of the code range of each column of the samples; the label is the task
+            party's last.
+        credentials: Its long-term keys.
+    """
+
+    order: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        ring: Keyring,
+        *,
+        samples: HashedSamples,
+        columns: list[tuple[Codebook | None, int]],
+        credentials: Credentials,
+    ) -> None:
+        self._settings = settings
+        self._name = name
+        self._to = m.Sender(settings.run_id, name).to
+        self._ring = ring
+        self._samples = samples
+        by_feature = settings.columns is ColumnView.FEATURES
+        self._columns = [(book if by_feature else None, size) for book, size in columns]
+        self._credentials = credentials
+        self._layout = GramLayout.of(settings)
+        self._secrets = PartySecrets.derived(self._layout, name, ring.components())
+        limit = 8 * self._layout.width**2 + 2**20
+        self._inbox = ResultInbox(settings, limit, credentials.pins)
+        self._commitments: dict[str, bytes] = {}
+        self._outcome: Outcome | None = None
+
+    def begin(self) -> list[m.Envelope]:
+        """Declarations, and the component in chunks to its two holders."""
+        layout, secrets = self._layout, self._secrets
+        written = written_component(layout, self._name)
+        chunks = [self._chunk(index, rows) for index, rows in enumerate(self._cut())]
+        self._samples.forget()
+        rho = to_bytes(secrets.rest_of_rho(layout, self._name))
+        digests = tuple(
+            written_digest(secrets.salt, rho, [chunk.digest for chunk in chunks])
+            if c == written
+            else seed_digest(secrets.seeds[c])
+            for c in range(N_COMPONENTS)
+        )
+        signature = keys.sign(
+            self._credentials.signing_key, "gram-components", self._settings.run_id, self._name, *digests
+        )
+        out = []
+        for number, server in enumerate(self._settings.servers):
+            held = held_by(number)
+            holds = written in held
+            declared = m.GramDeclaration(
+                digests=digests,
+                signature=signature,
+                seeds=tuple(secrets.seeds[c] for c in held),
+                salt=secrets.salt if holds else b"",
+                rho=rho if holds else b"",
+            )
+            out.append(self._to(server, declared))
+            if holds:
+                out += [self._to(server, chunk) for chunk in chunks]
+        return out
+
+    def _chunk(self, index: int, rows: Elements) -> m.Chunk:
+        data = memoryview(to_bytes(self._secrets.rest(self._layout, self._name, rows, index)))
+        salt, total = self._ring.chunk_salt(ALL_SERVERS, index), self._layout.n_chunks
+        digest = m.bulk_digest(index, total, salt, data)
+        return self._samples.keep(m.Chunk(index, total, digest, salt, data))
+
+    def _cut(self) -> Iterator[Elements]:
+        """Our rows in the common order, chunk by chunk: one-hot columns and check columns."""
+        waiting: list[tuple[NDArray[np.int64], ...]] = []
+        for block in self._ordered():
+            waiting.append(block)
+            while sum(len(codes[0]) for codes in waiting) >= self._layout.chunk_rows:
+                joined = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+                cut = self._layout.chunk_rows
+                yield self._matrix([codes[:cut] for codes in joined])
+                waiting = [tuple(codes[cut:] for codes in joined)]
+        if waiting and len(waiting[0][0]):
+            yield self._matrix([np.concatenate(parts) for parts in zip(*waiting, strict=True)])
+
+    def _ordered(self) -> Iterator[tuple[Codes, ...]]:
+        key = self._ring.row_order(ALL_SERVERS)
+        for part in self._samples.parts(key, row_bytes=8 * len(self._columns)):
+            order = row_order(key, part.hashes)
+            yield tuple(codes[order] for codes in part.codes)
+
+    def _matrix(self, codes: list[Codes]) -> Elements:
+        """Rows of (Z | U) for the codes of our columns."""
+        features = self._features(codes)
+        n, own = len(features[0]), self._layout.features_of(self._name)
+        z = np.zeros((n, self._layout.width_of(self._name)), dtype=np.uint64)
+        at = 0
+        for feature, column in zip(own, features, strict=True):
+            z[np.arange(n), at + column] = 1
+            at += self._layout.sizes[feature]
+        return np.concatenate(
+            [z, products(np.ascontiguousarray(z.T), np.ascontiguousarray(self._secrets.rho.T))], axis=1
+        )
+
+    def _features(self, codes: list[Codes]) -> list[Codes]:
+        """Codes of our features in the order of the layout: the task party's label comes first."""
+        books = [feature_codes(book, size) for book, size in self._columns]
+        if self._name != self._settings.task:
+            (book,), (joint,) = books, codes
+            return [book[joint, k] for k in range(book.shape[1])]
+        own, label = codes
+        n_features = len(self._layout.features_of(self._name)) - 1
+        return [label, *(books[0][own, k] for k in range(n_features))]
+
+    # Results.
+
+    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        """A server's commitment, or what it opens."""
+        if isinstance(message, m.GramCommitment):
+            self._commitments[sender] = message.commitment
+            if len(self._commitments) < N_COMPONENTS:
+                return []
+            reveal = m.GramReveal(to_bytes(self._secrets.rho))
+            return [self._to(server, reveal) for server in self._settings.servers]
+        if isinstance(message, m.ResultChunk):
+            self._inbox.add(sender, message)
+        elif isinstance(message, m.ResultSeal):
+            self._inbox.seal(sender, message, with_bytes=True)
+        else:
+            raise RemoteProtocolError(f"no {type(message).__name__} under gram", code="E_STATE")
+        if self._inbox.complete:
+            self._check({server: self._opened(server) for server in self._settings.servers})
+        return []
+
+    def _opened(self, server: str) -> OpenedSums:
+        try:
+            opened = msgspec.msgpack.decode(self._inbox.bytes_of(server), type=OpenedSums)
+        except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+            raise RemoteProtocolError("a result is malformed", code="E_MALFORMED") from error
+        if opened.commitment(self._settings.run_id, server) != self._commitments.get(server):
+            raise VerificationError(
+                f"{server!r} opened other sums than it had committed to", code="E_COMMITMENT"
+            )
+        return opened
+
+    def _check(self, opened: Mapping[str, OpenedSums]) -> None:
+        layout = self._layout
+        first, *others = opened.values()
+        if any(other.rho != first.rho for other in others) or set(first.rho) != set(layout.everybody):
+            raise VerificationError("the servers got different check weights", code="E_EQUIVOCATION")
+        if first.rho[self._name] != to_bytes(self._secrets.rho):
+            raise VerificationError("the servers used other check weights than ours", code="E_EQUIVOCATION")
+        upper = np.triu_indices(layout.width)
+        n_cells = len(upper[0])
+        shape = (n_cells + layout.width * N_CHECKS,)
+        total = np.zeros(shape, dtype=np.uint64)
+        for server, one in opened.items():
+            total += from_bytes(one.cells, shape, who=server)
+        total = reduced(total)
+        gram = np.zeros((layout.width, layout.width), dtype=np.uint64)
+        gram[upper] = total[:n_cells]
+        gram = np.triu(gram) + np.triu(gram, 1).T
+        check = total[n_cells:].reshape(layout.width, N_CHECKS)
+        rho = np.concatenate(
+            [from_bytes(first.rho[p], (N_CHECKS, layout.width_of(p)), who=p) for p in layout.everybody],
+            axis=1,
+        )
+        if not np.array_equal(products(gram, np.ascontiguousarray(rho.T)), check):
+            raise VerificationError(
+                "the servers' sums do not fit together: one of them is wrong", code="E_SUMS"
+            )
+        self._outcome = Outcome(tables=self._tables(centred(gram)))
+
+    def _tables(self, gram: NDArray[np.int64]) -> PairTables:
+        privacy = self._settings.privacy
+        label, pair, one_way = 0.0, 0.0, 0.0
+        if privacy is not None:
+            label, pair, one_way = (
+                privacy.total(privacy.label_variance),
+                privacy.total(privacy.pair_variance),
+                privacy.total(privacy.one_way_variance),
+            )
+        far = FAR * math.sqrt(max(label, pair, one_way))
+        if gram.min() < -far or gram.max() > self._settings.n_samples + far:
+            raise RemoteProtocolError("a cell is outside its range", code="E_RANGE")
+        if privacy is None:
+            for feature in range(len(self._layout.sizes)):
+                own = self._layout.columns(feature)
+                if int(np.diag(gram[own, own]).sum()) != self._settings.n_samples:
+                    raise VerificationError("counts do not add up to the number of samples", code="E_TOTAL")
+        return self._layout.tables(gram, label, pair)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all sums are open and every check has passed."""
+        return self._outcome is not None
+
+    def outcome(self) -> Outcome:
+        """What this party has learned."""
+        assert self._outcome is not None
+        return self._outcome
+
+    def results(self) -> dict[str, SignedResult]:
+        """The servers' signed results."""
+        return {server: self._inbox.signed(server) for server in self._settings.servers}
+
+    def digests(self) -> dict[str, bytes]:
+        """All parties must have seen the same three signed results."""
+        seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
+        return {peer: seen for peer in self._settings.everybody if peer != self._name}

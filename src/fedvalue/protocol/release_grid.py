@@ -1,0 +1,173 @@
+"""The public grid on which released numbers lie, and when two servers' numbers are the same.
+
+An exact number is an answer to whatever question somebody hid in a column: a sum of 24 terms with two
+possible values each, known to 16 digits, shows all of them. On a grid a number carries
+log2(range / step) bits and no more.
+
+- Numbers in nats are rounded to multiples of the step. Measures of prediction quality have a grid of their
+  own: ten steps for accuracy, AUC and KS, the same per 1,000 rows for errors avoided.
+- Errors are rounded up to a ladder of a few sizes per decade. Whole numbers and words are left as they are.
+- Two servers add in different orders, so one rounds up what the other rounds down. A server accepts the
+  other's number if it is the rounding of a number within `TOLERANCE` of its own. Below the grid nothing
+  is compared; above it everything is.
+
+A number's kind follows from the name of its field: `se_...` and `..._error` are errors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fedvalue.errors import InputError
+
+TOLERANCE = 1e-9
+"""Largest difference between two honest servers' numbers before rounding: they add in different orders."""
+
+FINEST, COARSEST = 8, 1
+"""Digits after the point of a grid. Steps stay well above the tolerance."""
+
+PER_THOUSAND = 1000
+LADDER = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+"""Sizes of an error within a decade."""
+
+_METRICS = frozenset({"accuracy", "auc", "ks", "auc_gain_error"})
+_COUNTED = frozenset({"errors_avoided_per_1000", "errors_avoided_error"})
+
+_FORM = re.compile(r"0\.(0*)1")
+
+Rounding: TypeAlias = Callable[[float], float]
+
+
+def parse_grid(text: object) -> int:
+    """Digits after the point of a grid as it stands in a manifest: "0.0001" has four.
+
+    Raises:
+        InputError: Another form, or out of range.
+    """
+    match = _FORM.fullmatch(text) if isinstance(text, str) else None
+    digits = len(match[1]) + 1 if match else 0
+    if not COARSEST <= digits <= FINEST:
+        raise InputError(f'grid must be a power of ten from "0.00000001" to "0.1", got {text!r}')
+    return digits
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The grid of a run.
+
+    Args:
+        digits: After the point, of numbers in nats; None for no grid.
+    """
+
+    digits: int | None = None
+
+    @classmethod
+    def of(cls, text: str | None) -> Grid:
+        """The grid that a manifest names; None for no grid.
+
+        Raises:
+            InputError: Not a grid.
+        """
+        return cls(None if text is None else parse_grid(text))
+
+    def rounding(self, field: str) -> Rounding:
+        """How the numbers of a field are rounded."""
+        if self.digits is None:
+            return lambda value: value
+        digits = self.digits - (field in _METRICS)
+        unit = PER_THOUSAND if field in _COUNTED else 1
+        digits -= field in _COUNTED
+        if field.startswith("se_") or field.endswith("_error"):
+            return lambda value: unit * error_size(value / unit, digits)
+        return lambda value: unit * nearest(value / unit, digits)
+
+    def rounded(self, tree: Any, field: str = "") -> Any:
+        """A JSON-like tree with every number on the grid."""
+        if isinstance(tree, dict):
+            return {key: self.rounded(item, key) for key, item in tree.items()}
+        if isinstance(tree, list | tuple):
+            return [self.rounded(item, field) for item in tree]
+        if isinstance(tree, float):
+            return self.rounding(field)(tree)
+        return tree
+
+    def accepts(self, other: Any, own: Any, field: str = "") -> bool:
+        """Whether another server's tree is what an honest one would release.
+
+        Args:
+            other: Its numbers, on the grid.
+            own: Ours, not rounded.
+            field: Name of the field that the trees are in.
+        """
+        if isinstance(own, dict):
+            return (
+                isinstance(other, dict)
+                and other.keys() == own.keys()
+                and all(self.accepts(other[key], own[key], key) for key in own)
+            )
+        if isinstance(own, list | tuple):
+            return (
+                isinstance(other, list | tuple)
+                and len(other) == len(own)
+                and all(self.accepts(a, b, field) for a, b in zip(other, own, strict=True))
+            )
+        if isinstance(own, float):
+            return isinstance(other, float) and self._accepts_number(other, own, self.rounding(field))
+        return type(other) is type(own) and bool(other == own)
+
+    def _accepts_number(self, other: float, own: float, rounding: Rounding) -> bool:
+        if not (math.isfinite(own) and math.isfinite(other)):
+            return False
+        low, high = rounding(own - TOLERANCE), rounding(own + TOLERANCE)
+        if self.digits is None:
+            return low <= other <= high
+        return other in (low, high)
+
+
+def nearest(value: float, digits: int) -> float:
+    """The nearest number with that many digits after the point; never -0.0."""
+    scale = 10**digits if digits >= 0 else 10.0**digits
+    return round(value * scale) / scale + 0.0
+
+
+def error_size(error: float, digits: int) -> float:
+    """An error with the rounding of its number added, rounded up to the ladder; 0 stays 0."""
+    if error <= TOLERANCE:
+        return 0.0
+    with_rounding = error + 0.5 * 10.0**-digits
+    return next(size for size in _ladder(digits) if size >= with_rounding)
+
+
+def _ladder(digits: int) -> Iterator[float]:
+    """All sizes of errors from one step upwards."""
+    decade = digits
+    while True:
+        for size in LADDER:
+            yield size * 10.0**-decade if decade < 0 else size / 10**decade
+        decade -= 1
+
+
+def most_bits(digits: int, n_labels: int = 2) -> int:
+    """Bits that a data party with a small share can learn from one run at most, about all persons together.
+
+    It gets its learnable value, the learnable total and an error of each. A learnable value lies between
+    -ln L and ln L for L labels.
+    """
+    return math.ceil(2 * sum(math.log2(n) for n in n_levels(digits, math.log(n_labels))))
+
+
+def n_levels(digits: int, largest: float) -> tuple[int, int]:
+    """How many different numbers and errors in nats a grid has, for numbers from -largest to largest.
+
+    What somebody learns from a number is at most the binary logarithm of this.
+    """
+    sizes = 1
+    for size in _ladder(digits):
+        sizes += 1
+        if size >= largest:
+            break
+    return 2 * math.ceil(largest * 10**digits) + 1, sizes

@@ -1,0 +1,97 @@
+"""The certificate for people: what was agreed, what was found, what is proved and what is not.
+
+The caller has checked the certificate; this module only words and lays out what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedvalue.reports.html import templates
+from fedvalue.reports.view import ReportView, view
+
+if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Manifest
+    from fedvalue.valuation.result import Valuation
+
+ROLES = {
+    "task": "asked, and holds the label", "data": "data party", "compute": "computation server",
+    "validate": "validation server",
+}  # fmt: skip
+"""What participants do, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A participant: its name, what it does, and the fingerprint of its key."""
+
+    name: str
+    role: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatePage:
+    """Everything that the page shows."""
+
+    headline: str
+    report: ReportView
+    agreement: tuple[tuple[str, str], ...]
+    proved: tuple[str, ...]
+    unproved: tuple[str, ...]
+    signers: tuple[Signer, ...]
+
+
+def render_certificate(
+    result: Valuation, manifest: Manifest, *, proved: Sequence[str], unproved: Sequence[str], digest: str
+) -> str:
+    """The page as HTML text.
+
+    Args:
+        result: The certificate's result.
+        manifest: The agreement in it.
+        proved: One sentence per thing that was checked.
+        unproved: What a reader might believe to be checked, and is not.
+        digest: SHA-256 of the certificate file, in hex.
+    """
+    page = CertificatePage(
+        headline=_headline(manifest),
+        report=view(result),
+        agreement=(
+            ("Purpose", manifest.purpose),
+            ("Consortium", manifest.consortium),
+            ("Agreed on", f"{manifest.created:%d %B %Y, %H:%M} UTC, for one run"),
+            ("Cases", f"{result.n_samples:,}"),
+            ("Run", manifest.run_id.hex()),
+            ("SHA-256 of this certificate", digest),
+        ),
+        proved=tuple(_sentence(one) for one in proved),
+        unproved=(*(_sentence(one) for one in unproved), *_NEVER_PROVED),
+        signers=tuple(
+            Signer(one.name, ROLES[one.role], manifest.card_of(one).fingerprint)
+            for role in ROLES
+            for one in manifest.of_role(role)
+        ),
+    )
+    return templates().get_template("certificate.html").render(c=page, v=page.report)
+
+
+_NEVER_PROVED = (
+    "That each party’s table is true. No file can show that.",
+    "That the two servers, or a party and a server, did not work together.",
+)
+
+
+def _headline(manifest: Manifest) -> str:
+    if manifest.protocol == "mirror":
+        return (
+            f"The servers {manifest.compute.name} and {manifest.validate.name} computed these values "
+            "independently, and both signed them."
+        )
+    return f"These values are the word of {manifest.task.name}, who signed them."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

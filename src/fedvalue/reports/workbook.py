@@ -1,0 +1,115 @@
+"""A result as a spreadsheet: an Excel workbook of four sheets, or a CSV file of the values.
+
+Names of parties and columns come from others. They are written as text, so that a spreadsheet program never
+takes one for a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedvalue.errors import InputError
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.result import Valuation
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+Rows = list[dict[str, Any]]
+
+
+def write(valuation: Valuation, path: str | Path) -> Path:
+    """Write a result as `.xlsx` or `.csv`.
+
+    Raises:
+        InputError: Another kind of file, or one that cannot be written.
+    """
+    path = Path(path)
+    try:
+        if path.suffix.lower() == ".csv":
+            _write_csv(valuation.to_rows(), path)
+        elif path.suffix.lower() == ".xlsx":
+            _write_workbook(_sheets(valuation), path)
+        else:
+            raise InputError(f"{path}: a table is written as .xlsx or .csv")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _sheets(valuation: Valuation) -> dict[str, Rows]:
+    columns = [
+        {
+            "party": column.party, "column": column.name, "type": column.kind, "codes": column.n_codes,
+            "missing": column.n_missing, "largest": column.largest, "bins or categories": column.coding,
+            "warnings": "; ".join(column.warnings),
+        }
+        for column in valuation.columns
+    ]  # fmt: skip
+    uplift = [
+        {
+            "parties": ", ".join(row.parties) or "nobody", "role": row.role, "log loss": row.log_loss,
+            "accuracy": row.accuracy, "auc": row.auc, "errors avoided per 1,000": row.errors_avoided_per_1000,
+        }
+        for row in valuation.uplift or ()
+    ]  # fmt: skip
+    return {
+        "values": valuation.to_rows(), "uplift": uplift, "columns": columns, "origin": _origin(valuation)
+    }  # fmt: skip
+
+
+def _origin(valuation: Valuation) -> Rows:
+    record = valuation.provenance
+    facts: list[tuple[str, Any]] = [("rows", valuation.n_samples), ("estimator", valuation.estimator)]
+    if record is not None:
+        facts += [("software", record.software), ("computed", record.created), ("command", record.command)]
+        for source in record.sources:
+            facts += [("file", source.name), ("its SHA-256", source.sha256)]
+    return [{"what": what, "value": fact} for what, fact in facts if fact not in (None, "")]
+
+
+def _write_csv(rows: Rows, path: Path) -> None:
+    with path.open("w", encoding="utf-8-sig", newline="") as file:  # Excel needs the mark to see UTF-8
+        table = csv.writer(file)
+        table.writerow(rows[0] if rows else [])
+        for row in rows:
+            table.writerow([_inert(item) for item in row.values()])
+
+
+def _inert(item: Any) -> Any:
+    """Text that no spreadsheet program runs as a formula."""
+    return f"'{item}" if isinstance(item, str) and item.startswith(_FORMULA) else item
+
+
+def _write_workbook(sheets: dict[str, Rows], path: Path) -> None:
+    try:
+        import openpyxl
+        from openpyxl.styles import Font
+    except ImportError as error:
+        raise InputError(
+            "writing Excel files needs the extra [excel]: pip install 'fedvalue[excel]'"
+        ) from error
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        if not rows:
+            continue
+        sheet = book.create_sheet(title)
+        for k, line in enumerate([list(rows[0]), *(list(row.values()) for row in rows)], start=1):
+            for j, item in enumerate(line, start=1):
+                cell = sheet.cell(row=k, column=j)
+                cell.value = _printable(item)
+                if isinstance(item, str):
+                    cell.data_type = "s"
+                if k == 1:
+                    cell.font = Font(bold=True)
+        sheet.freeze_panes = "A2"
+    book.save(path)
+
+
+def _printable(item: Any) -> Any:
+    """A workbook may not hold control characters."""
+    if not isinstance(item, str):
+        return item
+    return "".join(letter if letter >= " " or letter in "\t\n" else "?" for letter in item)

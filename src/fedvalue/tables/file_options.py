@@ -1,0 +1,54 @@
+"""How to read files, where a person knows better than the detection."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Literal, get_args
+
+import msgspec
+
+from fedvalue.errors import InputError
+
+DateOrder = Literal["DD/MM/YYYY", "MM/DD/YYYY"]
+_TABS = ("\\t", "tab", "TAB")
+
+
+class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How to read a file; None leaves it to the detection.
+
+    Args:
+        delimiter: The character between the fields of a CSV file; "tab" for a tab.
+        decimal: The decimal mark of numbers in text, "." or ",".
+        encoding: Of a CSV file, by Python's name, as in "cp1252".
+        dates: The order of day and month in dates such as 03/04/2024.
+        sheet: The sheet of an Excel workbook.
+
+    Raises:
+        InputError: An option that means nothing.
+    """
+
+    delimiter: str | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: str | None = None
+    dates: DateOrder | None = None
+    sheet: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter in _TABS:
+            msgspec.structs.force_setattr(self, "delimiter", "\t")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
+            raise InputError(f"delimiter must be one character, such as ; or tab, got {self.delimiter!r}")
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise InputError(f"decimal must be . or a comma, got {self.decimal!r}")
+        if self.dates is not None and self.dates not in get_args(DateOrder):
+            raise InputError(f"dates must be DD/MM/YYYY or MM/DD/YYYY, got {self.dates!r}")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                raise InputError(
+                    f"encoding {self.encoding!r} is not known; common ones are utf-8, utf-16, cp1252"
+                ) from None
+
+
+AS_DETECTED = FileOptions()

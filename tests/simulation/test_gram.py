@@ -1,0 +1,346 @@
+"""`gram`: sums of shares are the tables of the joined columns, and every single cheat is caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fedvalue.errors import InputError
+from fedvalue.federated.cast import Cast
+from fedvalue.federated.options import Gram
+from fedvalue.federated.run import federated_value
+from fedvalue.information.pair_tables import PairTables, pair_tables
+from fedvalue.protocol import codec
+from fedvalue.protocol import messages as m
+from fedvalue.protocol.gram import components
+from fedvalue.protocol.gram.gram_layout import GramLayout
+from fedvalue.protocol.gram.gram_sums import GramSums
+from fedvalue.protocol.gram.gram_upload import GramWork
+from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, products, reduced
+from fedvalue.protocol.transitions import State
+from fedvalue.simulation.drill.gram_drill import SCENARIOS, gram_rows, spoilt
+from fedvalue.valuation.low_order.low_order_values import low_order_values
+from tests.simulation.world import Postman, World, run
+
+WORLD = World.drawn(4, n=60, sizes=(2, 3, 4), n_label=3)
+SERVERS = ("compute", "validate", "assist")
+
+
+def cast_of(world: World = WORLD, **options: Any) -> Cast:
+    return world.cast("gram", **({"exact_tables": True} | options))
+
+
+def tables_of(cast: Cast) -> PairTables:
+    assert cast.task.outcome is not None
+    assert cast.task.outcome.tables is not None
+    return cast.task.outcome.tables
+
+
+def plain(world: World, cast: Cast) -> PairTables:
+    """The tables of the joined columns, counted here."""
+    return pair_tables(world.counts(), GramLayout.of(cast.task.settings).pairs)
+
+
+# What it computes.
+
+
+@pytest.mark.parametrize("columns", ["joint", "features"])
+@pytest.mark.parametrize("n_task", [1, 4])
+def test_without_noise_every_party_has_exactly_the_tables_of_the_joined_columns(columns, n_task):
+    world = World.drawn(7, n=150, sizes=(2, 5, 4), n_task=n_task, n_label=3)
+    world = world.with_features() if columns == "features" else world
+    cast = cast_of(world, columns=columns)
+    assert run(cast).states() == {State.DONE}
+    expected = plain(world, cast)
+    for party in (cast.task, *cast.parties):
+        assert party.outcome is not None
+        assert party.outcome.tables is not None
+        assert party.outcome.tables.layout == expected.layout
+        assert np.array_equal(party.outcome.tables.cells, expected.cells)
+    assert (
+        low_order_values(tables_of(cast)).values.values.tolist()
+        == low_order_values(expected).values.values.tolist()
+    )
+
+
+def test_many_chunks_give_the_same_sums():
+    """1,024 bytes per message: 16 rows per chunk, and a last one that is not full."""
+    world = World.drawn(2, n=530, sizes=(3, 9))
+    cast = cast_of(world)
+    for role in cast.everyone():
+        role.terms = msgspec.structs.replace(role.terms, chunk_bytes=1024)
+    assert run(cast).states() == {State.DONE}
+    assert GramLayout.of(cast.task.settings).n_chunks > 20
+    assert np.array_equal(tables_of(cast).cells, plain(world, cast).cells)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_delivery_and_resends_change_nothing(seed):
+    straight, other = cast_of(exact_tables=False), cast_of(exact_tables=False)
+    run(straight)
+    assert run(other, seed=seed, twice=0.3).states() == {State.DONE}
+    assert np.array_equal(tables_of(straight).cells, tables_of(other).cells)
+
+
+def test_the_noise_has_the_stated_variance():
+    """Sums minus the exact tables, over several runs: three times the noise of one component."""
+    off = []
+    for k in range(12):
+        cast = cast_of(exact_tables=False, epsilon="1", run_id=bytes([k]) * 32)
+        run(cast)
+        off.append(tables_of(cast).cells - plain(WORLD, cast).cells)
+    cut = plain(WORLD, cast).layout.n_label_cells
+    found = np.array(off)
+    for part, variance in (
+        (found[:, :cut], tables_of(cast).label_variance),
+        (found[:, cut:], tables_of(cast).pair_variance),
+    ):
+        # Standard deviations of a variance of N cells: sqrt(2 / N).
+        assert part.var() == pytest.approx(variance, rel=5 * np.sqrt(2 / part.size))
+    privacy = cast.task.settings.privacy
+    assert privacy is not None
+    assert tables_of(cast).label_variance == float(3 * privacy.label_variance)
+    assert "one cheating server" in privacy.observer
+
+
+def test_it_runs_through_the_public_function_and_names_what_it_releases():
+    world = World.drawn(1, n=300, sizes=(3, 3))
+    found = federated_value(label=world.label, parties=world.parties, protocol="gram")
+    assert found.protocol == "gram"
+    assert found.privacy is not None
+    assert found.privacy.epsilon == 1.0
+    exact = federated_value(label=world.label, parties=world.parties, protocol=Gram(exact_tables=True))
+    assert exact.privacy is None
+    with pytest.raises(InputError, match="exact_tables"):
+        Gram(epsilon=None)
+
+
+def test_products_modulo_the_prime_are_exact():
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, PRIME, (300, 5)).astype(np.uint64) for _ in range(2))
+    a[:20] = PRIME - 1
+    expected = [
+        [sum(int(x) * int(y) for x, y in zip(a[:, i], b[:, j], strict=True)) % PRIME for j in range(5)]
+        for i in range(5)
+    ]
+    assert products(a, b).tolist() == expected
+    assert products(a, a).tolist() == [[int(x) for x in row] for row in products(a, a.copy())]
+
+
+# What a server sees.
+
+
+def test_every_component_alone_is_uniform_whatever_the_columns_are():
+    """Seeds do not depend on the columns, and the component in chunks is a shift of uniform numbers."""
+    layout = GramLayout.of(WORLD.settings("gram", exact_tables=True))
+    for party in layout.everybody:
+        secrets = components.PartySecrets.derived(layout, party, bytes(32))
+        width = layout.width_of(party) + 2
+        zeros, ones = np.zeros((60, width), dtype=np.uint64), np.ones((60, width), dtype=np.uint64)
+        # The component in chunks is uniform for every content: a shift of the same uniform numbers.
+        first, second = (secrets.rest(layout, party, rows, 0) for rows in (zeros, ones))
+        assert np.array_equal(reduced(first + np.uint64(1)), second)
+    drawn = expanded(bytes(32), "uniform", (200_000,))
+    from scipy import stats
+
+    assert stats.kstest(drawn / PRIME, "uniform").pvalue > 0.001
+
+
+def test_no_message_between_servers_depends_on_the_columns_but_through_the_parties_shares():
+    """A server's whole view but its parties' uploads, in two worlds that differ in every column: the values
+    of checks are those of its own components, or complete them to 0; masked ones add up to 0."""
+    for world in (WORLD, World.drawn(9, n=60, sizes=(2, 3, 4), n_label=3)):
+        postman = run(cast_of(world))
+        sent = [codec.decode(data) for data in postman.log]
+        for kind, field in ((m.GramCheck, "sums"), (m.GramTest, "values")):
+            by_server = {e.sender: getattr(e.message, field) for e in sent if isinstance(e.message, kind)}
+            shape = (2, len(by_server["compute"]) // 8)
+            held = {s: from_bytes(by_server[s], shape, who=s) for s in SERVERS}
+            total = np.zeros(shape[1], dtype=np.uint64)
+            for number, server in enumerate(SERVERS):
+                total += held[server][0]
+                assert np.array_equal(held[server][1], held[SERVERS[(number + 1) % 3]][0])
+            assert not reduced(total).any()
+
+
+# Cheats of the drill: one server in turn, one party, and both together.
+
+CODES = {
+    "shift a sum": {"E_SUMS"},
+    "shift a sum and its check": {"E_SUMS"},
+    "add noise of its own choice": {"E_SUMS"},
+    "open other sums than committed to": {"E_COMMITMENT"},
+    "misreport the check of rows": {"E_SUMS", "E_ONE_HOT"},
+    "misreport the check of entries": {"E_ONE_HOT"},
+    "open another coin than committed to": {"E_NOISE"},
+    "party: count a person 20 times": {"E_ONE_HOT"},
+    "party: give two codes at once": {"E_ONE_HOT"},
+    "party: give no code": {"E_ONE_HOT"},
+    "party: entries 2 and -1": {"E_ONE_HOT"},
+    "party: check column that points at a person": {"E_CHECK_COLUMN"},
+    "party: reveal other weights": {"E_CHECK_COLUMN"},
+    "party: split the upload": {"E_SPLIT"},
+}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "number"),
+    [(one, k) for one in SCENARIOS for k in (range(3) if one.server is not None else [0])],
+    ids=lambda item: getattr(item, "behaviour", item),
+)
+def test_every_cheat_is_caught_or_documented(scenario, number):
+    """Nobody has a result where it is caught; the one that passes is named in decision 0321."""
+    cast = cast_of(exact_tables=False)
+    spoilt(cast, scenario, number)
+    postman = run(cast)
+    if scenario.predicted == 0.0:
+        assert scenario.behaviour == "party with a server: entries 2 and -1"
+        assert postman.states() == {State.DONE}
+        return
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
+    assert postman.codes()
+    assert postman.codes() <= CODES[scenario.behaviour]
+
+
+def test_the_drill_agrees_with_its_predictions():
+    for row in gram_rows(trials=1):
+        assert row.detected == row.predicted * row.trials
+
+
+@pytest.mark.parametrize("field", ["coin", "pair"])
+def test_a_server_that_opens_another_seed_than_it_committed_to_is_caught(field):
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if envelope.sender == "validate" and isinstance(envelope.message, m.GramCoin):
+            changed = msgspec.structs.replace(envelope.message, **{field: bytes(32)})
+            return [msgspec.structs.replace(envelope, message=changed)]
+        return [envelope]
+
+    cast = cast_of()
+    assert "E_NOISE" in run(cast, meddler=meddle).codes()
+    assert cast.task.outcome is None
+
+
+def test_a_server_that_tells_two_parties_different_sums_is_caught():
+    """Commitments and signatures differ: no party accepts before all have seen the same."""
+
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if (
+            envelope.sender == "assist"
+            and envelope.recipient == "p0"
+            and isinstance(envelope.message, m.GramCommitment)
+        ):
+            return [msgspec.structs.replace(envelope, message=m.GramCommitment(bytes(32)))]
+        return [envelope]
+
+    cast = cast_of()
+    assert "E_COMMITMENT" in run(cast, meddler=meddle).codes()
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+def test_a_withheld_share_ends_nothing_well():
+    """Without one server's opening there is no result, for anybody."""
+    cast = cast_of()
+    run(cast, meddler=lambda e: [] if e.sender == "assist" and isinstance(e.message, m.ResultSeal) else [e])
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+# Why the checks are there.
+
+
+def test_without_the_test_of_check_columns_a_party_would_read_a_row(monkeypatch):
+    """Why step 7 is there: the difference of what is opened is the codes of one person, without noise."""
+    monkeypatch.setattr(GramSums, "_agreed", lambda self, shape, values: np.zeros(shape, dtype=np.uint64))
+    seen: list[np.ndarray] = []
+    checked = GramWork._check
+
+    def reading(self: GramWork, opened: Any) -> None:
+        layout = self._layout
+        n_cells = layout.width * (layout.width + 1) // 2
+        total = np.zeros(n_cells + 2 * layout.width, dtype=np.uint64)
+        for one in opened.values():
+            total += from_bytes(one.cells, total.shape, who="x")
+        total = reduced(total)
+        gram = np.zeros((layout.width, layout.width), dtype=np.uint64)
+        gram[np.triu_indices(layout.width)] = total[:n_cells]
+        gram = np.triu(gram) + np.triu(gram, 1).T
+        rho = np.concatenate(
+            [
+                from_bytes(next(iter(opened.values())).rho[p], (2, layout.width_of(p)), who=p)
+                for p in layout.everybody
+            ],
+            axis=1,
+        )
+        due = products(gram, np.ascontiguousarray(rho.T))
+        seen.append(
+            (total[n_cells:].reshape(layout.width, 2).astype(np.int64) - due.astype(np.int64))[:, 1] % PRIME
+        )
+        checked(self, opened)
+
+    monkeypatch.setattr(GramWork, "_check", reading)
+    cast = cast_of(exact_tables=False)
+    (probing,) = (one for one in SCENARIOS if "points at a person" in one.behaviour)
+    spoilt(cast, probing, 0)
+    run(cast)
+    # One 1 per feature: somebody's label, the task party's code and all parties' codes.
+    assert seen
+    assert set(seen[0].tolist()) == {0, 1}
+    assert int(seen[0].sum()) == 5
+
+
+def test_a_split_upload_ends_the_run_before_any_sum_and_names_who_lied():
+    cast = cast_of()
+    (split,) = (one for one in SCENARIOS if "split" in one.behaviour)
+    spoilt(cast, split, 0)
+    postman = run(cast)
+    assert "'p0' signed different components" in str(
+        next(e for e in postman.errors.values() if e.code == "E_SPLIT")
+    )
+    assert not any(isinstance(codec.decode(data).message, m.GramCommitment) for data in postman.log)
+
+
+def test_a_chunk_that_was_not_signed_is_refused():
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if isinstance(envelope.message, m.Chunk) and envelope.sender == "p1":
+            old = envelope.message
+            data = memoryview(bytes(4) + bytes(old.data)[4:])
+            changed = m.Chunk(
+                old.index, old.total, m.bulk_digest(old.index, old.total, old.salt, data), old.salt, data
+            )
+            return [msgspec.structs.replace(envelope, message=changed)]
+        return [envelope]
+
+    cast = cast_of()
+    assert "E_DECLARED" in run(cast, meddler=meddle).codes()
+    assert cast.task.outcome is None
+
+
+def test_a_server_rebuilt_from_its_journal_sends_the_same_bytes():
+    for name in SERVERS:
+        journal: list[tuple[m.Envelope, list[bytes]]] = []
+
+        class Writing(Postman):
+            def _deliver(self, envelope: m.Envelope) -> None:
+                role: Any = self._by_name[envelope.recipient]
+                if role.name == name:  # noqa: B023
+                    receive = role.receive
+
+                    def noted(one: m.Envelope) -> list[m.Envelope]:
+                        out = receive(one)
+                        journal.append((one, [codec.encode(each) for each in out]))  # noqa: B023
+                        return out
+
+                    role.receive = noted
+                    super()._deliver(envelope)
+                    del role.receive
+                else:
+                    super()._deliver(envelope)
+
+        Writing(cast_of(exact_tables=False).everyone(), seed=5).run()
+        again = next(role for role in cast_of(exact_tables=False).servers if role.name == name)
+        again.start()
+        assert any(out for _, out in journal)
+        for envelope, out in journal:
+            assert [codec.encode(each) for each in again.receive(envelope)] == out
