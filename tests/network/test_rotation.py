@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 
+from fedvalue.deployment.config import read_server_config
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_server import NetworkServer
+from fedvalue.deployment.servers import door
+from fedvalue.deployment.servers.observability import Log
+from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity, create_identity
-from fedvalue.identity.identity_files import save_identity, write_card
+from fedvalue.identity.identity_files import read_pinned, save_identity, write_card
 from fedvalue.simulation.local_consortium import agree
 from tests.support.processes import Process, until
 from tests.support.programs import server_program
@@ -20,9 +26,13 @@ from tests.support.town import TASK, Town, ended_well, values_of
 pytestmark = pytest.mark.network
 
 
-def calling_as(town: Town, identity: Identity, server: str = "compute") -> ServerClient:
+def calling_as(
+    town: Town, identity: Identity, server: str = "compute", patience: float = 0.0
+) -> ServerClient:
     manifest = town.consortium.signed.manifest
-    return ServerClient(identity, manifest.participant(server), manifest, patience=0.0, backoff=Backoff())
+    return ServerClient(
+        identity, manifest.participant(server), manifest, patience=patience, backoff=Backoff()
+    )
 
 
 def refusal(town: Town, identity: Identity) -> str:
@@ -151,3 +161,32 @@ def test_a_server_with_a_new_key_is_another_server(tmp_path):
         assert caught.value.code == "E_UNREACHABLE"
     finally:
         town.stop()
+
+
+@pytest.mark.parametrize("patience", [10.0, 0.0], ids=["reopen waits", "the watch tries again"])
+def test_a_port_that_grpc_frees_late_is_opened_again(tmp_path, monkeypatch, patience):
+    """The port was lost for good once: gRPC had not let go of it when it was to be opened again."""
+
+    class FreedLate(NetworkServer):
+        def close(self, grace: float) -> None:
+            threading.Timer(0.5, super().close, (grace,)).start()
+
+    monkeypatch.setattr(door, "NetworkServer", FreedLate)
+    monkeypatch.setattr(door, "_FREE_SECONDS", patience)
+    monkeypatch.setattr(door, "WATCH_SECONDS", 0.1)
+    town = Town(tmp_path, n=100)
+    config = read_server_config(town.member("compute").folder / "server.toml")
+    identity, log = town.member("compute").identity, Log("compute", StringIO())
+    relay = RelayServer(identity, read_pinned(config.peers, identity.card), config.state, log=log)
+    port = door.Door(config, identity, relay, log)
+    port.start()
+    try:
+        late = create_identity("demo", "data", "late")
+        assert refusal(town, late) == "E_UNREACHABLE"
+        write_card(late.card, config.peers / "late.json")
+        client = calling_as(town, late, patience=30.0)
+        assert client.health().name == "compute"
+        client.close()
+    finally:
+        port.stop(0.0)
+        relay.stop()

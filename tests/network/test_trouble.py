@@ -23,11 +23,13 @@ from pathlib import Path
 import pytest
 
 from fedvalue.agreement.manifest import Deadlines, Participant
+from fedvalue.deployment import health
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.tls_probe import probe
 from fedvalue.deployment.parties.party_process import take_part
+from fedvalue.deployment.servers import relay_server
 from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import write_card
@@ -219,6 +221,25 @@ def test_a_full_disk_is_the_servers_fault_and_shows_no_path(tmp_path: Path, monk
         assert str(tmp_path) not in words
     refused = [one for one in town.log("validate") if one["event"] == "refused"]
     assert str(tmp_path) in refused[0]["reason"], "the operator's own log names the folder"
+
+
+def test_a_lasting_problem_is_logged_once_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line about an unsynchronised clock holds the time, and came every ten seconds."""
+    now = [time.time()]
+    monkeypatch.setattr(health, "_synchronised", lambda: False)
+    monkeypatch.setattr(relay_server, "_HEALTH_SECONDS", -1.0)
+    town = Town(tmp_path / "town").start("compute", clock=lambda: now[0])
+    relay = town.servers["compute"][0]
+    try:
+        until(lambda: bool(events(town, "health")), what="the first line")
+        for _ in range(3):
+            now[0] += 10
+            relay._note_health()
+        assert len([one for one in events(town, "health") if "clock" in one["reason"]]) == 1
+        now[0] += 3600
+        until(lambda: len(events(town, "health")) == 2, what="the line of the next hour")
+    finally:
+        town.stop()
 
 
 def test_health_fails_when_the_disk_is_full(tmp_path: Path) -> None:

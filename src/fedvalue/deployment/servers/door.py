@@ -9,10 +9,11 @@ counts within seconds, and one that is removed is revoked.
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment.network.rpc_server import NetworkServer
-from fedvalue.errors import FedValueError
+from fedvalue.errors import EngineError, FedValueError
 from fedvalue.identity.identity_files import read_pinned
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ WATCH_SECONDS = 2.0
 """How often the folder of cards is looked at."""
 _OLD_CALLS_SECONDS = 30.0
 """How long calls may finish on the old port: longer than the longest long poll."""
+_FREE_SECONDS = 10.0
+"""How long gRPC may take to free the port; it does so in the background, usually at once."""
 
 
 class Door:
@@ -38,8 +41,8 @@ class Door:
         self._lock = threading.Lock()
         self._started = False
         self._stopped = threading.Event()
-        self._trusted: set[bytes] = set()
-        self._network = self._opened(config.listen)
+        self._trusted: set[bytes] | None = None  # None while the port is closed
+        self._network = self._opened(config.listen, self._cards())
         self.port = self._network.port
 
     def start(self) -> None:
@@ -54,12 +57,15 @@ class Door:
 
         Raises:
             ConfigError: A card cannot be read; the port stays as it is.
+            EngineError: Another process has taken the port; the watch over the cards tries again.
         """
         with self._lock:
-            if not self._started or self._certificates(self._cards()) == self._trusted:
+            cards = self._cards()
+            if not self._started or self._certificates(cards) == self._trusted:
                 return
             self._network.close(_OLD_CALLS_SECONDS)
-            self._network = self._opened(f"{self._config.listen.rpartition(':')[0]}:{self.port}")
+            self._trusted = None
+            self._network = self._opened_again(cards)
             self._network.start()
         self._log.event("reopened", reason=f"{len(self._relay.cards)} cards are trusted")
 
@@ -75,7 +81,7 @@ class Door:
         seen = self._files()
         while not self._stopped.wait(WATCH_SECONDS):
             files = self._files()
-            if files == seen:
+            if files == seen and self._trusted is not None:
                 continue
             seen = files
             try:
@@ -91,8 +97,17 @@ class Door:
             return set()
         return {(name, stat.st_size, stat.st_mtime_ns) for name, stat in found}
 
-    def _opened(self, listen: str) -> NetworkServer:
-        cards = self._cards()
+    def _opened_again(self, cards: dict[str, Card]) -> NetworkServer:
+        listen = f"{self._config.listen.rpartition(':')[0]}:{self.port}"
+        end = time.monotonic() + _FREE_SECONDS
+        while True:
+            try:
+                return self._opened(listen, cards)
+            except EngineError:
+                if time.monotonic() > end or self._stopped.wait(0.02):
+                    raise
+
+    def _opened(self, listen: str, cards: dict[str, Card]) -> NetworkServer:
         network = NetworkServer(
             self._relay,
             identity=self._identity,

@@ -297,8 +297,9 @@ class RelayServer:
     def _note_health(self) -> None:
         """Log what is wrong with disk, clock and cards when it is found, and once an hour."""
         for one in self.findings():
-            if one.level is not Level.OK and self._clock() - self._noted.get(str(one), -math.inf) > 3600:
-                self._noted[str(one)] = self._clock()
+            about = f"{one.check} {one.level}" if one.check in ("disk", "clock") else one.words  # these change
+            if one.level is not Level.OK and self._clock() - self._noted.get(about, -math.inf) > 3600:
+                self._noted[about] = self._clock()
                 self._log.event("health", level="warning", state=one.level.value, reason=str(one))
 
     def _gauges(self) -> list[RunGauge]:
