@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from harness import peak_memory_mib
 
-from fedvalue import __version__
 from fedvalue.agreement.manifest import Manifest, Participant
 from fedvalue.crypto.hashing import multiset_hash
 from fedvalue.crypto.keys import signing_public
@@ -78,7 +77,6 @@ def _manifest(rows: int) -> Manifest:
         expires=now + dt.timedelta(days=1),
         participants=tuple(Participant.from_card(one, SERVERS.get(one.name, "")) for one in cards),
         n_samples=rows,
-        code_version=__version__,
     )
 
 

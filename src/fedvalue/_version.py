@@ -1,3 +1,9 @@
-"""The version of this software, written here alone."""
+"""The versions of this software, written here alone (decision 0416)."""
 
 __version__ = "0.2.0.dev0"
+
+PROTOCOL_VERSION = 2
+"""Rises when old and new releases can no longer finish a run together: messages, order, what is signed."""
+
+VALUES_VERSION = 1
+"""Rises when the same tables and terms would give other values: coding, estimators, random orders."""

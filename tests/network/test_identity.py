@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import SignedManifest
+from fedvalue.agreement.manifest_rules import Versions
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
@@ -308,7 +309,9 @@ def test_an_altered_expired_or_weaker_manifest_is_refused(town):
 
 def test_a_manifest_of_another_version_is_refused(town):
     """Item 38: version skew, of the agreement and of the wire."""
-    fresh = SignedManifest(replace(town.consortium.signed.manifest, nonce=b"v" * 16, code_version="0.0.1"))
+    fresh = SignedManifest(
+        replace(town.consortium.signed.manifest, nonce=b"v" * 16, versions=Versions(values=99))
+    )
     for member in town.consortium.members.values():
         fresh = fresh.signed_by(member.identity)
     assert _refused(lambda: town.client(TASK).submit(fresh.to_json().encode())).code == "E_VERSION"

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from fedvalue import __version__
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.tables.coding_settings import CodingSettings
@@ -49,7 +48,6 @@ def manifest(**terms: Any) -> Manifest:
         "expires": NOW + dt.timedelta(days=7),
         "participants": participants,
         "n_samples": 1000,
-        "code_version": __version__,
     }
     return Manifest(**(defaults | with_settings(terms)))
 

@@ -276,7 +276,8 @@ def _limits(m: Manifest) -> list[str]:
         "a run that fails may be repeated under a new number, one that gives a result may not.",
         f"Each party may send each server {m.max_bytes:,} bytes and a sixteenth more for packaging; a "
         "server's software deletes them when the run ends.",
-        f"Software version {m.code_version}.",
+        f"Every participant needs a release of FedValue with {m.versions}, such as {m.versions.software}, "
+        "which drafted these terms.",
     ]
 
 

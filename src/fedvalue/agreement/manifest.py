@@ -104,7 +104,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
         work_limit: Most visits, samples times coalitions, of an exact walk that method "auto" may start.
-        code_version: Version of the software that all participants run.
+        versions: What the software of all participants must have in common.
         epsilon: Noise on the tables behind the values (mirror, policy valuation): a decimal number as text,
             like "0.5". None adds none.
         grid: Step in nats of the numbers that are released without noise (mirror, policy valuation), like
@@ -140,7 +140,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     chunk_bytes: int = 7 << 18
     deadlines: Deadlines = msgspec.field(default_factory=Deadlines)
     work_limit: int = WORK_LIMIT
-    code_version: str = ""
+    versions: rules.Versions = msgspec.field(default_factory=rules.Versions)
     epsilon: str | None = None
     grid: str | None = rules.GRID
     shares: str = "small"
@@ -298,20 +298,30 @@ class SignedManifest(Document, frozen=True):
         """Participants who have not signed."""
         return tuple(p.name for p in self.manifest.participants if p.name not in self.signatures)
 
-    def verify(self, *, now: dt.datetime, code_version: str) -> Manifest:
+    def verify(self, *, now: dt.datetime) -> Manifest:
         """Whether this manifest authorises a run here and now.
 
-        1. Every participant signed these bytes with the key that is listed, and so are the statements
-           about the words.
+        1. Every participant signed it (`verify_signatures`).
         2. It is valid now.
-        3. It was made for this version of the software.
+        3. This software has the versions that it needs.
 
         The caller still has to compare the listed keys with its own pins and the terms with what
         it accepts (`manifest_rules.check_pins`, `check_terms`).
 
         Raises:
             VerificationError: E_MANIFEST: unsigned, altered or expired.
-            ConfigError: E_VERSION: made for another version.
+            ConfigError: E_VERSION: it needs other software.
+        """
+        manifest = self.verify_signatures()
+        rules.check_time(manifest, now)
+        rules.check_version(manifest)
+        return manifest
+
+    def verify_signatures(self) -> Manifest:
+        """Whether every participant signed these bytes with the listed key, and what it says about the words.
+
+        Raises:
+            VerificationError: E_MANIFEST: unsigned or altered.
         """
         manifest = self.manifest
         if self.missing:
@@ -327,8 +337,6 @@ class SignedManifest(Document, frozen=True):
                 raise VerificationError(str(error), code="E_MANIFEST") from None
         if unknown := self.words.keys() - self.signatures.keys():
             raise VerificationError(f"{min(unknown)!r} takes no part", code="E_MANIFEST")
-        rules.check_time(manifest, now)
-        rules.check_version(manifest, code_version)
         return manifest
 
     def to_json(self) -> str:
@@ -341,6 +349,7 @@ class SignedManifest(Document, frozen=True):
 
         Raises:
             ConfigError: E_MANIFEST: not a manifest, or a term that makes no sense.
+                E_VERSION: another release wrote it in another form.
         """
         if len(content) > MAX_BYTES:
             raise ConfigError(
@@ -349,6 +358,8 @@ class SignedManifest(Document, frozen=True):
         try:
             return cls.from_data(documents.parse(content, error=ConfigError))
         except ConfigError as error:
+            if error.code == "E_VERSION":
+                raise
             raise ConfigError(f"not a manifest: {error}", code="E_MANIFEST") from None
 
     @classmethod
@@ -358,6 +369,8 @@ class SignedManifest(Document, frozen=True):
         Raises:
             ConfigError: Not a manifest, or a term that makes no sense.
         """
+        if isinstance(data, dict) and isinstance(data.get("manifest"), dict):
+            rules.check_form(data["manifest"].get("schema"), SCHEMA)
         signed = documents.convert(cls, data, error=ConfigError)
         # There is one spelling: a term left to its default, or another base64 of a key, is not the agreement.
         if "run" not in data["manifest"] or _signed_bytes(data["manifest"]) != signed.manifest.canonical():

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedvalue._version import __version__
 from fedvalue.agreement.manifest import MAX_BYTES, Manifest, Participant, SignedManifest
 from fedvalue.errors import ConfigError
 from fedvalue.identity.tls_certificates import MAX_DAYS, ROLES, check_tls_certificate
@@ -64,7 +63,6 @@ def draft(
         participants=tuple(
             Participant.from_card(card, endpoints.get(card.role, "")) for card in participants
         ),
-        code_version=__version__,
         settings=settings or ValuationSettings(),
         **terms,
     )

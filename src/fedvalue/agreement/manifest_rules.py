@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
+from fedvalue._version import PROTOCOL_VERSION, VALUES_VERSION, __version__
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.identity.cards import Card
@@ -66,15 +67,53 @@ def check_time(manifest: Manifest, now: dt.datetime) -> None:
         raise VerificationError(f"expired at {manifest.expires:%Y-%m-%d %H:%M} UTC", code="E_MANIFEST")
 
 
-def check_version(manifest: Manifest, code_version: str) -> None:
-    """Participants of one run use the same version: another one may compute other numbers.
+class Versions(Document, frozen=True, kw_only=True):
+    """What the software of all participants must have in common (decision 0416).
+
+    Args:
+        protocol: How they talk to each other.
+        values: How tables become values.
+        software: The FedValue that drafted the terms. Others may take part if the first two are the same.
+    """
+
+    protocol: int = PROTOCOL_VERSION
+    values: int = VALUES_VERSION
+    software: str = __version__
+
+    def __str__(self) -> str:
+        return f"protocol version {self.protocol} and values version {self.values}"
+
+
+def check_version(manifest: Manifest) -> None:
+    """Whether this software can take part in the run.
 
     Raises:
         ConfigError: E_VERSION.
     """
-    if manifest.code_version != code_version:
+    agreed, own = manifest.versions, Versions()
+    if (agreed.protocol, agreed.values) != (own.protocol, own.values):
         raise ConfigError(
-            f"made for version {manifest.code_version} of the software, this is {code_version}",
+            f"the agreement needs {agreed}, as in FedValue {agreed.software}; this is FedValue "
+            f"{own.software} with {own}. Install a release with the agreed two everywhere",
+            code="E_VERSION",
+        )
+
+
+def check_form(schema: object, own: str) -> None:
+    """Refuse a document that another release writes in another form.
+
+    Args:
+        schema: As the document says; one of another kind is left to the decoder.
+        own: The schema that this software reads.
+
+    Raises:
+        ConfigError: E_VERSION.
+    """
+    kind = own.rpartition("/")[0]
+    if isinstance(schema, str) and schema != own and schema.startswith(f"{kind}/"):
+        raise ConfigError(
+            f"the document has the form {schema}, and FedValue {__version__} reads {own}. Install the "
+            "release that made it everywhere",
             code="E_VERSION",
         )
 
@@ -178,8 +217,8 @@ def check_sense(m: Manifest) -> None:
     for key in ("harden", "by_coalition", "research"):
         _need(isinstance(getattr(m, key), bool), f"{key} must be true or false")
     _need(
-        isinstance(m.code_version, str) and m.code_version != "" and m.code_version.isprintable(),
-        "code_version must be text",
+        0 < len(m.versions.software) <= 100 and m.versions.software.isprintable(),
+        "versions.software must be 1 to 100 printable characters",
     )
     for name, (low, high) in LIMITS.items():
         _range(name, getattr(m, name), low, high)

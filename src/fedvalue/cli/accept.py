@@ -42,7 +42,6 @@ def accept(
     """
     import datetime as dt
 
-    from fedvalue._version import __version__
     from fedvalue.agreement.explanation import explain_terms
     from fedvalue.agreement.manifest_rules import check_terms
     from fedvalue.deployment.home import Home
@@ -53,7 +52,7 @@ def accept(
     harden()
     place = Home(home)
     paper = _read(invitation)
-    paper.check_now(dt.datetime.now(dt.UTC), __version__)
+    paper.check_now(dt.datetime.now(dt.UTC))
     seat = _seat(paper, place, name)
     check_terms(paper.proposal, place.policy())
     typer.echo(f"INVITATION {paper.id.hex()[:12]} from {paper.card.name}, to {seat.name} ({seat.role})\n")

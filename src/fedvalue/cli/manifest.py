@@ -80,13 +80,12 @@ def verify(
     """Check signatures, validity and, with --peers, that the keys are those of the pinned cards."""
     import datetime as dt
 
-    from fedvalue._version import __version__
     from fedvalue.agreement.manifest_files import read_manifest
     from fedvalue.agreement.manifest_rules import check_pins
     from fedvalue.identity.identity_files import read_cards
 
     signed = read_manifest(file)
-    manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    manifest = signed.verify(now=dt.datetime.now(dt.UTC))
     if peers is not None:
         check_pins(manifest, read_cards(peers))
     typer.echo(f"run id  {signed.run_id.hex()}")

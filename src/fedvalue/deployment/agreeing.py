@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Participant
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_client import ServerClient
@@ -118,7 +117,7 @@ class Agreeing:
             self._round()
             signed = self._exchange.signed
             if signed is not None and self._delivered():
-                signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+                signed.verify(now=dt.datetime.now(dt.UTC))
                 return signed
             what, names = self._exchange.awaited()
             if dt.datetime.now(dt.UTC) >= expires:

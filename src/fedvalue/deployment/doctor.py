@@ -12,9 +12,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
-from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
-from fedvalue.agreement.manifest_rules import check_pins, check_terms
+from fedvalue.agreement.manifest_rules import Versions, check_pins, check_terms
 from fedvalue.deployment.config import TableConfig
 from fedvalue.deployment.health import (
     Finding,
@@ -43,7 +42,10 @@ def examine(place: Place) -> Iterator[Finding]:
     3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health.
     4. A server's own port; a party's memory and table, read and coded as the run would.
     """
-    yield Finding("software", Level.OK, f"FedValue {__version__}, Python {platform.python_version()}")
+    own = Versions()
+    yield Finding(
+        "software", Level.OK, f"FedValue {own.software} with {own}, Python {platform.python_version()}"
+    )
     try:
         identity = read_identity(place.identity)
         unpinned = not place.agreements and not place.peers.exists()  # invited, and not everybody has signed
@@ -81,7 +83,7 @@ def _agreement(signed: SignedManifest, place: Place, identity: Identity) -> Find
     manifest = signed.manifest
     name, run = "agreement", signed.run_id.hex()[:12]
     try:
-        signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+        signed.verify(now=dt.datetime.now(dt.UTC))
         check_pins(manifest, read_pinned(place.peers, identity.card))
         check_terms(manifest, place.accept)
     except FedValueError as error:
@@ -91,7 +93,7 @@ def _agreement(signed: SignedManifest, place: Place, identity: Identity) -> Find
 
 
 _REMEDIES = {
-    "E_VERSION": "install the same minor version everywhere",
+    "E_VERSION": "install a release with the agreed versions everywhere",
     "E_IDENTITY": "compare fingerprints and pin the card, or ask for an agreement with the pinned keys",
 }
 
@@ -114,9 +116,10 @@ def _server(
     finally:
         client.close()
     yield Finding(name, Level.OK, f"answers at {target} with the pinned key, accepts our card")
-    if alive.software.split(".")[:2] != __version__.split(".")[:2]:
-        words = f"it runs FedValue {alive.software}, this is {__version__}"
-        yield Finding(name, Level.FAIL, words, "install the same minor version everywhere")
+    theirs = Versions(protocol=alive.protocol, values=alive.values, software=alive.software)
+    if (theirs.protocol, theirs.values) != (manifest.versions.protocol, manifest.versions.values):
+        words = f"it runs FedValue {theirs.software} with {theirs}, the agreement needs {manifest.versions}"
+        yield Finding(name, Level.FAIL, words, _REMEDIES["E_VERSION"])
     if words := clock_difference(alive.time, f"server {server.name!r}"):
         yield Finding(name, Level.FAIL, words, "run chrony or systemd-timesyncd on both machines")
     for trouble in alive.trouble:

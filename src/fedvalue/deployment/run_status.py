@@ -41,7 +41,7 @@ ADVICE = {
     "E_STORAGE": "Free some space on the disk of the participant that is named.",
     "E_MIRROR": "The servers disagree, and no value was released: keep the logs and talk to both operators.",
     "E_BUDGET": "The privacy budget of these samples is spent.",
-    "E_VERSION": "Install the same minor version everywhere.",
+    "E_VERSION": "Install a release with the agreed versions everywhere.",
 }
 """What to do after a failure, by code."""
 

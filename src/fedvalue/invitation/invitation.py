@@ -26,8 +26,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 
 from fedvalue import documents
+from fedvalue.agreement.manifest import SCHEMA as MANIFEST_SCHEMA
 from fedvalue.agreement.manifest import Manifest, Participant
-from fedvalue.agreement.manifest_rules import check_time, check_version
+from fedvalue.agreement.manifest_rules import check_form, check_time, check_version
 from fedvalue.crypto import keys
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, VerificationError
@@ -160,7 +161,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
         """64 bytes for AES-SIV."""
         return _derive(self.secret, "seal", 64)
 
-    def check_now(self, now: dt.datetime, code_version: str) -> None:
+    def check_now(self, now: dt.datetime) -> None:
         """Whether the invitation can be accepted at this moment, by this software.
 
         Raises:
@@ -173,7 +174,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
             raise VerificationError(
                 f"the invitation has {error}; ask {self.card.name!r} for a new one", code="E_INVITATION"
             ) from None
-        check_version(self.proposal, code_version)
+        check_version(self.proposal)
 
     def to_text(self) -> str:
         """The text that travels."""
@@ -187,6 +188,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
 
         Raises:
             ConfigError: E_INVITATION: not an invitation, or terms that make no sense.
+                E_VERSION: another release wrote it in another form.
             VerificationError: E_INVITATION: it was altered.
         """
         found = re.search(f"{_BEGIN}(.*?){_END}", text[:MAX_TEXT], re.DOTALL)
@@ -201,10 +203,14 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
         if not inflate.eof:
             raise _bad("the text is too long or cut off")
         try:
-            invitation = documents.decode(cls, content, schema=SCHEMA, error=ConfigError)
+            data = documents.parse(content, error=ConfigError)
+            if isinstance(data, dict):
+                check_form(data.get("schema"), SCHEMA)
+            invitation = documents.convert(cls, data, schema=SCHEMA, error=ConfigError)
+            check_form(invitation.terms.get("schema"), MANIFEST_SCHEMA)
             invitation._check()
         except ConfigError as error:
-            raise _bad(str(error)) from None
+            raise error if error.code == "E_VERSION" else _bad(str(error)) from None
         return invitation
 
     def _check(self) -> None:

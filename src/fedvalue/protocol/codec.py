@@ -11,10 +11,10 @@ import struct
 
 import msgspec
 
+from fedvalue._version import PROTOCOL_VERSION as VERSION
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol.messages import BulkMessage, Envelope, StoredChunk
 
-VERSION = 2
 MAGIC = b"FV"
 MAX_MESSAGE_BYTES = 9 * 1024 * 1024
 """Two 4 MiB payloads (tokens and authenticators) and their frame."""

@@ -55,7 +55,7 @@ BREACHES: dict[str, str] = {
     "E_SENDER": "a message from somebody who may not send it",
     "E_SIZE": "a message larger than the limit",
     "E_STATE": "a message that is not legal now",
-    "E_VERSION": "a message of another version",
+    "E_VERSION": "a message or an agreement that needs another version",
 }
 """A peer broke the protocol: RemoteProtocolError."""
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fedvalue import __version__
 from fedvalue.agreement.explanation import explain_terms
 from fedvalue.agreement.manifest import SignedManifest
-from fedvalue.agreement.manifest_rules import Terms, check_pins, check_terms
+from fedvalue.agreement.manifest_rules import Terms, Versions, check_pins, check_terms
 from fedvalue.agreement.run_settings import terms_of
 from fedvalue.documents import canonical
 from fedvalue.errors import ConfigError, FedValueError, InputError, VerificationError
@@ -22,8 +21,8 @@ from fedvalue.valuation.settings import ValuationSettings
 from tests.support.consortium import NOW, identities, identity, manifest, signed
 
 
-def verify(one: SignedManifest, *, now: dt.datetime = NOW, version: str = __version__) -> None:
-    one.verify(now=now, code_version=version)
+def verify(one: SignedManifest, *, now: dt.datetime = NOW) -> None:
+    one.verify(now=now)
 
 
 def test_canonical_json_is_rfc_8785_without_fractions():
@@ -110,11 +109,32 @@ def test_expiry_is_strict_and_a_clock_behind_does_not_matter():
     assert caught.value.code == "E_MANIFEST"
 
 
-def test_another_minor_version_is_refused_by_name():
+def test_another_release_with_the_same_versions_takes_part():
+    """Decision 0416: two minor versions side by side."""
+    verify(signed(versions=Versions(software="9.9.0")))
+
+
+@pytest.mark.parametrize("changed", ["protocol", "values"])
+def test_another_protocol_or_other_values_are_refused_with_the_remedy(changed):
     """Item 38: version skew."""
-    with pytest.raises(ConfigError, match="made for version") as caught:
-        verify(signed(code_version="0.0.9"))
+    own = Versions()
+    newer = Versions(**{"protocol": own.protocol, "values": own.values, changed: 99}, software="9.9.0")
+    with pytest.raises(
+        ConfigError, match=r"99.*as in FedValue 9\.9\.0; this is FedValue .* Install"
+    ) as caught:
+        verify(signed(versions=newer))
     assert caught.value.code == "E_VERSION"
+    signed(versions=newer).verify_signatures()
+
+
+def test_an_agreement_in_another_form_is_a_matter_of_versions():
+    newer = signed().to_json().replace("fedvalue.manifest/2", "fedvalue.manifest/3")
+    with pytest.raises(ConfigError, match=r"the form fedvalue\.manifest/3.*Install the release") as caught:
+        SignedManifest.from_json(newer)
+    assert caught.value.code == "E_VERSION"
+    with pytest.raises(ConfigError) as caught:
+        SignedManifest.from_json(signed().to_json().replace("fedvalue.manifest/2", "fedvalue.result/2"))
+    assert caught.value.code == "E_MANIFEST"
 
 
 def test_only_the_named_participant_can_sign():
@@ -193,7 +213,7 @@ def test_terms_that_are_accepted_pass():
         ({"purpose": " "}, "purpose"),
         ({"nonce": b"short"}, "nonce"),
         ({"expires": NOW}, "expires"),
-        ({"code_version": ""}, "code_version"),
+        ({"versions": Versions(software="")}, "versions.software"),
         ({"q": 65}, "q must be an integer from 1 to 64"),
         ({"created": NOW.replace(microsecond=1)}, "whole second"),
         ({"expires": (NOW + dt.timedelta(days=1)).replace(tzinfo=None)}, "UTC"),
@@ -234,7 +254,7 @@ def test_settings_that_the_engine_refuses_cannot_be_agreed_on(settings, words):
 
 def test_a_manifest_of_another_schema_or_with_an_unknown_term_is_refused():
     data = json.loads(signed().to_json())
-    for change in ({"schema": "fedvalue.manifest/1"}, {"unknown": 1}, {"n_samples": 1000.0}):
+    for change in ({"schema": "fedvalue.result/1"}, {"unknown": 1}, {"n_samples": 1000.0}):
         altered = {**data, "manifest": {**data["manifest"], **change}}
         with pytest.raises(ConfigError) as caught:
             SignedManifest.from_json(json.dumps(altered))

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from fedvalue import __version__
 from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.manifest_rules import Terms, check_terms
 from fedvalue.errors import ConfigError, VerificationError
@@ -17,7 +16,7 @@ def test_epsilon_survives_the_file_and_changes_the_run():
     one = signed(epsilon="0.5")
     again = SignedManifest.from_json(one.to_json())
     assert again.manifest.epsilon == "0.5"
-    again.verify(now=NOW, code_version=__version__)
+    again.verify(now=NOW)
     assert manifest(epsilon="0.5").run_id != manifest().run_id
 
 
@@ -27,7 +26,7 @@ def test_an_epsilon_changed_or_taken_out_breaks_the_agreement(change):
     del data["manifest"]["epsilon"]
     data["manifest"] |= change
     with pytest.raises((ConfigError, VerificationError)) as caught:
-        SignedManifest.from_json(json.dumps(data)).verify(now=NOW, code_version=__version__)
+        SignedManifest.from_json(json.dumps(data)).verify(now=NOW)
     assert caught.value.code == "E_MANIFEST"
 
 

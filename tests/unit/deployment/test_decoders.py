@@ -37,7 +37,7 @@ FRAMES = (
     wire.Notes(1, (wire.Note("telco", "acceptance", b"sealed"),)),
     wire.Standing(1, "open", 0, 2, "E_SIZE", "too large", HEAD),
     wire.Mail(1, (b"one", b"two"), wire.Standing(1, "open", 0, 2)),
-    wire.Alive(1, "compute", "1.0"),
+    wire.Alive(1, "compute", "1.0", 2, 1),
 )
 
 
@@ -78,7 +78,7 @@ def test_a_moment_is_one_that_a_calendar_has(moment):
         wire.Poll(1, bytes(32), 0, 1000, moment),
         wire.Standing(1, "open", 0, 2, deadline=moment),
         wire.Standing(1, "open", 0, 2, time=moment),
-        wire.Alive(1, "compute", "1.0", moment),
+        wire.Alive(1, "compute", "1.0", 2, 1, moment),
     ):
         with pytest.raises(RemoteProtocolError) as caught:
             wire.decode(wire.encode(frame), type(frame))

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from fedvalue import __version__
 from fedvalue.agreement.explanation import explain
 from fedvalue.deployment.agreeing import Agreeing
 from fedvalue.deployment.certificate_check import words_stated
@@ -44,7 +43,7 @@ def test_everybody_ends_with_the_same_agreement_signed_by_all():
     signed = {name: one.signed for name, one in views.items()}
     one = signed["bank"]
     assert all(other == one for other in signed.values())
-    manifest = one.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    manifest = one.verify(now=dt.datetime.now(dt.UTC))
     assert {p.name: p.sign_key for p in manifest.participants} == {
         name: identity(name).card.sign_key for name in ROLES
     }
@@ -83,7 +82,7 @@ def test_a_skipped_comparison_is_signed_and_cannot_be_turned_into_a_made_one():
         compared=True, signature=signed.words["shop"].signature
     )}  # fmt: skip
     altered = type(signed)(manifest=signed.manifest, signatures=signed.signatures, words=lie)
-    refused("E_MANIFEST", lambda: altered.verify(now=dt.datetime.now(dt.UTC), code_version=__version__))
+    refused("E_MANIFEST", lambda: altered.verify(now=dt.datetime.now(dt.UTC)))
 
 
 def test_the_order_of_arrival_and_restarts_change_nothing():

@@ -73,10 +73,16 @@ def test_an_expired_invitation_and_one_for_another_version_are_refused():
     one = invitation()
     late = one.proposal.expires + dt.timedelta(seconds=1)
     with pytest.raises(FedValueError, match="ask 'bank' for a new one") as caught:
-        one.check_now(late, one.proposal.code_version)
+        one.check_now(late)
     assert caught.value.code == "E_INVITATION"
-    with pytest.raises(FedValueError) as caught:
-        one.check_now(one.proposal.created, "9.9.9")
+    terms = {**one.terms, "versions": {**one.terms["versions"], "values": 99, "software": "9.9.0"}}
+    newer = replace(one, terms=terms)
+    with pytest.raises(FedValueError, match=r"as in FedValue 9\.9\.0") as caught:
+        newer.check_now(newer.proposal.created)
+    assert caught.value.code == "E_VERSION"
+    terms = {**one.terms, "schema": "fedvalue.manifest/99"}
+    with pytest.raises(FedValueError, match=r"Install the release") as caught:
+        Invitation.from_text(replace(one, terms=terms).to_text())
     assert caught.value.code == "E_VERSION"
 
 

@@ -178,13 +178,17 @@ class Alive(Frame, frozen=True):
 
     Args:
         name: Its name.
-        software: Its version.
+        software: Its release.
+        protocol: Version of its protocol.
+        values: Version of its values.
         time: Its clock, in seconds since 1970.
         trouble: What keeps it from working: its disk, its clock, its certificate. No paths.
     """
 
     name: Short
     software: Short
+    protocol: int
+    values: int
     time: Moment = 0.0
     trouble: Annotated[tuple[Short, ...], Meta(max_length=20)] = ()
 

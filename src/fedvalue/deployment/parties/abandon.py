@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from fedvalue._version import __version__
 from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.party_store import PartyStore
@@ -48,7 +47,7 @@ def abandon(
     """
     own = read_identity(identity)
     signed = latest_run(read_manifest(manifest), own_states(state))
-    signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    signed.verify(now=dt.datetime.now(dt.UTC))
     signed.manifest.participant(own.card.name)
     try:
         with exclusive_lock(state / f"party-{signed.run_id.hex()[:12]}.lock"):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fedvalue import documents
-from fedvalue._version import __version__
 from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
 from fedvalue.agreement.run_settings import terms_of
@@ -176,7 +175,7 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
             code="E_IDENTITY",
         )
     signed = read_manifest(config.manifest)
-    manifest = signed.verify(now=dt.datetime.now(dt.UTC), code_version=__version__)
+    manifest = signed.verify(now=dt.datetime.now(dt.UTC))
     check_pins(manifest, read_pinned(config.peers, identity.card))
     check_terms(manifest, config.accept)
     servers = (manifest.compute.name, manifest.validate.name)

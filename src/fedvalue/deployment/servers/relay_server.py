@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue._version import __version__
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest, run_id_of
-from fedvalue.agreement.manifest_rules import LIMITS, Terms, check_pins, check_terms
+from fedvalue.agreement.manifest_rules import LIMITS, Terms, Versions, check_pins, check_terms
 from fedvalue.deployment.config import Limits
 from fedvalue.deployment.health import (
     Finding,
@@ -165,7 +165,10 @@ class RelayServer:
     def health(self, peer: Peer, request: wire.Health) -> wire.Alive:
         """Liveness check for pinned peers, with our clock and what keeps us from working."""
         trouble = tuple(one.words for one in self.findings() if one.level is Level.FAIL)
-        return wire.Alive(wire.VERSION, self._identity.card.name, __version__, self._clock(), trouble)
+        name, own = self._identity.card.name, Versions()
+        return wire.Alive(
+            wire.VERSION, name, own.software, own.protocol, own.values, self._clock(), trouble
+        )  # fmt: skip
 
     def leave(self, peer: Peer, request: wire.Leave) -> wire.Notes:
         """Take a message for the lobby of an invitation."""
@@ -297,7 +300,9 @@ class RelayServer:
     def _note_health(self) -> None:
         """Log what is wrong with disk, clock and cards when it is found, and once an hour."""
         for one in self.findings():
-            about = f"{one.check} {one.level}" if one.check in ("disk", "clock") else one.words  # these change
+            about = (
+                f"{one.check} {one.level}" if one.check in ("disk", "clock") else one.words
+            )  # these change
             if one.level is not Level.OK and self._clock() - self._noted.get(about, -math.inf) > 3600:
                 self._noted[about] = self._clock()
                 self._log.event("health", level="warning", state=one.level.value, reason=str(one))
@@ -330,7 +335,7 @@ class RelayServer:
 
     def _check_manifest(self, signed: SignedManifest) -> None:
         """All signatures, valid now, known keys, acceptable terms, and ours to serve."""
-        manifest = signed.verify(now=self._now(), code_version=__version__)
+        manifest = signed.verify(now=self._now())
         check_pins(manifest, self.cards)
         check_terms(manifest, self._terms)
         self._check_repeat(signed)

@@ -15,4 +15,4 @@ ESTIMATOR = "pooled-evidence"
 """Name of the estimator, as results carry it."""
 
 ESTIMATOR_VERSION = "1"
-"""Rises whenever the same rows would get other values."""
+"""Rises whenever the same rows would get other values, and `VALUES_VERSION` with it."""

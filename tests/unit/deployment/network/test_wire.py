@@ -33,7 +33,7 @@ def test_every_frame_begins_with_a_small_array_and_the_version():
         wire.Submit(1, b"x" * 70_000),
         wire.Post(1, bytes(32), 7, memoryview(b"body")),
         wire.Mail(1, (b"a", b"b"), wire.Standing(1, "open", 0, 2)),
-        wire.Alive(1, "compute", "1.0"),
+        wire.Alive(1, "compute", "1.0", 2, 1),
     ):
         assert wire.decode(wire.encode(frame), type(frame)) == frame
 
