@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Never
+from types import ModuleType
+from typing import Any, Never
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from fedvalue.cli import exit_codes
 from fedvalue.cli.kernels import keep_kernels
@@ -21,25 +23,100 @@ from fedvalue.errors import FedValueError
 from fedvalue.untrusted_text import printable
 
 PANELS = {
-    "Value and decide": ("check", "value", "compare", "select", "payout", "report"),
-    "Take part in a federated run": ("invite", "accept", "join", "run", "abort", "init", "manifest"),
-    "Operate and audit": ("status", "doctor", "serve", "audit", "backup", "warm-up"),
-    "Try and research": ("demo", "drill", "reproduce", "benchmark", "datasets"),
+    "Value and decide": {
+        "check": "Show how each column is read: type, bins, missing values, and what looks wrong.",
+        "value": "Value each party's data, from tables that this machine can read.",
+        "compare": "Show what changed from one result to another: the advice, the values beyond their "
+        "error, the question.",
+        "select": "Choose the parties to invite within a budget, and name those that the rows leave "
+        "undecided.",
+        "payout": "Divide a pot by value, exact to the cent.",
+        "report": "Write the report of a result: whom to invite, values with intervals, overlap, how "
+        "it was computed.",
+    },
+    "Take part in a federated run": {
+        "invite": "Draft the terms and make one invitation for all data parties and both operators.",
+        "accept": "Read the terms of an invitation and accept them, as a data party or the operator of "
+        "a server.",
+        "join": "Take part as a data party, after `fedvalue accept`; prints the value of your data.",
+        "run": "Take part as the task party, after `fedvalue invite`; prints the value of every data party.",
+        "abort": "Give up a run for everybody, even while the servers compute. Nothing is released.",
+        "init": "Make an identity: a signing key and a TLS certificate, readable by you alone.",
+        "manifest": "Make, sign, check and explain the agreement for a run.",
+    },
+    "Operate and audit": {
+        "status": "Show where runs stand: stage, missing participants, deadline, bytes, what to do. "
+        "Changes nothing.",
+        "doctor": "Check clock, ports, names, TLS and pins, cards, permissions, disk, memory, "
+        "versions, table and terms.",
+        "serve": "Run the computation or the validation server.",
+        "audit": "Check audit logs, certificates and identity cards offline.",
+        "backup": "Back up and restore the state of a participant.",
+        "warm-up": "Compile everything ahead of time, so that no valuation waits for the compiler.",
+    },
+    "Try and research": {
+        "demo": "Run two servers, a bank and four data parties on this machine, each its own "
+        "process, over mutual TLS.",
+        "drill": "Try each kind of cheating server against each protocol: how often it is caught, and "
+        "the prediction.",
+        "reproduce": "Run the paper's experiments: numbers, drawings, and a verdict on each of its claims.",
+        "benchmark": "Compare ways to value data with the gain of models that were retrained with the data.",
+        "datasets": "List the paper's six data sets and the benchmark's other three: where they are, how "
+        "to get them.",
+    },
 }
-"""Commands by what a person wants to do, in the order of the help. Each is a module of this package."""
+"""Commands by what a person wants to do, in the order of the help, each with the first words of its own help.
+
+Each is a module of this package, loaded when the command is called: the help is printed from this table."""
 
 
-class _InPanelOrder(TyperGroup):
-    """Lists commands as `PANELS` does; Typer would list all plain commands before all groups."""
+class _LazyCommands(TyperGroup):
+    """Lists the commands of `PANELS`, and loads the one that is called."""
 
-    def list_commands(self, ctx: object) -> list[str]:
-        """All commands."""
-        return [name for names in PANELS.values() for name in names]
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        for panel, commands in PANELS.items():
+            for name, words in commands.items():
+                self.add_command(TyperCommand(name, help=words, rich_help_panel=panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that `args` call, with its options, and the arguments left for it."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and load_command(name or ""), rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the list of commands."""
+        _load_help_printer()
+        super().format_help(ctx, formatter)
+
+
+def load_command(name: str) -> Any:
+    """A command, or a group of them, from its module."""
+    home = typer.Typer()
+    importlib.import_module(f"fedvalue.cli.{name.replace('-', '_')}").register(home)
+    return get_group(home).commands[name]
+
+
+def _load_help_printer() -> None:
+    """Load Typer's help without the Markdown parser and the traceback printer that it imports.
+
+    Neither is used here, and they take half of the time. Later imports find the real ones.
+    """
+    unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+    absent = {module: name for module, name in unused.items() if module not in sys.modules}
+    for module, name in absent.items():
+        sys.modules[module] = ModuleType(module)
+        setattr(sys.modules[module], name, None)
+    try:
+        importlib.import_module("typer.rich_utils")
+    finally:
+        for module in absent:
+            del sys.modules[module]
 
 
 app = typer.Typer(
     name="fedvalue",
-    cls=_InPanelOrder,
+    cls=_LazyCommands,
     help="What is each party's data worth for a vertical federated learning task, "
     "before anyone trains a model or shows a row?",
     epilog="Exit codes: "
@@ -49,17 +126,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-for _panel, _names in PANELS.items():
-    for _name in _names:
-        importlib.import_module(f"fedvalue.cli.{_name.replace('-', '_')}").register(app)
-        for _command in app.registered_commands:
-            if _command.name == _name:
-                _command.rich_help_panel = _panel
-        for _group in app.registered_groups:
-            if _group.name == _name:
-                _group.rich_help_panel = _panel
 
 
 @app.callback(invoke_without_command=True)
