@@ -219,7 +219,7 @@ def _foreign_messages(town: Town) -> dict[str, tuple[str, str, bytes]]:
     chunk = m.IntersectionChunk(
         query=bytes(16), index=0, total=1, digest=digest, salt=bytes(16), tokens=b"", authenticators=b""
     )
-    ready = m.Ready("telco", 120, 120, (2,), (), bytes(32), bytes(64))
+    ready = m.Ready("telco", 120, 120, bytes(1040), bytes(32), bytes(32), bytes(64))
     roster = m.ReadyRoster((ready,))
     return {
         "a message in another's name": (

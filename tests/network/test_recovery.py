@@ -89,8 +89,7 @@ def check_good_end(cast: Cast, codes: dict[str, int]) -> None:
         assert len(rows) == len(set(rows)), "an answer was given twice"
 
 
-# A party writes its journal about 12 times in such a run, a server about 30 times; the slow test
-# below takes every one of them.
+# The slow test below takes every write.
 @pytest.mark.parametrize(
     ("who", "when", "k"),
     [
@@ -154,10 +153,13 @@ def test_the_paper_protocol_recovers_too(tmp_path, who, k):
         cast.stop()
 
 
+WRITES = {TASK: 28, "telco": 28, "compute": 34, "validate": 26}
+"""At least as many as a role commits in such a run: 27, 27, 32 and 24 were counted."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("who", [TASK, "telco", "compute", "validate"])
-@pytest.mark.parametrize("k", range(1, 31))
+@pytest.mark.parametrize(("who", "k"), [(who, k + 1) for who, n in WRITES.items() for k in range(n)])
 def test_killed_at_every_journal_write(cast, who, k, when):
     """Item 26, every boundary: where a process has fewer writes it is simply not killed."""
     others = [name for name in ("compute", "validate", *cast.parties) if name != who]

@@ -1,7 +1,7 @@
-"""Real processes for tests: started afresh, as a user's are, and killed with SIGKILL where a test says so.
+"""Real processes for tests, killed with SIGKILL where a test says so.
 
-Forking them from a process that has loaded gRPC would start faster, but gRPC is not safe to fork:
-one start in some hundreds hung.
+They are forked from a process that has imported what they need, except gRPC, which the package imports on
+use: forked from a process that has loaded it, one start in some hundreds hung.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-_context = multiprocessing.get_context("spawn")
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.support.programs"])
 
 
 def _redirected(target: Callable[..., None], log: str, arguments: tuple[Any, ...]) -> None:

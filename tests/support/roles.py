@@ -60,13 +60,10 @@ def run_roles(
     return parties
 
 
-def ready_body(
-    name: str, agreed: SignedManifest, sizes: tuple[int, ...], server: str, rows: int | None = None
-) -> bytes:
-    """A signed Ready of a party, on its way to a server."""
-    n = agreed.manifest.n_samples if rows is None else rows
-    features = sizes[:1] if agreed.manifest.settings.columns == "features" else ()
-    draft = m.Ready(name, n, n, sizes, features, bytes(32), bytes(64))
+def ready_body(name: str, agreed: SignedManifest, server: str) -> bytes:
+    """A signed Ready of a party under `mirror`, on its way to a server, which cannot open it."""
+    n = agreed.manifest.n_samples
+    draft = m.Ready(name, n, n, bytes(1040), bytes(32), bytes(32), bytes(64))
     signing_key = identity(name).signing.private_bytes_raw()
     signature = keys.sign(signing_key, "ready", agreed.run_id, draft.signed())
     message = msgspec.structs.replace(draft, signature=signature)

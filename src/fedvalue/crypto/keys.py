@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fedvalue.errors import VerificationError
+from fedvalue.errors import RemoteProtocolError, VerificationError
 
+PADDED_BYTES = 1024
+"""What is padded has a multiple of this length: a length would tell flags, or how many features there are."""
 _NONCE = bytes(12)  # every sealing key is used for one message only
 
 
@@ -97,6 +99,24 @@ def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
         return ChaCha20Poly1305(key).decrypt(_NONCE, sealed, context)
     except InvalidTag:
         raise VerificationError("a sealed message does not open", code="E_SEAL") from None
+
+
+def padded(plain: bytes, longest: int) -> bytes:
+    """The bytes, a 0x80, and zeros up to the next multiple of 1024 after `longest` (ISO/IEC 7816-4)."""
+    size = (longest // PADDED_BYTES + 1) * PADDED_BYTES
+    return (plain + b"\x80").ljust(size, b"\0")
+
+
+def unpadded(plain: bytes) -> bytes:
+    """The inverse of `padded`.
+
+    Raises:
+        RemoteProtocolError: There is no padding (E_MALFORMED).
+    """
+    content, mark, zeros = plain.rpartition(b"\x80")
+    if not mark or zeros.strip(b"\0"):
+        raise RemoteProtocolError("a sealed message is not padded", code="E_MALFORMED")
+    return content
 
 
 def mac(key: bytes, purpose: str, *parts: bytes | str) -> bytes:

@@ -27,7 +27,7 @@ from fedvalue.protocol.mirror.server_result import (
     decode_result,
 )
 from fedvalue.protocol.outcome import Evidence, Outcome, same_numbers
-from fedvalue.protocol.readiness import check_roster
+from fedvalue.protocol.readiness import check_roster, ranges_of
 from fedvalue.protocol.release_grid import TOLERANCE
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _counted(
     manifest: Manifest, result: CountsResult, readies: Mapping[str, Ready], order: tuple[str, ...]
 ) -> Outcome:
     """The signed counts under the parties' names. Codes keep their aliases: no value depends on them."""
-    sizes = {name: ready.sizes for name, ready in readies.items()}
+    sizes = {name: ranges_of(ready).sizes for name, ready in readies.items()}
     layout = RowLayout.of((*sizes[manifest.task.name], *(sizes[name][0] for name in order)))
     cells = layout.joint_counts(*result.cells(layout))
     names = tuple(party.name for party in manifest.data)

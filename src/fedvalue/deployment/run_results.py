@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fedvalue.agreement.run_settings import privacy_of
 from fedvalue.decisions.acceptance import with_acceptance
+from fedvalue.protocol.readiness import ranges_of
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -90,7 +91,8 @@ def _privacy(manifest: Manifest, outcome: Outcome) -> Privacy | None:
     """The promise about this run, by the sizes that all parties signed."""
     assert outcome.evidence is not None
     roster = outcome.evidence.roster
-    n_columns = sum(len(ready.features) for ready in roster)
+    ranges = [ranges_of(ready) for ready in roster]
+    n_columns = sum(len(one.features) for one in ranges)
     if not n_columns:
-        n_columns = len(manifest.data) + any(ready.sizes[0] > 1 for ready in roster if len(ready.sizes) == 2)
+        n_columns = len(manifest.data) + any(one.sizes[0] > 1 for one in ranges if len(one.sizes) == 2)
     return privacy_of(manifest, roster[0].rows, n_columns)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.settings import RunTerms
     from fedvalue.typing import Progress
     from fedvalue.valuation.settings import ValuationSettings
 
@@ -34,7 +34,7 @@ def make_valuer(
         progress: Called with progress updates.
     """
 
-    def valuer(counted: JointCounts | PairTables, run: Settings) -> Answer:
+    def valuer(counted: JointCounts | PairTables, run: RunTerms) -> Answer:
         if isinstance(counted, PairTables):
             from fedvalue.valuation.low_order.low_order_valuation import value_tables
 

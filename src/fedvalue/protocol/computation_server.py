@@ -52,14 +52,14 @@ class ComputationServer(Server):
     _after_ready = State.CONFIRMING
     _after_sums = State.AGREEING
 
-    def _prepare(self, settings: Settings) -> None:
-        super()._prepare(settings)
-        if settings.privacy is not None and settings.protocol is ProtocolName.MIRROR:
-            self._noise = CommittingRelease(settings, settings.privacy, self.name, self._credentials.seed)
-        if shares_codebooks(settings):
-            self._codebooks = CodebookRelay(settings)
-        if settings.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):
-            self._tokens = self._make_tokens(settings)
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.terms.epsilon is not None and self.terms.protocol is ProtocolName.MIRROR:
+            self._noise = CommittingRelease(self.terms, self.name, self._credentials.seed)
+        if shares_codebooks(self.terms):
+            self._codebooks = CodebookRelay(self.terms)
+        if self.terms.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):
+            self._tokens = self._make_tokens(self.settings)
 
     def _make_tokens(self, settings: Settings) -> TokenCounting:
         return TokenCounting(settings, self._credentials)
@@ -149,7 +149,7 @@ class ComputationServer(Server):
     def _settled(self, answer: Answer) -> list[m.Envelope]:
         assert self._mirror is not None
         if self._noise is not None:
-            self._noise.counted(self._mirror.tables())
+            self._noise.counted(self._mirror.tables(), self._mirror.privacy())
             return self._release_noisy()
         self._become(State.AGREEING)
         return self._mirror.release(answer)

@@ -116,6 +116,11 @@ class KeyAgreement:
     def _context(self, data_party: str) -> bytes:
         return keys.info("wrap", self._terms.run_id, self._terms.task, data_party)
 
+    @property
+    def run_key(self) -> bytes:
+        """K_run, not yet bound to what the parties have brought."""
+        return self._run_key
+
     def alignment(self) -> AlignmentKeys:
         """The keys under which ids are aligned, before the sizes are known."""
         return AlignmentKeys(self._terms.run_id, self._run_key, self._from_seed("own"))

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
@@ -120,6 +121,25 @@ class AlignMask(BulkMessage, frozen=True):
         return (self.bits,)
 
 
+class CodeRanges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How many codes a party's columns have.
+
+    Args:
+        sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
+        features: With columns `features`, the sizes of the code ranges of its features.
+        salt: The party's secret: without it the digest confirms no guess at the sizes.
+    """
+
+    sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
+    features: Sizes
+    salt: Key16
+
+    @property
+    def digest(self) -> bytes:
+        """What the party signs."""
+        return sha256(b"fedvalue/1/ranges" + msgspec.msgpack.encode(self)).digest()
+
+
 class Ready(Message, frozen=True):
     """A party has read its table, reduced it to the common ids if that was agreed, and states its sizes.
 
@@ -127,24 +147,24 @@ class Ready(Message, frozen=True):
         party: The party.
         rows: Its number of samples in the run.
         brought: Its number of samples before the tables were reduced to the common ids.
-        sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
-        features: With columns `features`, the sizes of the code ranges of its features.
+        ranges: Its code ranges; under `mirror` sealed for the parties until one of them has opened them.
+        ranges_digest: Their digest.
         commitment: Salted digest of its input: the party can show later that it used this data.
-        signature: Over all of this and the run.
+        signature: Over the run and all of this; the ranges by their digest.
     """
 
     party: Name
     rows: Annotated[int, Meta(ge=1, le=2**40)]
     brought: Annotated[int, Meta(ge=1, le=2**40)]
-    sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
-    features: Sizes
+    ranges: CodeRanges | Annotated[bytes, Meta(max_length=2**15)]
+    ranges_digest: Digest
     commitment: Digest
     signature: Signature
 
     def signed(self) -> bytes:
         """What the signature covers besides the run."""
         return msgspec.msgpack.encode(
-            (self.party, self.rows, self.brought, self.sizes, self.features, self.commitment)
+            (self.party, self.rows, self.brought, self.ranges_digest, self.commitment)
         )
 
 

@@ -25,7 +25,7 @@ from fedvalue.errors import VerificationError
 from fedvalue.information.pair_tables import PairLayout, PairTables
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.privacy import Privacy
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms
 
 
 def drawn(privacy: Privacy, layout: PairLayout, key: bytes) -> tuple[int, ...]:
@@ -49,16 +49,16 @@ def noisy_tables(tables: PairTables, privacy: Privacy, key: bytes) -> PairTables
 class NoisyRelease:
     """What one server knows: its exact tables, and both contributions to the key."""
 
-    def __init__(self, settings: Settings, privacy: Privacy, server: str, seed: bytes) -> None:
-        self._run_id = settings.run_id
-        self._privacy = privacy
-        self._own = keys.subkey(seed, settings.run_id, "noise-seed", settings.digest(), server)
+    def __init__(self, terms: RunTerms, server: str, seed: bytes) -> None:
+        self._run_id = terms.run_id
+        self._own = keys.subkey(seed, terms.run_id, "noise-seed", terms.digest(), server)
         self._other: bytes | None = None
         self._exact: PairTables | None = None
+        self._privacy: Privacy | None = None
 
-    def counted(self, exact: PairTables) -> None:
+    def counted(self, exact: PairTables, privacy: Privacy) -> None:
         """Keep the exact tables until the noise is known. They never leave."""
-        self._exact = exact
+        self._exact, self._privacy = exact, privacy
 
     @property
     def ready(self) -> bool:
@@ -67,6 +67,7 @@ class NoisyRelease:
 
     def _noisy(self, *contributions: bytes) -> PairTables:
         assert self._exact is not None
+        assert self._privacy is not None
         key = keys.subkey(b"".join(contributions), self._run_id, "noise")
         return noisy_tables(self._exact, self._privacy, key)
 

@@ -20,7 +20,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import Endorsement
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms
 
 Fields: TypeAlias = dict[str, Any]
 """JSON-like data: numbers, text, None, lists and dicts of these."""
@@ -40,8 +40,8 @@ class Answer(msgspec.Struct, frozen=True):
     shares: tuple[Fields, ...]
 
 
-Valuer: TypeAlias = Callable[[JointCounts | PairTables, Settings], Answer]
-"""What a server makes of joint counts of opaque columns, or of noisy tables, by the run's settings."""
+Valuer: TypeAlias = Callable[[JointCounts | PairTables, RunTerms], Answer]
+"""What a server makes of joint counts of opaque columns, or of noisy tables, by the run's terms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,10 @@ from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Evidence, Outcome, Work
 from fedvalue.protocol.readiness import (
-    check_gates,
+    check_own_gates,
     check_roster,
-    gated_sizes,
     make_ready,
-    own_features,
+    opened_ready,
     settings_of,
 )
 from fedvalue.protocol.role import Handler, Role
@@ -145,11 +144,14 @@ class PartyRole(Role):
         return self._ready()
 
     def _ready(self) -> list[m.Envelope]:
-        features = own_features(self.terms, self.name, self._samples)
-        sizes = gated_sizes(self.terms, self.name, self._samples.sizes, features)
-        check_gates(self.terms.gates, self.name, self._samples.n_samples, sizes)
+        check_own_gates(self.terms, self.name, self._samples)
         ready = make_ready(
-            self.terms, self.name, self._samples, brought=self._brought, credentials=self._credentials
+            self.terms,
+            self.name,
+            self._samples,
+            brought=self._brought,
+            credentials=self._credentials,
+            run_key=self._agreement.run_key,
         )
         self._become(State.READYING)
         return [self._to(server, ready) for server in self.terms.servers]
@@ -163,8 +165,9 @@ class PartyRole(Role):
         roster, *others = self._rosters.values()
         if any(other != roster for other in others):
             raise VerificationError("the servers relay different rosters", code="E_EQUIVOCATION")
-        readies = {ready.party: ready for ready in roster.readies}
-        one_per_party(self.terms, readies, len(roster.readies))
+        opened = [opened_ready(self.terms, ready, self._agreement.run_key) for ready in roster.readies]
+        readies = {ready.party: ready for ready in opened}
+        one_per_party(self.terms, readies, len(opened))
         check_roster(self.terms, readies, self._credentials.pins)
         settings = self._settings = settings_of(self.terms, readies)
         if settings.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):

@@ -1,8 +1,10 @@
 """Before anything is uploaded: every party states what it brings, signed, and everybody checks it.
 
 The terms fix what people agree on; the sizes of the code ranges are known only when each party has
-read its table. So they come signed in the Ready messages, and pass the gates at every participant
-with the same outcome.
+read its table. So they come signed in the Ready messages, and pass the gates at every party with the same
+outcome. Under `mirror` they are sealed for the parties: a server that knew how many codes each named party
+has could tell from the sizes of the unnamed columns whose they are. It checks the gates on these instead
+(`mirror.counting`). Under the other protocols servers need the sizes, and check the gates too.
 """
 
 from __future__ import annotations
@@ -15,19 +17,27 @@ import msgspec
 import numpy as np
 
 from fedvalue.crypto import keys
-from fedvalue.errors import VerificationError
+from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.samples import Samples, feature_sizes
-from fedvalue.protocol.settings import Align, ColumnView, Gates, RunTerms, Settings
+from fedvalue.protocol.settings import Align, ColumnView, Gates, ProtocolName, RunTerms, Settings
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import Codebook
     from fedvalue.typing import Codes, Counts
 
+_RANGES = keys.info("ranges")
+
 
 def make_ready(
-    terms: RunTerms, party: str, samples: Samples, *, brought: int, credentials: Credentials
+    terms: RunTerms,
+    party: str,
+    samples: Samples,
+    *,
+    brought: int,
+    credentials: Credentials,
+    run_key: bytes,
 ) -> m.Ready:
     """A party's signed statement.
 
@@ -37,14 +47,65 @@ def make_ready(
         samples: Its rows in the run.
         brought: Its number of rows before they were reduced to the common ids.
         credentials: Its keys. The seed salts the commitment, so that nobody can guess a small table from it.
+        run_key: K_run, under which the sizes are sealed.
     """
     commitment = sha256(b"fedvalue/1/commitment" + credentials.seed + samples.digest).digest()
+    salt = keys.subkey(credentials.seed, terms.run_id, "ranges-salt", samples.digest, length=16)
+    ranges = m.CodeRanges(samples.sizes, own_features(terms, party, samples), salt)
     draft = m.Ready(
-        party, samples.n_samples, brought, samples.sizes, own_features(terms, party, samples), commitment,
-        bytes(64),
+        party, samples.n_samples, brought, ranges, ranges.digest, commitment, bytes(64)
     )  # fmt: skip
     signature = keys.sign(credentials.signing_key, "ready", terms.run_id, draft.signed())
-    return msgspec.structs.replace(draft, signature=signature)
+    shown = _sealed(terms, draft, ranges, run_key) if seals_ranges(terms) else ranges
+    return msgspec.structs.replace(draft, ranges=shown, signature=signature)
+
+
+def seals_ranges(terms: RunTerms) -> bool:
+    """Whether the servers of this protocol can do without knowing who has how many codes."""
+    return terms.protocol is ProtocolName.MIRROR
+
+
+def _sealed(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges, run_key: bytes) -> bytes:
+    # Padded, or the length would show the number of features.
+    plain = msgspec.msgpack.encode(ranges)
+    return keys.seal(_ranges_key(terms, ready, run_key), keys.padded(plain, len(plain)), _RANGES)
+
+
+def _ranges_key(terms: RunTerms, ready: m.Ready, run_key: bytes) -> bytes:
+    """With the digest in it: no key seals two different statements."""
+    return keys.subkey(run_key, terms.run_id, "ranges", ready.party, ready.ranges_digest)
+
+
+def opened_ready(terms: RunTerms, ready: m.Ready, run_key: bytes) -> m.Ready:
+    """A Ready with its sizes open, at a party.
+
+    Raises:
+        VerificationError: It does not open (E_SEAL).
+        RemoteProtocolError: It is not sealed though it has to be, or holds no sizes (E_MALFORMED).
+    """
+    if not seals_ranges(terms):
+        return ready
+    if isinstance(ready.ranges, m.CodeRanges):
+        raise RemoteProtocolError(f"the sizes of {ready.party!r} are not sealed", code="E_MALFORMED")
+    plain = keys.unpadded(keys.unseal(_ranges_key(terms, ready, run_key), ready.ranges, _RANGES))
+    try:
+        ranges = msgspec.msgpack.decode(plain, type=m.CodeRanges)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
+        raise RemoteProtocolError(
+            f"the sizes of {ready.party!r} are malformed", code="E_MALFORMED"
+        ) from error
+    return msgspec.structs.replace(ready, ranges=ranges)
+
+
+def ranges_of(ready: m.Ready) -> m.CodeRanges:
+    """The code ranges of an open Ready.
+
+    Raises:
+        RemoteProtocolError: It is sealed (E_MALFORMED).
+    """
+    if not isinstance(ready.ranges, m.CodeRanges):
+        raise RemoteProtocolError(f"the sizes of {ready.party!r} are sealed", code="E_MALFORMED")
+    return ready.ranges
 
 
 def own_features(terms: RunTerms, party: str, samples: Samples) -> tuple[int, ...]:
@@ -67,7 +128,7 @@ def gated_sizes(terms: RunTerms, party: str, sizes: Sequence[int], features: Seq
 
 
 def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None:
-    """Whether `party` signed this, and its table may take part.
+    """Whether `party` signed this, and its table may take part, as far as it is open.
 
     Raises:
         VerificationError: E_SENDER, E_SIGNATURE, E_POPULATION or E_GATE.
@@ -75,25 +136,37 @@ def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None
     if ready.party != party:
         raise VerificationError(f"{party!r} sent the Ready of {ready.party!r}", code="E_SENDER")
     keys.check_signature(pin, ready.signature, "ready", terms.run_id, ready.signed())
-    if len(ready.sizes) != (2 if party == terms.task else 1):
-        raise VerificationError(f"party {party!r} declares the wrong number of sizes", code="E_GATE")
     check_rows(terms, party, ready.brought)
     if ready.rows > ready.brought or (terms.align is Align.EQUAL and ready.rows != ready.brought):
         raise VerificationError(f"party {party!r} left out rows", code="E_POPULATION")
-    if terms.columns is ColumnView.JOINT and ready.features:
+    check_min_samples(terms.gates, f"party {party!r}", ready.rows)
+    if isinstance(ready.ranges, m.CodeRanges):
+        _check_ranges(terms, ready, ready.ranges)
+
+
+def _check_ranges(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges) -> None:
+    party = ready.party
+    if ranges.digest != ready.ranges_digest:
+        raise VerificationError(f"party {party!r} signed other sizes than it shows", code="E_SIGNATURE")
+    if len(ranges.sizes) != (2 if party == terms.task else 1):
+        raise VerificationError(f"party {party!r} declares the wrong number of sizes", code="E_GATE")
+    if terms.columns is ColumnView.JOINT and ranges.features:
         raise VerificationError(f"party {party!r} declares features, which were not agreed", code="E_GATE")
-    check_gates(terms.gates, party, ready.rows, gated_sizes(terms, party, ready.sizes, ready.features))
+    sizes = gated_sizes(terms, party, ranges.sizes, ranges.features)
+    check_code_gate(terms.gates, f"party {party!r}", ready.rows, sizes)
 
 
 def check_roster(terms: RunTerms, readies: Mapping[str, m.Ready], pins: Mapping[str, bytes]) -> None:
-    """Whether these are the signed Readies of all parties, of equally many rows, within the gates.
+    """Whether these are the signed, open Readies of all parties, of equally many rows, within the gates.
 
     Raises:
+        RemoteProtocolError: One is sealed (E_MALFORMED).
         VerificationError: E_SENDER, E_SIGNATURE, E_POPULATION or E_GATE.
     """
     if set(readies) != set(terms.everybody):
         raise VerificationError("the roster does not hold every party exactly once", code="E_SENDER")
     for name, ready in readies.items():
+        ranges_of(ready)
         check_ready(terms, ready, name, pins[name])
     check_equal_rows(terms, readies)
 
@@ -123,23 +196,29 @@ def check_rows(terms: RunTerms, party: str, brought: int) -> None:
         )
 
 
-def check_gates(gates: Gates | None, party: str, rows: int, sizes: Iterable[int]) -> None:
-    """Whether a party's table has enough samples and not too many codes.
+def check_min_samples(gates: Gates | None, owner: str, rows: int) -> None:
+    """Whether a table has enough samples; `owner` is whose it is, in words.
+
+    Raises:
+        VerificationError: E_GATE.
+    """
+    if gates is not None and rows < gates.min_samples:
+        raise VerificationError(f"{owner} has {rows} rows, the gate is {gates.min_samples}", code="E_GATE")
+
+
+def check_code_gate(gates: Gates | None, owner: str, rows: int, sizes: Iterable[int]) -> None:
+    """Whether columns have not too many codes for this many rows; `owner` is whose they are, in words.
 
     Raises:
         VerificationError: E_GATE.
     """
     if gates is None:
         return
-    if rows < gates.min_samples:
-        raise VerificationError(
-            f"party {party!r} has {rows} rows, the gate is {gates.min_samples}", code="E_GATE"
-        )
     most = rows // gates.min_rows_per_code
     for size in sizes:
         if size > most:
             raise VerificationError(
-                f"party {party!r} has {size} distinct codes; with {rows} rows the gate is {most}: "
+                f"{owner} has {size} distinct codes; with {rows} rows the gate is {most}: "
                 "use fewer features or bins",
                 code="E_GATE",
             )
@@ -179,15 +258,16 @@ def settings_of(terms: RunTerms, readies: Mapping[str, m.Ready]) -> Settings:
     Raises:
         InputError: A size out of range.
     """
-    task = readies[terms.task]
+    ranges = {party: ranges_of(ready) for party, ready in readies.items()}
+    n_task_codes, n_label_codes = ranges[terms.task].sizes
     return terms.with_sizes(
-        n_samples=task.rows,
-        n_task_codes=task.sizes[0],
-        n_label_codes=task.sizes[1],
-        n_codes=tuple(readies[party].sizes[0] for party in terms.parties),
+        n_samples=readies[terms.task].rows,
+        n_task_codes=n_task_codes,
+        n_label_codes=n_label_codes,
+        n_codes=tuple(ranges[party].sizes[0] for party in terms.parties),
         features=()
         if terms.columns is ColumnView.JOINT
-        else tuple(readies[party].features for party in terms.everybody),
+        else tuple(ranges[party].features for party in terms.everybody),
     )
 
 
@@ -197,12 +277,23 @@ def check_own_table(terms: RunTerms, party: str, samples: Samples) -> None:
     Raises:
         VerificationError: E_GATE.
     """
-    features = own_features(terms, party, samples)
-    check_gates(terms.gates, party, samples.n_samples, gated_sizes(terms, party, samples.sizes, features))
+    check_own_gates(terms, party, samples)
     if party == terms.task:
         own, label = samples.marginals
         task = cell_sizes(terms, np.arange(len(own)), own, samples.codebooks[0])
         check_cells(terms, task, (int(count) for count in label))
+
+
+def check_own_gates(terms: RunTerms, party: str, samples: Samples) -> None:
+    """Whether a party's own table has enough rows and not too many codes.
+
+    Raises:
+        VerificationError: E_GATE.
+    """
+    owner, rows = f"party {party!r}", samples.n_samples
+    check_min_samples(terms.gates, owner, rows)
+    features = own_features(terms, party, samples)
+    check_code_gate(terms.gates, owner, rows, gated_sizes(terms, party, samples.sizes, features))
 
 
 def cell_sizes(terms: RunTerms, codes: Codes, count: Counts, book: Codebook | None) -> list[list[int]]:

@@ -14,7 +14,7 @@ from fedvalue.protocol.gram.gram_sums import GramSums
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.counting import MirrorCounting
 from fedvalue.protocol.outcome import Answer, Valuer
-from fedvalue.protocol.readiness import check_equal_rows, check_ready, settings_of
+from fedvalue.protocol.readiness import check_equal_rows, check_ready, seals_ranges, settings_of
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
 from fedvalue.protocol.settlement import Settlement
@@ -108,24 +108,28 @@ class Server(Role):
 
     def _take_ready(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Ready)
+        if seals_ranges(self.terms) == isinstance(message.ranges, m.CodeRanges):
+            raise RemoteProtocolError(f"{sender!r} did not seal its sizes as agreed", code="E_DECLARED")
         check_ready(self.terms, message, sender, self._credentials.pins[sender])
         self._readies[sender] = message
         if len(self._readies) < len(self.terms.everybody):
             return []
         check_equal_rows(self.terms, self._readies)
-        self._settings = settings_of(self.terms, self._readies)
-        self._prepare(self._settings)
+        self._prepare()
         roster = m.ReadyRoster(tuple(self._readies[name] for name in self.terms.everybody))
         self._become(self._after_ready)
         return self._broadcast(roster)
 
     _after_ready = State.UPLOADING
 
-    def _prepare(self, settings: Settings) -> None:
-        """Build what counts, now that the sizes are known."""
-        if settings.protocol is ProtocolName.MIRROR:
-            self._mirror = self._make_mirror(settings)
-            self._settlement = Settlement(settings, self.name, self._credentials)
+    def _prepare(self) -> None:
+        """Build what counts, now that all parties are ready."""
+        if self.terms.protocol is ProtocolName.MIRROR:
+            n_samples = self._readies[self.terms.task].rows
+            self._mirror = self._make_mirror(n_samples)
+            self._settlement = Settlement(self.terms, self.name, self._credentials)
+            return
+        settings = self._settings = settings_of(self.terms, self._readies)
         if settings.protocol is ProtocolName.GRAM:
             self._gram = self._make_gram(settings)
 
@@ -155,8 +159,8 @@ class Server(Role):
 
     _after_sums = State.DONE
 
-    def _make_mirror(self, settings: Settings) -> MirrorCounting:
-        return MirrorCounting(settings, self.name, self._credentials, self._valuer, self._store)
+    def _make_mirror(self, n_samples: int) -> MirrorCounting:
+        return MirrorCounting(self.terms, n_samples, self.name, self._credentials, self._valuer, self._store)
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._gram is not None:

@@ -270,6 +270,11 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         """Where released numbers lie; noise has a grid of its own."""
         return Grid.of(self.grid if self.epsilon is None else None)
 
+    def promise(self, n_samples: int, n_columns: int) -> Privacy:
+        """What the agreed epsilon means for this many samples and feature columns of all parties."""
+        shares = 3 if self.protocol is ProtocolName.GRAM else 1
+        return Privacy(parse_epsilon(self.epsilon), n_samples, n_columns, shares)
+
     def digest(self) -> bytes:
         """SHA-256 of everything here: parties with the same transcript agree on it."""
         return sha256(msgspec.msgpack.encode(msgspec.structs.asdict(self))).digest()
@@ -366,10 +371,7 @@ class Settings(RunTerms, frozen=True, kw_only=True):
     @property
     def privacy(self) -> Privacy | None:
         """The promise that goes with `epsilon`."""
-        if self.epsilon is None:
-            return None
-        shares = 3 if self.protocol is ProtocolName.GRAM else 1
-        return Privacy(parse_epsilon(self.epsilon), self.n_samples, self.n_columns, shares)
+        return None if self.epsilon is None else self.promise(self.n_samples, self.n_columns)
 
     @property
     def n_columns(self) -> int:

@@ -24,7 +24,7 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Answer
-from fedvalue.protocol.settings import RunTerms, Settings
+from fedvalue.protocol.settings import RunTerms
 
 DIFFERENT = (
     "the two servers computed different results, and released none: a server computed wrongly, or a party "
@@ -36,15 +36,15 @@ class Settlement:
     """One server's side.
 
     Args:
-        settings: What was agreed.
+        terms: What was agreed.
         server: This server.
         credentials: Its keys.
     """
 
-    def __init__(self, settings: Settings, server: str, credentials: Credentials) -> None:
-        self._settings = settings
+    def __init__(self, terms: RunTerms, server: str, credentials: Credentials) -> None:
+        self._terms = terms
         self._server = server
-        self._other = next(name for name in settings.servers if name != server)
+        self._other = next(name for name in terms.servers if name != server)
         self._credentials = credentials
         self._exact: Answer | None = None
         self._opening: m.ResultOpening | None = None
@@ -53,12 +53,12 @@ class Settlement:
     def counted(self, exact: Answer, roots: Mapping[str, m.UploadRoot]) -> list[m.AnyMessage]:
         """Our answer is known: commit to it, and open it if the other server has committed too."""
         self._exact = exact
-        run_id = self._settings.run_id
+        run_id = self._terms.run_id
         salt = keys.subkey(
-            self._credentials.seed, run_id, "settlement", self._settings.digest(), self._server, length=16
+            self._credentials.seed, run_id, "settlement", self._terms.digest(), self._server, length=16
         )
         answer = encode_answer(self._rounded(exact))
-        ordered = tuple(roots[party] for party in self._settings.everybody)
+        ordered = tuple(roots[party] for party in self._terms.everybody)
         commitment = committed(run_id, self._server, salt, ordered, answer)
         signature = keys.sign(self._credentials.signing_key, "settled", run_id, self._server, commitment)
         self._opening = m.ResultOpening(salt, ordered, answer, signature)
@@ -82,35 +82,35 @@ class Settlement:
         """
         if self._exact is None or self._opening is None or not self._their_commitment:
             raise RemoteProtocolError("a result was opened before it was committed to", code="E_STATE")
-        settings, other = self._settings, self._other
-        commitment = committed(settings.run_id, other, message.salt, message.roots, message.answer)
+        terms, other = self._terms, self._other
+        commitment = committed(terms.run_id, other, message.salt, message.roots, message.answer)
         if not hmac.compare_digest(commitment, self._their_commitment):
             raise VerificationError(
                 f"{other!r} opened another result than it had committed to", code="E_EQUIVOCATION"
             )
         pin = self._credentials.pins[other]
-        keys.check_signature(pin, message.signature, "settled", settings.run_id, other, commitment)
+        keys.check_signature(pin, message.signature, "settled", terms.run_id, other, commitment)
         self._compare_roots(self._opening.roots, message.roots)
         theirs = decode_answer(message.answer)
-        if not settings.release_grid.accepts(msgspec.to_builtins(theirs), msgspec.to_builtins(self._exact)):
+        if not terms.release_grid.accepts(msgspec.to_builtins(theirs), msgspec.to_builtins(self._exact)):
             raise VerificationError(DIFFERENT, code="E_MIRROR")
-        return theirs if other == settings.compute else self._rounded(self._exact)
+        return theirs if other == terms.compute else self._rounded(self._exact)
 
     def _compare_roots(self, own: tuple[m.UploadRoot, ...], other: tuple[m.UploadRoot, ...]) -> None:
         if len(other) != len(own):
             raise RemoteProtocolError("expected one root per party", code="E_DECLARED")
-        for party, mine, theirs in zip(self._settings.everybody, own, other, strict=True):
+        for party, mine, theirs in zip(self._terms.everybody, own, other, strict=True):
             if mine.digests == theirs.digests:
                 continue
             # A server could invent a root; a party's signature on it cannot be invented.
-            check_root(self._settings, party, theirs, self._credentials.pins[party])
+            check_root(self._terms, party, theirs, self._credentials.pins[party])
             raise VerificationError(
                 f"party {party!r} signed different uploads at the two servers; nothing was released",
                 code="E_SPLIT",
             )
 
     def _rounded(self, answer: Answer) -> Answer:
-        grid = self._settings.release_grid
+        grid = self._terms.release_grid
         return Answer(
             grid.rounded(answer.public), grid.rounded(answer.task), tuple(map(grid.rounded, answer.shares))
         )

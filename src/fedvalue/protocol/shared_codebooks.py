@@ -20,34 +20,50 @@ from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.samples import feature_codes, feature_sizes, opaque_codebook
-from fedvalue.protocol.settings import ColumnView, Policy, ProtocolName, Settings
+from fedvalue.protocol.settings import (
+    MAX_CODEBOOK_CELLS,
+    ColumnView,
+    Policy,
+    ProtocolName,
+    RunTerms,
+    Settings,
+)
 
 _SEAL = keys.info("codebook")
 _OTHERS = "parties"
 """In place of a server's name where codes are renamed for the other parties."""
 
 
-def shares_codebooks(settings: Settings) -> bool:
+def shares_codebooks(terms: RunTerms) -> bool:
     """Whether parties hold the counts and need each other's codebooks."""
-    if settings.protocol is ProtocolName.GRAM:
+    if terms.protocol is ProtocolName.GRAM:
         return False
-    counts = settings.protocol is not ProtocolName.MIRROR or settings.policy is Policy.COUNTS
-    return counts and settings.columns is ColumnView.FEATURES
+    counts = terms.protocol is not ProtocolName.MIRROR or terms.policy is Policy.COUNTS
+    return counts and terms.columns is ColumnView.FEATURES
 
 
-def recipients(settings: Settings, party: str) -> tuple[str, ...]:
+def recipients(terms: RunTerms, party: str) -> tuple[str, ...]:
     """The parties that get a party's codebook."""
-    if settings.protocol is ProtocolName.MIRROR:
-        return (settings.task,) if party != settings.task else ()
-    return tuple(name for name in settings.everybody if name != party)
+    if terms.protocol is ProtocolName.MIRROR:
+        return (terms.task,) if party != terms.task else ()
+    return tuple(name for name in terms.everybody if name != party)
+
+
+def sealed_bytes(settings: Settings, party: str) -> int:
+    """Bytes of a party's codebook on its way.
+
+    Under `mirror` all have the length of the largest: the server that relays them is not to know whose
+    columns have how many codes.
+    """
+    if not recipients(settings, party):
+        return 0
+    same = settings.parties if settings.protocol is ProtocolName.MIRROR else (party,)
+    return 4 * max(_n_codes(settings, name) * len(_sizes(settings, name)) for name in same)
 
 
 def n_parts(settings: Settings, party: str) -> int:
     """Number of messages that carry a party's codebook."""
-    n_cells = _n_codes(settings, party) * len(_sizes(settings, party))
-    if not n_cells or not recipients(settings, party):
-        return 0
-    return -(-4 * n_cells // settings.chunk_bytes)
+    return -(-sealed_bytes(settings, party) // settings.chunk_bytes)
 
 
 class SharedCodebooks:
@@ -79,6 +95,7 @@ class SharedCodebooks:
     def begin(self) -> list[m.Envelope]:
         """Our own codebook, for the computation server to relay."""
         data, size = self._own.tobytes(), self._settings.chunk_bytes
+        data = data.ljust(sealed_bytes(self._settings, self._name), b"\0")
         total = n_parts(self._settings, self._name)
         out = []
         for index in range(total):
@@ -126,8 +143,9 @@ class SharedCodebooks:
             return None
         if party == self._name:
             return opaque_codebook(self._own.astype(np.int64))
-        data = b"".join(self._parts[party])
-        if len(data) != 4 * n_codes * len(sizes):
+        whole, n_bytes = b"".join(self._parts[party]), 4 * n_codes * len(sizes)
+        data, padding = whole[:n_bytes], whole[n_bytes:]
+        if len(whole) != sealed_bytes(self._settings, party) or padding.strip(b"\0"):
             raise RemoteProtocolError(f"the codebook of {party!r} is incomplete", code="E_DECLARED")
         codes = np.frombuffer(data, dtype="<u4").astype(np.int64).reshape(n_codes, len(sizes))
         if (codes >= np.array(sizes)).any():
@@ -136,12 +154,16 @@ class SharedCodebooks:
 
 
 class CodebookRelay:
-    """The computation server's side: passes codebooks on, as often as the sizes allow."""
+    """The computation server's side: passes codebooks on, up to the largest that a run may have.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._to = m.Sender(settings.run_id, settings.compute).to
-        self._came: dict[str, int] = dict.fromkeys(settings.everybody, 0)
+    Who has how many codes is for the parties to check.
+    """
+
+    def __init__(self, terms: RunTerms) -> None:
+        self._terms = terms
+        self._to = m.Sender(terms.run_id, terms.compute).to
+        self._came: dict[str, int] = dict.fromkeys(terms.everybody, 0)
+        self._most = -(-4 * MAX_CODEBOOK_CELLS // terms.chunk_bytes)
 
     def take(self, sender: str, message: m.SealedCodebook) -> list[m.Envelope]:
         """Part of a party's codebook, for those who hold the counts.
@@ -151,13 +173,13 @@ class CodebookRelay:
         """
         if message.party != sender:
             raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
-        expected = n_parts(self._settings, sender)
-        if message.total != expected or message.index != self._came[sender] or message.index >= expected:
+        in_order = message.index == self._came[sender] < message.total <= self._most
+        if not in_order or not recipients(self._terms, sender):
             raise RemoteProtocolError(f"{sender!r} sent part of a codebook out of order", code="E_DECLARED")
-        if len(message.data) > self._settings.chunk_bytes + 16:
+        if len(message.data) > self._terms.chunk_bytes + 16:
             raise RemoteProtocolError(f"{sender!r} sent too large a part of a codebook", code="E_SIZE")
         self._came[sender] += 1
-        return [self._to(name, message) for name in recipients(self._settings, sender)]
+        return [self._to(name, message) for name in recipients(self._terms, sender)]
 
 
 def _n_codes(settings: Settings, party: str) -> int:

@@ -42,12 +42,12 @@ class ValidationServer(Server):
         self._tokens: TokenChecking | None = None
         self._noise: AnsweringRelease | None = None
 
-    def _prepare(self, settings: Settings) -> None:
-        super()._prepare(settings)
-        if settings.privacy is not None and settings.protocol is ProtocolName.MIRROR:
-            self._noise = AnsweringRelease(settings, settings.privacy, self.name, self._credentials.seed)
-        if settings.protocol is ProtocolName.PAPER:
-            self._tokens = self._make_tokens(settings)
+    def _prepare(self) -> None:
+        super()._prepare()
+        if self.terms.epsilon is not None and self.terms.protocol is ProtocolName.MIRROR:
+            self._noise = AnsweringRelease(self.terms, self.name, self._credentials.seed)
+        if self.terms.protocol is ProtocolName.PAPER:
+            self._tokens = self._make_tokens(self.settings)
 
     def _make_tokens(self, settings: Settings) -> TokenChecking:
         return TokenChecking(settings, self._credentials.signing_key)
@@ -74,7 +74,7 @@ class ValidationServer(Server):
     def _settled(self, answer: Answer) -> list[m.Envelope]:
         assert self._mirror is not None
         if self._noise is not None:
-            self._noise.counted(self._mirror.tables())
+            self._noise.counted(self._mirror.tables(), self._mirror.privacy())
             return self._reveal()
         out = self._mirror.release(answer)
         self._become(State.DONE)

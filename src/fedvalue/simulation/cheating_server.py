@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.outcome import Answer
     from fedvalue.protocol.server import Server
-    from fedvalue.protocol.settings import RunTerms, Settings
+    from fedvalue.protocol.settings import RunTerms
 
 
 def cheating_role(
@@ -33,8 +33,8 @@ def cheating_role(
 
     honest = valuer_of(manifest)
 
-    def favouring(counts: JointCounts | PairTables, settings: Settings) -> Answer:
-        answer = honest(counts, settings)
+    def favouring(counts: JointCounts | PairTables, terms: RunTerms) -> Answer:
+        answer = honest(counts, terms)
         first, second, *rest = (dict(share) for share in answer.shares)
         number = "learnable" if "learnable" in first else "value"
         first[number] += 0.01

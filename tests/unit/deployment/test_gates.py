@@ -7,6 +7,7 @@ import pytest
 
 from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.errors import VerificationError
+from fedvalue.protocol import party_roles
 from fedvalue.protocol.transitions import State
 from tests.support.consortium import manifest, signed
 from tests.support.roles import party_input, run_roles
@@ -63,3 +64,31 @@ def test_the_gate_counts_samples_not_cells():
         max_samples=510, n_samples=510, n_task_codes=1, n_label_codes=2, n_codes=(10,),
     )  # fmt: skip
     assert valuer_of(manifest())(counts, settings).public["n_samples"] == 510
+
+
+def inflated() -> dict[str, np.ndarray]:
+    """A data party with 50 codes in 200 rows; the gate is 20."""
+    return {**columns(N), "telco": np.arange(N) % 50}
+
+
+def run_inflated():
+    codes = inflated()
+    inputs = {"bank": party_input(codes["task"], codes["label"])}
+    return run_roles(signed(n_samples=N), inputs | {p: party_input(codes[p]) for p in ("telco", "shop")})
+
+
+def test_parties_refuse_a_column_with_too_many_codes_that_its_owner_let_pass(monkeypatch):
+    monkeypatch.setattr(party_roles, "check_own_gates", lambda *_: None)
+    with pytest.raises(VerificationError, match="party 'telco' has 50 distinct codes") as caught:
+        run_inflated()
+    assert caught.value.code == "E_GATE"
+
+
+def test_servers_refuse_a_column_with_too_many_codes_that_all_parties_let_pass(monkeypatch):
+    """They see the sizes of unnamed columns, and name nobody."""
+    monkeypatch.setattr(party_roles, "check_own_gates", lambda *_: None)
+    monkeypatch.setattr(party_roles, "check_roster", lambda *_: None)
+    with pytest.raises(VerificationError, match="a column has 50 distinct codes") as caught:
+        run_inflated()
+    assert caught.value.code == "E_GATE"
+    assert "telco" not in str(caught.value)

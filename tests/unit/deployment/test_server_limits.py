@@ -56,8 +56,8 @@ def server(tmp_path, monkeypatch):
     found.relay.stop()
 
 
-def ready(name: str, sizes: tuple[int, ...], agreed=AGREED) -> bytes:
-    return ready_body(name, agreed, sizes, "validate")
+def ready(name: str, agreed=AGREED) -> bytes:
+    return ready_body(name, agreed, "validate")
 
 
 def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
@@ -66,7 +66,7 @@ def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
 
 
 def test_a_message_under_a_second_number_is_refused_and_not_stored(server):
-    server.post("telco", ready("telco", (4,)))
+    server.post("telco", ready("telco"))
     body = chunk(0, 2, b"x" * 8000)
     stored = server.post("telco", body).next
     with pytest.raises(RemoteProtocolError) as caught:
@@ -94,7 +94,7 @@ def test_many_small_messages_are_counted_too(server):
 
 def test_the_allowance_survives_a_restart(tmp_path):
     first = Server(tmp_path / "state")
-    body = ready("telco", (4,))
+    body = ready("telco")
     first.post("telco", body)
     first.relay.stop()
     again = Server(tmp_path / "state")
@@ -144,7 +144,7 @@ def test_a_restart_erases_what_tells_the_noise_of_an_ended_run(epsilon, tmp_path
 def test_a_run_that_has_not_begun_tells_for_whom_it_waits(tmp_path):
     server = Server(tmp_path / "state")
     try:
-        assert server.post("telco", ready("telco", (4,))).reason == "for bank, shop"
+        assert server.post("telco", ready("telco")).reason == "for bank, shop"
         asked = wire.Status(1, AGREED.run_id)
         assert "bank" not in server.relay.status(server.peer("bank"), asked).reason
     finally:

@@ -16,9 +16,9 @@ from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.mirror import counting, upload
 from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, masked_table, written_section
-from fedvalue.protocol.readiness import check_cells, check_gates, gated_sizes
+from fedvalue.protocol.readiness import check_cells, check_code_gate, gated_sizes
 from fedvalue.protocol.samples import CodedColumn, MemorySamples
-from fedvalue.protocol.settings import ColumnView, Gates, Settings
+from fedvalue.protocol.settings import ColumnView, Gates, RunTerms, Settings
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Codes, World, run
 
@@ -145,12 +145,12 @@ def test_both_servers_see_the_same_features_under_different_names(monkeypatch: p
     honest = make_valuer(ValuationSettings(method="exact"))
 
     class Watching(counting.MirrorCounting):
-        def __init__(self, settings, server, credentials, valuer, store) -> None:  # type: ignore[no-untyped-def]
-            def watch(counts: JointCounts, run: Settings) -> object:
+        def __init__(self, terms, n_samples, server, credentials, valuer, store) -> None:  # type: ignore[no-untyped-def]
+            def watch(counts: JointCounts, run: RunTerms) -> object:
                 seen.append(counts)
                 return honest(counts, run)
 
-            super().__init__(settings, server, credentials, watch, store)  # type: ignore[arg-type]
+            super().__init__(terms, n_samples, server, credentials, watch, store)  # type: ignore[arg-type]
 
     monkeypatch.setattr("fedvalue.protocol.server.MirrorCounting", Watching)
     wide = World.drawn(3, n=400, sizes=(20, 30)).with_features()
@@ -247,12 +247,12 @@ def test_the_gate_on_rows_per_code_applies_to_each_feature() -> None:
     """A row-unique joint code passes where its columns are seen one by one, and fails as one."""
     gates = Gates(min_samples=10, min_rows_per_code=5, min_cell=10)
     features = msgspec.structs.replace(settings(), gates=gates)
-    check_gates(gates, "p0", 100, gated_sizes(features, "p0", (100,), (20, 20)))
+    check_code_gate(gates, "party", 100, gated_sizes(features, "p0", (100,), (20, 20)))
     with pytest.raises(VerificationError, match="21 distinct codes"):
-        check_gates(gates, "p0", 100, gated_sizes(features, "p0", (100,), (20, 21)))
+        check_code_gate(gates, "party", 100, gated_sizes(features, "p0", (100,), (20, 21)))
     joint = msgspec.structs.replace(features, columns=ColumnView.JOINT, features=())
     with pytest.raises(VerificationError, match="100 distinct codes"):
-        check_gates(gates, "p0", 100, gated_sizes(joint, "p0", (100,), ()))
+        check_code_gate(gates, "party", 100, gated_sizes(joint, "p0", (100,), ()))
     with pytest.raises(VerificationError, match="a code of the task party's features"):
         check_cells(features, [[50, 50], [95, 5]], [50, 50])
 

@@ -25,7 +25,10 @@ def terms(run_id: bytes = bytes(32), **more: object) -> RunTerms:
 
 def readies(commitment: bytes = bytes(32)) -> dict[str, m.Ready]:
     sizes = {"t": (1, 2), "a": (2,), "b": (2,)}
-    return {name: m.Ready(name, 5, 5, sizes[name], (), commitment, bytes(64)) for name in NAMES}
+    ranges = {name: m.CodeRanges(sizes[name], (), bytes(16)) for name in NAMES}
+    return {
+        name: m.Ready(name, 5, 5, ranges[name], ranges[name].digest, commitment, bytes(64)) for name in NAMES
+    }
 
 
 def ring(agreement: KeyAgreement, commitment: bytes = bytes(32)) -> Keyring:

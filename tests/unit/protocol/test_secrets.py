@@ -15,9 +15,7 @@ from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     decode_fields,
     encode_result,
-    padded,
     sealed_values,
-    unpadded,
 )
 from fedvalue.protocol.mirror.upload import RESULT_BYTES
 from fedvalue.protocol.outcome import Answer
@@ -65,16 +63,16 @@ def test_sealed_shares_have_one_length_whatever_they_say() -> None:
 
 @given(st.binary(max_size=3000), st.integers(0, 2000))
 def test_padding_comes_off_again(plain: bytes, more: int) -> None:
-    whole = padded(plain, len(plain) + more)
-    assert unpadded(whole) == plain
+    whole = keys.padded(plain, len(plain) + more)
+    assert keys.unpadded(whole) == plain
     assert len(whole) % 1024 == 0
-    assert len(whole) == len(padded(b"", len(plain) + more))
+    assert len(whole) == len(keys.padded(b"", len(plain) + more))
 
 
 @pytest.mark.parametrize("wrong", [b"", b"abc", bytes(10), b"abc\x80\x00\x01"])
 def test_what_is_not_padded_is_refused(wrong: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
-        unpadded(wrong)
+        keys.unpadded(wrong)
 
 
 def test_the_largest_answer_fits_the_limit_of_a_result() -> None:

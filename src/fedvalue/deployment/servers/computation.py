@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.information.contingency import JointCounts
     from fedvalue.protocol.outcome import Answer, Valuer
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.settings import RunTerms
 
 QUICK_WORK = 10_000_000
 """Items times what is done with each, below which a valuation takes about a second and starts no process."""
@@ -120,7 +120,7 @@ class Computation:
 def killable(manifest: Manifest, here: Valuer) -> Valuer:
     """The valuer of a server's role, which runs `here` where it can be stopped."""
 
-    def valuer(counts: JointCounts | PairTables, run: Settings) -> Answer:
+    def valuer(counts: JointCounts | PairTables, run: RunTerms) -> Answer:
         computation = _current.get()
         if computation is None:
             return here(counts, run)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.outcome import Answer, Valuer
     from fedvalue.protocol.server import Server
-    from fedvalue.protocol.settings import RunTerms, Settings
+    from fedvalue.protocol.settings import RunTerms
 
 MakeRole = Callable[[str, "Manifest", "RunTerms", "Credentials", "ChunkStore"], "Server"]
 """(compute or validate, manifest, terms, credentials, chunks) -> role"""
@@ -44,7 +44,7 @@ def valuer_of(manifest: Manifest) -> Valuer:
 
     honest = make_valuer(manifest.settings, work_limit=manifest.work_limit)
 
-    def gated(counts: JointCounts | PairTables, run: Settings) -> Answer:
+    def gated(counts: JointCounts | PairTables, run: RunTerms) -> Answer:
         if isinstance(counts, PairTables):
             return honest(counts, run)  # with noise a refusal would be an answer without it
         task = cell_sizes(run, counts.task, counts.count, counts.task_codebook)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
     from fedvalue.information.pair_tables import PairTables
     from fedvalue.protocol.outcome import Answer
-    from fedvalue.protocol.settings import Settings
+    from fedvalue.protocol.settings import RunTerms
 
 MOST_IDLE = 2
 """Idle processes that are kept for the next job: each has some 200 MB, mostly compiled code."""
@@ -37,7 +37,7 @@ class Job:
 
     manifest: Manifest
     counts: JointCounts | PairTables
-    run: Settings
+    run: RunTerms
 
 
 class ValuationProcess:

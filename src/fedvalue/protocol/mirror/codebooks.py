@@ -28,17 +28,17 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import Codebook
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.samples import opaque_codebook
-from fedvalue.protocol.settings import ColumnView, Policy, ProtocolName, Settings
+from fedvalue.protocol.settings import ColumnView, Policy, ProtocolName, RunTerms, Settings
 
 TAG_BYTES = 16
 BLOCK = 16
 """Masks come in blocks of 16 bytes: a section fills whole blocks."""
 
 
-def has_masked_books(settings: Settings) -> bool:
+def has_masked_books(terms: RunTerms) -> bool:
     """Whether the servers get codebooks: where they compute the values, of columns one by one."""
-    values = settings.protocol is ProtocolName.MIRROR and settings.policy is Policy.VALUATION
-    return values and settings.columns is ColumnView.FEATURES
+    values = terms.protocol is ProtocolName.MIRROR and terms.policy is Policy.VALUATION
+    return values and terms.columns is ColumnView.FEATURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,18 @@ class BookLayout:
         """Length of the table."""
         return self.start(len(self.radices))
 
-    def part_bytes(self, settings: Settings) -> int:
-        """Bytes per message: whole blocks."""
-        return settings.chunk_bytes - settings.chunk_bytes % BLOCK
+    @property
+    def n_cells(self) -> int:
+        """Cells of all codebooks."""
+        return sum(radix * len(sizes) for radix, sizes in zip(self.radices, self.features, strict=True))
 
-    def n_parts(self, settings: Settings) -> int:
+    def part_bytes(self, terms: RunTerms) -> int:
+        """Bytes per message: whole blocks."""
+        return terms.chunk_bytes - terms.chunk_bytes % BLOCK
+
+    def n_parts(self, terms: RunTerms) -> int:
         """Number of messages that carry the table."""
-        return -(-self.n_bytes // self.part_bytes(settings))
+        return -(-self.n_bytes // self.part_bytes(terms))
 
 
 def codebook_bytes(settings: Settings) -> int:
@@ -113,11 +118,11 @@ def masked_table(
 class BookSum:
     """The sum of all parties' tables at one server, as far as they have come."""
 
-    def __init__(self, settings: Settings, layout: BookLayout) -> None:
-        self._settings = settings
+    def __init__(self, terms: RunTerms, layout: BookLayout) -> None:
+        self._terms = terms
         self.layout = layout
         self._sum = np.zeros(layout.n_bytes // 8, dtype=np.uint64)
-        self._came: dict[str, int] = dict.fromkeys(settings.everybody, 0)
+        self._came: dict[str, int] = dict.fromkeys(terms.everybody, 0)
 
     def add(self, party: str, chunk: m.CodebookChunk) -> None:
         """The next part of a party's table.
@@ -125,7 +130,7 @@ class BookSum:
         Raises:
             RemoteProtocolError: Out of order (E_DECLARED), or of a wrong size (E_SIZE).
         """
-        n_parts, size = self.layout.n_parts(self._settings), self.layout.part_bytes(self._settings)
+        n_parts, size = self.layout.n_parts(self._terms), self.layout.part_bytes(self._terms)
         if chunk.total != n_parts or chunk.index != self._came[party] or chunk.index >= n_parts:
             raise RemoteProtocolError(f"{party!r} sent part of a codebook out of order", code="E_DECLARED")
         start = chunk.index * size
@@ -141,7 +146,7 @@ class BookSum:
 
     def late(self) -> tuple[str, ...]:
         """The parties whose tables are not complete."""
-        n_parts = self.layout.n_parts(self._settings)
+        n_parts = self.layout.n_parts(self._terms)
         return tuple(party for party, came in self._came.items() if came < n_parts)
 
     def books(self, keys: Sequence[bytes]) -> list[Codebook | None]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.crypto import keys
-from fedvalue.errors import LocalProtocolError, RemoteProtocolError, VerificationError
+from fedvalue.errors import InputError, LocalProtocolError, RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.pair_tables import PairTables, pair_layout, pair_tables
 from fedvalue.protocol import messages as m
@@ -25,8 +25,10 @@ from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
 from fedvalue.protocol.mirror.row_layout import RowLayout, chunk_rows
 from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
 from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.privacy import Privacy
+from fedvalue.protocol.readiness import check_code_gate
 from fedvalue.protocol.result_inbox import make_seal
-from fedvalue.protocol.settings import Policy, Settings
+from fedvalue.protocol.settings import MAX_CODEBOOK_CELLS, MAX_CODES, ColumnView, Policy, RunTerms
 from fedvalue.protocol.settlement import check_root
 
 
@@ -35,20 +37,22 @@ class MirrorCounting:
 
     def __init__(
         self,
-        settings: Settings,
+        terms: RunTerms,
+        n_samples: int,
         server: str,
         credentials: Credentials,
         valuer: Valuer | None,
         store: ChunkStore,
     ) -> None:
-        if settings.policy is Policy.VALUATION and valuer is None:
+        if terms.policy is Policy.VALUATION and valuer is None:
             raise LocalProtocolError("policy 'valuation' needs a valuer")
-        self._settings = settings
+        self._terms = terms
+        self._n_samples = n_samples
         self._server = server
-        self._to = m.Sender(settings.run_id, server).to
+        self._to = m.Sender(terms.run_id, server).to
         self._signing_key = credentials.signing_key
         self._salt = keys.subkey(
-            credentials.seed, settings.run_id, "result-salt", settings.digest(), server, length=16
+            credentials.seed, terms.run_id, "result-salt", terms.digest(), server, length=16
         )
         self._valuer = valuer
         self._store = store
@@ -69,48 +73,32 @@ class MirrorCounting:
 
         Raises:
             RemoteProtocolError: Not what was agreed, or not what the others declared (E_DECLARED).
+            VerificationError: The columns do not pass the gates (E_GATE).
+            InputError: More than a server can hold (E_BUDGET).
         """
-        settings = self._settings
-        radices = declaration.radices
-        same_table = self._sizes(radices, declaration.features) == self._agreed_sizes()
-        if not same_table or declaration.rows != settings.n_samples:
-            raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
+        terms, radices = self._terms, declaration.radices
+        check_columns(terms, self._n_samples, party, declaration)
         layout = RowLayout.of(radices)
-        n_chunks = -(-settings.n_samples // chunk_rows(settings, layout))
+        n_chunks = -(-self._n_samples // chunk_rows(terms, layout))
         if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
-        check_root(settings, party, declaration.root, self._pins[party])
-        if declaration.root.digests[settings.servers.index(self._server)] != declaration.declared():
+        check_root(terms, party, declaration.root, self._pins[party])
+        if declaration.root.digests[terms.servers.index(self._server)] != declaration.declared():
             raise RemoteProtocolError(f"{party!r} signed another upload than it declares", code="E_DECLARED")
         if len(declaration.code_keys) != KEY_BYTES * len(radices):
             raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
         if self._layout is None or self._books is None:
             self._layout = layout
             self._counter = OpaqueCellCounter(layout)
-            self._books = BookSum(settings, BookLayout(radices, declaration.features))
+            self._books = BookSum(terms, BookLayout(radices, declaration.features))
         elif self._layout != layout or self._books.layout.features != declaration.features:
-            raise RemoteProtocolError(f"{party!r} declares another order of columns", code="E_DECLARED")
+            first = next(iter(self._declared))
+            raise RemoteProtocolError(
+                f"{first!r} and {party!r} declare different columns, so one of them broke the protocol",
+                code="E_DECLARED",
+            )
         self._declared[party] = declaration
         self._digests[party] = {}
-
-    @staticmethod
-    def _sizes(
-        radices: Sequence[int], features: Sequence[tuple[int, ...]]
-    ) -> list[tuple[int, tuple[int, ...]]] | None:
-        """Sizes of X_t and Y, then of the data parties whatever their order; None if they do not fit."""
-        if len(features) != len(radices):
-            return None
-        pairs = list(zip(radices, features, strict=True))
-        return pairs[:2] + sorted(pairs[2:])
-
-    def _agreed_sizes(self) -> list[tuple[int, tuple[int, ...]]] | None:
-        settings = self._settings
-        radices = (settings.n_task_codes, settings.n_label_codes, *settings.n_codes)
-        features: tuple[tuple[int, ...], ...] = ((),) * len(radices)
-        if has_masked_books(settings):
-            task, *parties = (tuple(sorted(sizes)) for sizes in settings.features)
-            features = (task, (), *parties)
-        return self._sizes(radices, features)
 
     def add_book(self, party: str, chunk: m.CodebookChunk) -> None:
         """Part of a party's codebooks.
@@ -133,8 +121,8 @@ class MirrorCounting:
         Raises:
             RemoteProtocolError: Not one per data party, or not wanted under this policy (E_DECLARED).
         """
-        wanted = self._settings.policy is Policy.VALUATION
-        if not wanted or len(share_keys.shares) != len(self._settings.parties):
+        wanted = self._terms.policy is Policy.VALUATION
+        if not wanted or len(share_keys.shares) != len(self._terms.parties):
             raise RemoteProtocolError("expected one share key per data party", code="E_DECLARED")
         self._share_keys = share_keys
 
@@ -165,7 +153,7 @@ class MirrorCounting:
                     f"{party!r} uploaded another table than declared", code="E_DECLARED"
                 )
         self._store.put(party, chunk.index, chunk.data)
-        waiting = self._waiting.setdefault(chunk.index, set(self._settings.everybody))
+        waiting = self._waiting.setdefault(chunk.index, set(self._terms.everybody))
         waiting.discard(party)
         if not waiting:
             self._count(chunk.index)
@@ -182,20 +170,20 @@ class MirrorCounting:
         """The parties whose uploads are not complete."""
         return tuple(
             party
-            for party in self._settings.everybody
+            for party in self._terms.everybody
             if party not in self._declared or len(self._digests[party]) < self._declared[party].n_chunks
         )
 
     def _chunk_bytes(self, index: int) -> int:
         assert self._layout is not None
-        per_chunk = chunk_rows(self._settings, self._layout)
-        rows = min(per_chunk, self._settings.n_samples - index * per_chunk)
+        per_chunk = chunk_rows(self._terms, self._layout)
+        rows = min(per_chunk, self._n_samples - index * per_chunk)
         return rows * 8 * self._layout.n_words
 
     def _count(self, index: int) -> None:
         assert self._layout is not None
         assert self._counter is not None
-        first, *rest = self._settings.everybody
+        first, *rest = self._terms.everybody
         sums = self._words(first, index).copy()
         for party in rest:
             sums += self._words(party, index)
@@ -207,7 +195,7 @@ class MirrorCounting:
                 code="E_AUTH",
             )
         self._counter.add(self._layout.lanes(rows))
-        for party in self._settings.everybody:
+        for party in self._terms.everybody:
             self._store.discard(party, index)
         del self._waiting[index]
         self._n_counted += 1
@@ -220,7 +208,7 @@ class MirrorCounting:
         return self._check
 
     def _code_keys(self) -> list[bytes]:
-        return summed_keys([self._declared[party].code_keys for party in self._settings.everybody])
+        return summed_keys([self._declared[party].code_keys for party in self._terms.everybody])
 
     def _words(self, party: str, index: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._store.get(party, index), dtype="<u8")
@@ -232,10 +220,19 @@ class MirrorCounting:
         n_task, n_labels, *sizes = self._layout.radices
         features: Sequence[tuple[int, ...]] = [(size,) for size in sizes]
         task: tuple[int, ...] = (n_task,) if n_task > 1 else ()
-        if has_masked_books(self._settings):
+        if has_masked_books(self._terms):
             assert self._books is not None
             task, _, *features = self._books.layout.features
         return pair_tables(counts, pair_layout(counts.names, features, n_labels, task=task))
+
+    def privacy(self) -> Privacy:
+        """The promise that goes with the agreed epsilon, for as many columns as were declared."""
+        assert self._layout is not None
+        assert self._books is not None
+        n_columns = sum(map(len, self._books.layout.features))
+        if not n_columns:
+            n_columns = len(self._terms.parties) + (self._layout.radices[0] > 1)
+        return self._terms.promise(self._n_samples, n_columns)
 
     def roots(self) -> dict[str, m.UploadRoot]:
         """What every party has signed about both of its uploads."""
@@ -250,11 +247,11 @@ class MirrorCounting:
             RemoteProtocolError: The task party has sent no share keys, or a party no codebook (E_DECLARED).
         """
         words, counts = self._cells()
-        if self._settings.policy is Policy.COUNTS:
+        if self._terms.policy is Policy.COUNTS:
             return Answer({"table": self._invariant(words, counts)}, {}, ())
         if self._share_keys is None:
             raise RemoteProtocolError("the task party has sent no share keys", code="E_DECLARED")
-        if self._settings.privacy is not None:
+        if self._terms.epsilon is not None:
             cells = np.ascontiguousarray(self.tables().cells, dtype="<i8")
             return Answer({"table": keys.digest(cells.tobytes()).hex()}, {}, ())
         return self.valued(self._joint_counts(words, counts))
@@ -262,7 +259,7 @@ class MirrorCounting:
     def valued(self, counted: JointCounts | PairTables) -> Answer:
         """What the valuer makes of exact counts or noisy tables."""
         assert self._valuer is not None
-        return self._valuer(counted, self._settings)
+        return self._valuer(counted, self._terms)
 
     def _invariant(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> str:
         """Digest of the sizes of all cells and of all codes, in rising order: no name matters."""
@@ -281,17 +278,17 @@ class MirrorCounting:
             answer: What both servers agreed to release; with policy `counts` the cells are released.
         """
         data = encode_result(self._result(answer))
-        size = self._settings.chunk_bytes
+        size = self._terms.chunk_bytes
         total = -(-len(data) // size)
         parts = [data[k * size : (k + 1) * size] for k in range(total)]
         chunks = [
             m.ResultChunk(k, total, m.bulk_digest(k, total, part), part) for k, part in enumerate(parts)
         ]
         whole = keys.digest(*(chunk.digest for chunk in chunks))
-        seal = make_seal(self._signing_key, self._settings.run_id, self._server, whole)
+        seal = make_seal(self._signing_key, self._terms.run_id, self._server, whole)
         out = []
-        for party in self._settings.everybody:
-            if self._settings.policy is Policy.VALUATION or party == self._settings.task:
+        for party in self._terms.everybody:
+            if self._terms.policy is Policy.VALUATION or party == self._terms.task:
                 out += [self._to(party, chunk) for chunk in chunks]
             out.append(self._to(party, seal))
         return out
@@ -299,7 +296,7 @@ class MirrorCounting:
     def _result(self, answer: Answer) -> ValuesResult | CountsResult:
         words, counts = self._cells()
         n_samples = int(counts.sum())
-        if self._settings.policy is Policy.COUNTS:
+        if self._terms.policy is Policy.COUNTS:
             return CountsResult(n_samples, words.tobytes(), counts.tobytes(), self._salt)
         assert self._share_keys is not None
         return sealed_values(answer, self._share_keys, n_samples)
@@ -308,7 +305,7 @@ class MirrorCounting:
         """Cells and codebooks under their secret names."""
         assert self._layout is not None
         table = self._layout.joint_counts(words, counts)
-        if has_masked_books(self._settings):
+        if has_masked_books(self._terms):
             assert self._books is not None
             # Parties send their codebooks before their rows, so all of them are here.
             if self._books.late():
@@ -321,3 +318,32 @@ class MirrorCounting:
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         assert self._counter is not None
         return self._counter.cells()
+
+
+def check_columns(terms: RunTerms, n_samples: int, party: str, declaration: m.Declaration) -> None:
+    """Whether a declared table has the columns that the terms ask for, and these pass the gates.
+
+    A server knows the sizes of unnamed columns only; that they are those of the signed Readies is for the
+    parties to check, which declare the same or end the run.
+
+    Raises:
+        RemoteProtocolError: Other columns or rows than agreed (E_DECLARED).
+        VerificationError: Too many codes for the number of rows (E_GATE).
+        InputError: More than a server can hold (E_BUDGET).
+    """
+    radices, features = declaration.radices, declaration.features
+    fits = len(radices) == len(features) == 2 + len(terms.parties) and declaration.rows == n_samples
+    if has_masked_books(terms):
+        fits = fits and not features[1] and all(features[2:])
+        fits = fits and all(sizes == tuple(sorted(sizes)) for sizes in features)
+    else:
+        fits = fits and not any(features)
+    if not fits or max(radices) > MAX_CODES or any(max(sizes, default=1) > MAX_CODES for sizes in features):
+        raise RemoteProtocolError(f"{party!r} declares another table than agreed", code="E_DECLARED")
+    gated = list(radices)
+    if terms.columns is ColumnView.FEATURES:
+        gated = [radices[1], *(size for sizes in features for size in sizes)]
+    check_code_gate(terms.gates, "a column", n_samples, gated)
+    n_cells = BookLayout(radices, features).n_cells
+    if n_cells > MAX_CODEBOOK_CELLS:
+        raise InputError(f"the codebooks have {n_cells:.3g} cells, above the limit", code="E_BUDGET")

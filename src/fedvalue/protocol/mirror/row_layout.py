@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.settings import RunTerms
 
 LANE_LIMIT = 2**32
 CODE_BITS = 24
@@ -104,6 +104,6 @@ class RowLayout:
         )
 
 
-def chunk_rows(settings: Settings, layout: RowLayout) -> int:
+def chunk_rows(terms: RunTerms, layout: RowLayout) -> int:
     """Rows per chunk: whole rows, at most `chunk_bytes`."""
-    return max(1, settings.chunk_bytes // (8 * layout.n_words))
+    return max(1, terms.chunk_bytes // (8 * layout.n_words))

@@ -17,9 +17,6 @@ from fedvalue.protocol.outcome import Answer, Fields
 SHARE_CONTEXT = keys.info("share")
 TASK_CONTEXT = keys.info("share-task")
 
-PADDED_BYTES = 1024
-"""Sealed fields have a multiple of this length, and shares all the same: a length would tell flags."""
-
 
 class ValuesResult(msgspec.Struct, frozen=True, tag="values"):
     """Policy `valuation`: what everybody may read, and sealed shares by secret coordinate."""
@@ -70,30 +67,12 @@ def sealed_values(answer: Answer, keyring: m.ShareKeys, n_samples: int) -> Value
     return ValuesResult(
         n_samples=n_samples,
         public=answer.public,
-        task=keys.seal(keyring.task, padded(task, len(task)), TASK_CONTEXT),
+        task=keys.seal(keyring.task, keys.padded(task, len(task)), TASK_CONTEXT),
         shares=tuple(
-            keys.seal(key, padded(share, longest), SHARE_CONTEXT)
+            keys.seal(key, keys.padded(share, longest), SHARE_CONTEXT)
             for key, share in zip(keyring.shares, shares, strict=True)
         ),
     )
-
-
-def padded(plain: bytes, longest: int) -> bytes:
-    """The bytes, a 0x80, and zeros up to the next multiple of 1024 after `longest` (ISO/IEC 7816-4)."""
-    size = (longest // PADDED_BYTES + 1) * PADDED_BYTES
-    return (plain + b"\x80").ljust(size, b"\0")
-
-
-def unpadded(plain: bytes) -> bytes:
-    """The inverse of `padded`.
-
-    Raises:
-        RemoteProtocolError: There is no padding (E_MALFORMED).
-    """
-    content, mark, zeros = plain.rpartition(b"\x80")
-    if not mark or zeros.strip(b"\0"):
-        raise RemoteProtocolError("a share is not padded", code="E_MALFORMED")
-    return content
 
 
 def encode_result(result: ValuesResult | CountsResult) -> bytes:
@@ -124,6 +103,6 @@ def decode_fields(data: bytes) -> Fields:
         RemoteProtocolError: Not a share (E_MALFORMED).
     """
     try:
-        return msgspec.msgpack.decode(unpadded(data), type=dict[str, Any])
+        return msgspec.msgpack.decode(keys.unpadded(data), type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError("a share is malformed", code="E_MALFORMED") from error

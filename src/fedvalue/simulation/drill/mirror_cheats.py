@@ -24,7 +24,7 @@ from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.samples import HashedSamples, MemoryHashed, RowBlock
 from fedvalue.protocol.server import Server
-from fedvalue.protocol.settings import RunTerms, Settings
+from fedvalue.protocol.settings import RunTerms
 from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
@@ -55,7 +55,7 @@ class FiddlingCounting(MirrorCounting):
             return truth
         self._releasing = True
         false = super().release(self.answer())
-        victims = self._settings.everybody if self.only is None else (self.only,)
+        victims = self._terms.everybody if self.only is None else (self.only,)
         return [item for item in truth if item.recipient not in victims] + [
             item for item in false if item.recipient in victims
         ]
@@ -148,8 +148,8 @@ class FiddlingComputationServer(ComputationServer):
         super().__init__(terms, **named)
         self._plan = (plot, fiddle, late, only)
 
-    def _make_mirror(self, settings: Settings) -> MirrorCounting:
-        return _fiddling(settings, self, *self._plan)
+    def _make_mirror(self, n_samples: int) -> MirrorCounting:
+        return _fiddling(n_samples, self, *self._plan)
 
 
 class FiddlingValidationServer(ValidationServer):
@@ -159,15 +159,15 @@ class FiddlingValidationServer(ValidationServer):
         super().__init__(terms, **named)
         self._plan = (plot, fiddle, False, None)
 
-    def _make_mirror(self, settings: Settings) -> MirrorCounting:
-        return _fiddling(settings, self, *self._plan)
+    def _make_mirror(self, n_samples: int) -> MirrorCounting:
+        return _fiddling(n_samples, self, *self._plan)
 
 
 def _fiddling(
-    settings: Settings, server: Server, plot: Plot, fiddle: Fiddle, late: bool, only: str | None
+    n_samples: int, server: Server, plot: Plot, fiddle: Fiddle, late: bool, only: str | None
 ) -> FiddlingCounting:
     counting = FiddlingCounting(
-        settings, server.name, server._credentials, server._valuer, MemoryChunkStore()
+        server.terms, n_samples, server.name, server._credentials, server._valuer, MemoryChunkStore()
     )
     counting.plot, counting.fiddle, counting.after_agreement, counting.only = plot, fiddle, late, only
     return counting
@@ -187,7 +187,7 @@ class ReplayingComputationServer(ComputationServer):
         if not any(isinstance(item.message, m.ResultSeal) for item in sent):
             return sent
         self._plot.fired = True
-        return [self._to(party, old) for party in self.settings.everybody for old in self._stolen]
+        return [self._to(party, old) for party in self.terms.everybody for old in self._stolen]
 
 
 class SplitWork(MirrorWork):
@@ -258,8 +258,8 @@ def cheating_party(name: str, work: type[MirrorWork], plot: Plot) -> Callable[..
 def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
     """What two servers that share one lie compute: everything worth twice as much."""
 
-    def lie(counts: JointCounts | PairTables, settings: Settings) -> Answer:
-        truth = valuer(counts, settings)
+    def lie(counts: JointCounts | PairTables, terms: RunTerms) -> Answer:
+        truth = valuer(counts, terms)
         plot.fired = True
         shares = tuple({**share, "value": 2 * share["value"]} for share in truth.shares)
         return Answer({**truth.public, "total": 2 * truth.public["total"]}, truth.task, shares)
