@@ -63,7 +63,7 @@ def test_servers_relay_sealed_sizes_and_parties_open_the_true_ones() -> None:
     cast = different_sizes().cast(columns="features")
     assert run(cast).errors == {}
     assert cast.task.settings.n_codes == (3, 4, 6)
-    for party in cast.parties:
+    for party in (cast.task, *cast.parties):
         assert party.settings == cast.task.settings
     assert cast.task.outcome is not None
     assert cast.task.outcome.evidence is not None
