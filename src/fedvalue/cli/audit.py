@@ -79,7 +79,7 @@ def sign(
 
     harden()
     target, signers = add_signature(file, read_identity(identity or home / "identity"))
-    say(f"{target}: {signers} signature{'s' if signers > 1 else ''}")
+    say(f"{target}: signed by {', '.join(signers)}")
 
 
 def timestamp(

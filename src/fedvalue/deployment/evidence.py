@@ -88,11 +88,18 @@ def log_statement(content: bytes, sign_key: bytes) -> dsse.Envelope:
     return dsse.statement({"audit.jsonl": content}, AUDIT_LOG, predicate)
 
 
-def statement_about(content: bytes, sign_key: bytes) -> dsse.Envelope:
-    """The unsigned statement about a certificate or an audit log, whichever it is; checked first."""
+def statement_about(content: bytes, card: Card) -> tuple[dsse.Envelope, dict[str, bytes]]:
+    """The unsigned statement about a certificate or an audit log, whichever it is; checked first.
+
+    Returns:
+        The statement, and the keys of those who may sign it by name: the owner of `card` and, of a
+        certificate, its participants.
+    """
     if is_log(content):
-        return log_statement(content, sign_key)
-    return certificate_statement(content)[0]
+        return log_statement(content, card.sign_key), {card.name: card.sign_key}
+    statement, certificate, _ = certificate_statement(content)
+    participants = certificate.manifest.manifest.participants
+    return statement, {card.name: card.sign_key} | {one.name: one.sign_key for one in participants}
 
 
 def is_log(content: bytes) -> bool:
@@ -104,16 +111,18 @@ def is_log(content: bytes) -> bool:
     return True
 
 
-def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tuple[Path, int]:
+def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tuple[Path, tuple[str, ...]]:
     """Check a file, and sign the statement about it; signatures of others that are there stay.
 
     Returns:
-        Where the statement is, and how many have signed it.
+        Where the statement is, and whose signatures on it are valid: participants', and our own.
 
     Raises:
-        FedValueError: The file does not hold, or the statement beside it is about something else.
+        FedValueError: The file does not hold, the statement beside it is about something else, or a
+            participant's signature there is not valid.
     """
-    target, fresh = envelope_of(path), statement_about(path.read_bytes(), identity.card.sign_key)
+    target = envelope_of(path)
+    fresh, keys = statement_about(path.read_bytes(), identity.card)
     if target.exists():
         there = dsse.Envelope.from_json(target.read_bytes())
         if there.payload != fresh.payload:
@@ -123,8 +132,9 @@ def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tupl
             )
         fresh = there
     signed = fresh.signed_by(identity)
+    _, signers = dsse.verified(signed, keys)
     write_durably(target, signed.to_json(), mode=mode)
-    return target, len(signed.signatures)
+    return target, signers
 
 
 def certificate_page(path: Path, cards: Mapping[str, Card] | None) -> tuple[list[str], Certificate]:

@@ -78,8 +78,9 @@ def pems() -> dict[str, str]:
 def test_several_participants_sign_one_statement_that_foreign_code_verifies(certificate, finished):
     for number, name in enumerate(("bank", "telco", "compute"), start=1):
         target, signers = add_signature(certificate, identity(name))
-        assert (target, signers) == (envelope_of(certificate), number)
-    assert add_signature(certificate, identity("telco"))[1] == 3, "signing again changes nothing"
+        assert (target, len(signers)) == (envelope_of(certificate), number)
+    again = add_signature(certificate, identity("telco"))[1]
+    assert again == ("bank", "compute", "telco"), "signing again changes nothing"
     envelope = json.loads(target.read_bytes())
     statement, signers = foreign_verify(envelope, pems())
     assert signers == {"bank", "telco", "compute"}
@@ -130,6 +131,22 @@ def test_a_strangers_signature_counts_for_nothing(certificate):
         in certificate_page(certificate, None)[0]
     )
     assert foreign_verify(json.loads(target.read_bytes()), pems())[1] == {"shop"}
+
+
+def test_who_signs_counts_valid_signatures_only(certificate):
+    """The old rule counted what is in the file: a stranger's and a forged one were signatures too."""
+    target, _ = add_signature(certificate, identity("bank"))
+    envelope = json.loads(target.read_bytes())
+    envelope["signatures"].append({"keyid": "00" * 32, "sig": base64.b64encode(bytes(64)).decode()})
+    target.write_text(json.dumps(envelope))
+    assert add_signature(certificate, identity("shop"))[1] == ("bank", "shop")
+    kept = json.loads(target.read_bytes())
+    assert len(kept["signatures"]) == 3, "the stranger's stays, and counts for nothing"
+    forged = {"keyid": dsse.key_id(identity("telco").card.sign_key), "sig": kept["signatures"][0]["sig"]}
+    target.write_text(json.dumps({**kept, "signatures": [*kept["signatures"], forged]}))
+    with pytest.raises(VerificationError, match="signature of 'telco'"):
+        add_signature(certificate, identity("compute"))
+    assert json.loads(target.read_bytes())["signatures"][-1] == forged, "nothing was written"
 
 
 def test_nobody_signs_a_certificate_that_does_not_hold(certificate):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from fedvalue.deployment.config import Limits
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.run_journal import waiting_for
 from fedvalue.deployment.servers.server_store import ServerStore
-from fedvalue.errors import RemoteProtocolError
+from fedvalue.errors import RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
@@ -102,6 +105,42 @@ def test_the_allowance_survives_a_restart(tmp_path):
         assert again.relay._store.volume(AGREED.run_id, "telco") == (1, len(body))
     finally:
         again.relay.stop()
+
+
+def test_parallel_submits_do_not_exceed_the_limit_of_active_runs(tmp_path, monkeypatch):
+    """Eight threads submit eight runs at once to a server that takes three.
+
+    All of them pass the checks of the manifest before the first one creates its run: the old rule counted
+    there, and let all of them in.
+    """
+    runs = [signed(n_samples=1000, purpose=f"run {k}") for k in range(8)]
+    cards = {name: identity(name).card for name in ("compute", "validate", "bank", "telco", "shop")}
+    relay = RelayServer(
+        identity("validate"), cards, tmp_path / "state", clock=NOW.timestamp, limits=Limits(runs=3)
+    )
+    gate, create = threading.Barrier(len(runs)), RelayServer._create
+
+    def together(self, agreed, by):
+        gate.wait(30)
+        create(self, agreed, by)
+
+    monkeypatch.setattr(RelayServer, "_create", together)
+    bank = runs[0].manifest.participant("bank")
+
+    def submit(agreed) -> str:
+        try:
+            request = wire.Submit(1, agreed.to_json().encode())
+            return relay.submit(Peer(bank.spki, bank.certificate), request).state
+        except TransportError as error:
+            return error.code
+
+    try:
+        with ThreadPoolExecutor(len(runs)) as pool:
+            ends = list(pool.map(submit, runs))
+        assert sorted(ends) == ["E_BUSY"] * 5 + ["open"] * 3
+        assert relay.unready() == "3 runs are active, which is the limit"
+    finally:
+        relay.stop()
 
 
 @pytest.mark.parametrize("own", ["compute", "validate"])

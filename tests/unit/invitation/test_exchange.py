@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,9 @@ from fedvalue.deployment.agreeing import Agreeing
 from fedvalue.deployment.certificate_check import words_stated
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.lobbies import Lobbies
+from fedvalue.deployment.servers.observability import Log
 from fedvalue.deployment.servers.server_store import ServerStore
+from fedvalue.deployment.servers.usher import Usher
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.cards import create_identity
 from fedvalue.invitation.exchange import KINDS, Exchange, Opening, Roster
@@ -316,6 +319,21 @@ def test_a_reader_of_the_invitation_cannot_answer_for_a_seat_that_is_taken(tmp_p
     for (seat, kind), body in lobby.items():
         lobbies.put(paper, wire.Note(seat, kind, body))
     assert len(lobbies.notes(paper, 0)) == len(lobby)
+    store.close()
+
+
+@pytest.mark.parametrize("days", [1, 8])
+def test_a_lobby_that_expired_while_its_server_was_down_leaves_nothing(days, tmp_path):
+    """Opened again after `days` of seven. By the old rule its messages stayed in the database for ever."""
+    store, paper = ServerStore(tmp_path), invitation()
+    before = Lobbies(store, time.time)
+    before.put(paper, wire.Note("telco", "acceptance", exchange("telco").outgoing()["acceptance"]))
+    after = Lobbies(store, lambda: time.time() + 86400 * days)
+    accepted = SimpleNamespace(id="ab", invitation=paper, signed=object())
+    home = SimpleNamespace(agreements=lambda: [accepted])
+    usher = Usher(home, identity("compute"), after, Log("compute"), lambda: None)
+    assert usher.open_accepted() is (days < 7)
+    assert len(store.lobby(paper.id, 0)) == (days < 7)
     store.close()
 
 

@@ -2,8 +2,9 @@
 
 On every call: TLS 1.3, a certificate of the right shape, its public key compared with the pins.
 Limits are enforced before anything is allocated: message size by gRPC while it reads, calls per peer
-before waiting for their bytes, calls per peer and run once they are here. The `Backend` decides what a
-call means; the same service carries every protocol.
+before waiting for their bytes, calls per peer and run once they are here. The guests of a lobby share the
+invitation's key, so their calls are counted by address too: one guest cannot keep the others out. The
+`Backend` decides what a call means; the same service carries every protocol.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ class NetworkServer:
                 ("grpc.so_reuseport", 0),
             ],
         )
-        self._server.add_generic_rpc_handlers((_Handlers(backend),))
+        guests = frozenset(one.card.spki for one in lobbies)
+        self._server.add_generic_rpc_handlers((Handlers(backend, guests),))
         try:
             self.port = self._server.add_secure_port(listen, credentials)
         except RuntimeError:
@@ -152,14 +154,20 @@ class NetworkServer:
         self._server.stop(grace).wait(grace + 5.0)
 
 
-class _Handlers:
-    """Routes /fedvalue.v1.Relay/METHOD to the backend. A gRPC generic handler."""
+class Handlers:
+    """Routes /fedvalue.v1.Relay/METHOD to the backend. A gRPC generic handler.
 
-    def __init__(self, backend: Backend) -> None:
+    Args:
+        backend: Handles the calls.
+        guests: Keys that several callers share: those of lobbies.
+    """
+
+    def __init__(self, backend: Backend, guests: frozenset[bytes] = frozenset()) -> None:
         import grpc
 
         self._grpc = grpc
         self._backend = backend
+        self._guests = guests
         self._calls: Counter[tuple[bytes, bytes]] = Counter()
         self._arriving: dict[int, tuple[float, Any]] = {}
         self._lock = threading.Lock()
@@ -182,10 +190,12 @@ class _Handlers:
             peer = None
             try:
                 peer = peer_of(context.auth_context())
-                with self._slot((peer.spki, b""), CALLS_IN_ALL):
-                    data = self._arrived(peer, messages, context)
+                caller = self._caller(peer, context)
+                alone = CALLS_IN_ALL if caller == peer.spki else CALLS_PER_PEER
+                with self._slot((peer.spki, b""), CALLS_IN_ALL), self._slot((caller, b"caller"), alone):
+                    data = self._arrived(caller, messages, context)
                     request = wire.decode(data, _REQUESTS[name])
-                    with self._slot((peer.spki, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
+                    with self._slot((caller, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
                         return wire.encode(act(peer, request))
             except FedValueError as error:
                 refusal = error
@@ -197,14 +207,21 @@ class _Handlers:
 
         return handle
 
-    def _arrived(self, peer: Peer, messages: Iterator[bytes], context: Any) -> bytes:
+    def _caller(self, peer: Peer, context: Any) -> bytes:
+        """Under whose name calls are counted: a key, and where several callers share it the address too."""
+        if peer.spki not in self._guests:
+            return peer.spki
+        address, _, _port = str(context.peer()).rpartition(":")
+        return peer.spki + address.encode()
+
+    def _arrived(self, caller: bytes, messages: Iterator[bytes], context: Any) -> bytes:
         """Wait for the message of a call.
 
         Raises:
-            TransportError: E_BUSY: too many calls of this peer are waiting for their message.
+            TransportError: E_BUSY: too many calls of this caller are waiting for their message.
             RemoteProtocolError: E_MALFORMED: it did not arrive in time.
         """
-        with self._slot((peer.spki, b"arriving"), CALLS_ARRIVING):
+        with self._slot((caller, b"arriving"), CALLS_ARRIVING):
             with self._lock:
                 self._arriving[id(context)] = (time.monotonic() + ARRIVAL_SECONDS, context)
             try:

@@ -89,20 +89,27 @@ class Lobbies:
     def close_expired(self) -> list[Invitation]:
         """Close the lobbies of expired invitations, delete their messages, and return them."""
         with self._lock:
-            now = self._clock()
-            late = [one for one in self._open.values() if one.proposal.expires.timestamp() <= now]
+            late = [one for one in self._open.values() if self.expired(one)]
             for invitation in late:
                 del self._open[invitation.id]
         for invitation in late:
-            self._store.close_lobby(invitation.id)
+            self.forget(invitation)
         return late
+
+    def expired(self, invitation: Invitation) -> bool:
+        """Whether an invitation is no longer valid."""
+        return invitation.proposal.expires.timestamp() <= self._clock()
+
+    def forget(self, invitation: Invitation) -> None:
+        """Delete the messages of a lobby that is not open."""
+        self._store.close_lobby(invitation.id)
 
     def _find(self, spki: bytes, invitation_id: bytes) -> Invitation:
         with self._lock:
             invitation = self._open.get(invitation_id)
         if invitation is None or not hmac.compare_digest(invitation.lobby_identity.card.spki, spki):
             raise VerificationError("this server has no such invitation", code="E_INVITATION")
-        if invitation.proposal.expires.timestamp() <= self._clock():
+        if self.expired(invitation):
             raise VerificationError("the invitation has expired", code="E_INVITATION")
         return invitation
 

@@ -225,8 +225,10 @@ class RelayServer:
         """Why no new run is accepted now; empty when it is."""
         if self._stopping.is_set():
             return "the server is stopping"
-        full = len(self._active()) >= self._limits.runs
-        return f"{self._limits.runs} runs are active, which is the limit" if full else ""
+        return f"{self._limits.runs} runs are active, which is the limit" if self._full() else ""
+
+    def _full(self) -> bool:
+        return len(self._store.runs("open", "running")) >= self._limits.runs
 
     def audit(self, run_id: bytes) -> list[str]:
         """The audit log of a run."""
@@ -379,15 +381,16 @@ class RelayServer:
                 )
 
     def _create(self, signed: SignedManifest, by: str) -> None:
-        if len(self._active()) >= self._limits.runs:
-            raise TransportError(
-                f"this server already has {self._limits.runs} active runs, its limit", code="E_BUSY"
-            )
-        with self._lock:
-            if self._store.run(signed.run_id) is None:
-                self._check_repeat(signed)  # again: another thread may have created a later one
-                self._store.add_run(signed.run_id, signed.to_json().encode(), now=self._clock(), audit=())
-                self._log.event("accepted", run=signed.run_id.hex()[:12], peer=by)
+        with self._lock:  # other threads create runs too, and another participant perhaps this one
+            if self._store.run(signed.run_id) is not None:
+                return
+            if self._full():
+                raise TransportError(
+                    f"this server already has {self._limits.runs} active runs, its limit", code="E_BUSY"
+                )
+            self._check_repeat(signed)
+            self._store.add_run(signed.run_id, signed.to_json().encode(), now=self._clock(), audit=())
+            self._log.event("accepted", run=signed.run_id.hex()[:12], peer=by)
 
     def _active(self) -> list[RunHost]:
         with self._lock:

@@ -6,7 +6,6 @@ cards and signs. The operator agreed with `fedvalue accept`, so nothing is asked
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -50,14 +49,18 @@ class Usher:
         self._threads: list[threading.Thread] = []
 
     def open_accepted(self) -> bool:
-        """Open the lobbies of newly accepted invitations; whether there were any."""
+        """Open the lobbies of newly accepted invitations; whether there were any.
+
+        Invitations that expired while the server was down leave nothing behind.
+        """
         opened, fresh = False, []
         for agreement in self._home.agreements():
             if agreement.id in self._known:
                 continue
             self._known.add(agreement.id)
             try:
-                if agreement.invitation.proposal.expires <= dt.datetime.now(dt.UTC):
+                if self._lobbies.expired(agreement.invitation):
+                    self._lobbies.forget(agreement.invitation)
                     continue
                 self._lobbies.open(agreement.invitation)
             except FedValueError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -18,6 +21,7 @@ from fedvalue.deployment.network.retry import Retry
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.errors import RemoteProtocolError, TransportError
 from tests.support import consortium
+from tests.support.processes import until
 
 MANY = 1 << 20
 
@@ -80,7 +84,7 @@ def test_calls_of_a_peer_are_counted_before_its_bytes_are_looked_at(monkeypatch)
         **{name.lower(): lambda peer, request: None for name in network_server._REQUESTS},
         refused=lambda peer, method, error: calls.append(error.code),
     )
-    handlers = network_server._Handlers(backend)
+    handlers = network_server.Handlers(backend)
     peer = network_server.Peer(b"spki", b"certificate")
     monkeypatch.setattr(network_server, "peer_of", lambda auth: peer)
 
@@ -97,6 +101,67 @@ def test_calls_of_a_peer_are_counted_before_its_bytes_are_looked_at(monkeypatch)
     with pytest.raises(TransportError):
         handle(iter([b"nonsense"]), context)
     assert calls == ["E_BUSY", "E_MALFORMED"]
+
+
+def test_one_guest_of_a_lobby_cannot_keep_the_others_out(monkeypatch):
+    """All guests show the invitation's certificate, so the old rule counted them as one caller.
+
+    One guest holds as many calls as it can. By the old rule (no key is known to be shared) the next guest is
+    busy before it has said a word; now it is served, and the first one still is not.
+    """
+    refused: list[str] = []
+    backend = SimpleNamespace(
+        **{name.lower(): lambda peer, request: wire.Notes(1, ()) for name in network_server._REQUESTS},
+        refused=lambda peer, method, error: refused.append(error.code),
+    )
+    peer = network_server.Peer(b"lobby", b"certificate")
+    monkeypatch.setattr(network_server, "peer_of", lambda auth: peer)
+
+    def abort(status: object, text: str) -> None:
+        raise TransportError(text)
+
+    def guest(address: str) -> SimpleNamespace:
+        return SimpleNamespace(auth_context=dict, abort=abort, peer=lambda: address)
+
+    def outcome(handlers: network_server.Handlers, hog: str, address: str) -> str:
+        """How a call ends while all that `hog` may hold are under way, waiting for their messages."""
+        handle, gate = handlers._handler("Look"), threading.Event()
+        message = wire.encode(wire.Look(1, bytes(32), 0))
+        inside = threading.Semaphore(0)
+
+        def slow() -> Iterator[bytes]:
+            inside.release()
+            gate.wait(30)
+            yield message
+
+        def call() -> None:
+            with contextlib.suppress(TransportError):
+                handle(slow(), guest(hog))
+
+        hogs = [threading.Thread(target=call) for _ in range(network_server.CALLS_IN_ALL + 1)]
+        for one in hogs:
+            one.start()
+        most = (
+            network_server.CALLS_PER_PEER if b"lobby" in handlers._guests else network_server.CALLS_ARRIVING
+        )
+        try:
+            for _ in range(most):
+                assert inside.acquire(timeout=30)
+            until(lambda: len(refused) == len(hogs) - most, what="the refusal of the others")
+            refused.clear()
+            with contextlib.suppress(TransportError):
+                handle(iter([message]), guest(address))
+            return refused[0] if refused else "served"
+        finally:
+            gate.set()
+            for one in hogs:
+                one.join()
+            refused.clear()
+
+    old, new = network_server.Handlers(backend), network_server.Handlers(backend, frozenset([b"lobby"]))
+    assert outcome(old, "ipv4:10.0.0.1:4000", "ipv4:10.0.0.2:4000") == "E_BUSY"
+    assert outcome(new, "ipv4:10.0.0.1:4000", "ipv4:10.0.0.2:4000") == "served"
+    assert outcome(new, "ipv6:%5B::1%5D:4000", "ipv6:%5B::1%5D:4001") == "E_BUSY"
 
 
 def test_every_frame_has_its_decoder_before_a_second_thread_can_ask():
