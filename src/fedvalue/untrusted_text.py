@@ -1,4 +1,4 @@
-"""Text written by others, made safe for terminals and logs."""
+"""Text written by others, made safe for terminals, logs and spreadsheets."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def printable(text: str) -> str:
     bidirectional overrides: otherwise a peer could forge lines of ours or send commands to the terminal.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def without_formula(text: str) -> str:
+    """Put a quote before text that a spreadsheet program would run as a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.valuation.permutations.moments import RunningMoments
+from fedvalue.valuation.permutations.sampling import RunningMoments
 from tests.games.coalition import NOBODY, with_player
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.valuation.permutations.moments import RunningMoments
+from fedvalue.valuation.permutations.sampling import RunningMoments
 from tests.games.permutation import marginals, sampled_shapley
 from tests.games.toy import Additive, Airport, Glove
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedvalue.decisions import payout, select
 from fedvalue.decisions.contribution import ContributionVerdict
-from fedvalue.decisions.least_core import excesses, least_core
+from fedvalue.decisions.stability import excesses, least_core
 from tests.unit.decisions.results import random_monotone_game, result_of_game, result_of_values
 
 values = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size=10)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedvalue.valuation.permutations.moments import RunningMoments
+from fedvalue.valuation.permutations.sampling import RunningMoments
 from tests import naive
 from tests.games.exact import shapley_of_table
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedvalue.information.cmi import conditional_entropy
 from fedvalue.information.contingency import JointCounts
-from fedvalue.information.entropy import conditional_entropy
 from tests.games.coalition import Coalition, members
 from tests.games.exact import shapley
 from tests.support.joint_tables import Table, exact_walk, tables

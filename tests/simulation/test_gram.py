@@ -22,7 +22,7 @@ from fedvalue.protocol.gram.gram_upload import GramWork
 from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, products, reduced
 from fedvalue.protocol.transitions import State
 from fedvalue.simulation.drill.gram_drill import SCENARIOS, gram_rows, spoilt
-from fedvalue.valuation.low_order.low_order_values import low_order_values
+from fedvalue.valuation.low_order.low_order_valuation import low_order_values
 from tests.simulation.world import Postman, World, run
 
 WORLD = World.drawn(4, n=60, sizes=(2, 3, 4), n_label=3)

@@ -44,7 +44,7 @@ def report(
     The page loads nothing from anywhere and holds no script. A PDF needs Chromium, Chrome or Edge.
     """
     from fedvalue.cli.terminal import refuse_unwritable, say
-    from fedvalue.decisions.prices import read_prices
+    from fedvalue.decisions.money import read_prices
     from fedvalue.errors import InputError
 
     if output.suffix.lower() not in (".html", ".htm", ".pdf"):

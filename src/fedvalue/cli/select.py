@@ -60,7 +60,7 @@ def select(
     by their members and the interactions of pairs.
     """
     from fedvalue.decisions import selection
-    from fedvalue.decisions.prices import read_prices
+    from fedvalue.decisions.money import read_prices
 
     listed = read_prices(prices)
     if label is None:

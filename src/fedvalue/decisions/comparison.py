@@ -66,11 +66,11 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     def sentences(self) -> tuple[str, ...]:
         """The comparison in words, the advice first."""
         if set(self.invited_before) == set(self.invited_after):
-            words = [f"the advice is the same: invite {_listed(self.invited_before) or 'nobody'}"]
+            words = [f"the advice is the same: invite {', '.join(self.invited_before) or 'nobody'}"]
         else:
             words = [
-                f"the advice changes: invite {_listed(self.invited_after) or 'nobody'} instead of "
-                f"{_listed(self.invited_before) or 'nobody'}"
+                f"the advice changes: invite {', '.join(self.invited_after) or 'nobody'} instead of "
+                f"{', '.join(self.invited_before) or 'nobody'}"
             ]
         moved = [change for change in self.parties if change.beyond_error]
         for change in moved:
@@ -80,13 +80,13 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
             )
         unknown = [change.name for change in self.parties if change.beyond_error is None]
         if unknown:
-            words.append(f"the error of {_listed(unknown)} is not known")
+            words.append(f"the error of {', '.join(unknown)} is not known")
         if self.parties and not moved and not unknown:
             words.append("no value changes beyond its error")
         if self.only_before:
-            words.append(f"only in the first result: {_listed(self.only_before)}")
+            words.append(f"only in the first result: {', '.join(self.only_before)}")
         if self.only_after:
-            words.append(f"only in the second result: {_listed(self.only_after)}")
+            words.append(f"only in the second result: {', '.join(self.only_after)}")
         return (*words, *self.asked)
 
 
@@ -208,11 +208,7 @@ def _columns(before: Valuation, after: Valuation) -> list[str]:
     for name in owned[0]:
         gone, new = owned[0][name] - owned[1].get(name, set()), owned[1].get(name, set()) - owned[0][name]
         if name in owned[1] and (gone or new):
-            changes = [f"without {_listed(sorted(gone))}"] if gone else []
-            changes += [f"with {_listed(sorted(new))}"] if new else []
+            changes = [f"without {', '.join(sorted(gone))}"] if gone else []
+            changes += [f"with {', '.join(sorted(new))}"] if new else []
             differences.append(f"columns of {name}: {', '.join(changes)}")
     return differences
-
-
-def _listed(names: object) -> str:
-    return ", ".join(names) if isinstance(names, list | tuple) else ""

@@ -23,11 +23,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from fedvalue.decisions import games
+from fedvalue.valuation.result import Z95
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
-
-Z95 = 1.959963984540054
 
 NEGLIGIBLE_PART = 0.05
 """A contribution below this part of an equal share of the total is negligible."""

@@ -162,18 +162,16 @@ def pair_game(
 
 def _ends(valuation: Valuation) -> list[tuple[float, float]]:
     """What each party brings alone and what is lost without it, in nats; empty where not all are known."""
-    loss = {frozenset(row.parties): row.log_loss for row in valuation.uplift or ()}
-    everybody = frozenset(party.name for party in valuation.parties)
-    try:
-        return [
-            (
-                loss[frozenset()] - loss[frozenset([name])],
-                loss[everybody - {name}] - loss[everybody],
-            )
-            for name in (party.name for party in valuation.parties)
-        ]
-    except KeyError:
-        return []
+    names = [party.name for party in valuation.parties]
+    nobody, everybody = valuation.uplift_of(()), valuation.uplift_of(names)
+    ends = []
+    for name in names:
+        alone = valuation.uplift_of([name])
+        without = valuation.uplift_of(set(names) - {name})
+        if nobody is None or everybody is None or alone is None or without is None:
+            return []
+        ends.append((nobody.log_loss - alone.log_loss, without.log_loss - everybody.log_loss))
+    return ends
 
 
 def additive_game(names: tuple[str, ...], values: list[float]) -> Game:

@@ -23,6 +23,7 @@ from fedvalue.decisions.games import listing
 from fedvalue.decisions.selection import select
 from fedvalue.decisions.stability import NOT_CHECKED, Stability, stability_of
 from fedvalue.errors import InputError
+from fedvalue.untrusted_text import without_formula
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
@@ -83,7 +84,7 @@ class Payout:
         lines.writerow(["party", "amount", "percent", "value", "rank", "tied", "bound"])
         for s in self.shares:
             lines.writerow([
-                _harmless(s.name), s.amount, f"{s.percent:.4f}", repr(s.value), s.rank,
+                without_formula(s.name), s.amount, f"{s.percent:.4f}", repr(s.value), s.rank,
                 "yes" if s.tied else "no", s.bound,
             ])  # fmt: skip
         return out.getvalue()
@@ -144,11 +145,6 @@ class Payout:
         if self.memorised:
             out["memorised"] = {name: str(fair) for name, fair in self.memorised.items()}
         return out
-
-
-def _harmless(name: str) -> str:
-    """The name, with a quote before what spreadsheets take for a formula."""
-    return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name
 
 
 def payout(

@@ -86,16 +86,15 @@ def redundancy(valuation: Valuation) -> Redundancy | None:
 
 def _alone(valuation: Valuation) -> Floats:
     """Learnable value of each party alone; its Shapley value where the result does not say."""
-    known = {row.parties[0]: row.log_loss for row in valuation.uplift or () if row.role == "alone"}
-    nobody = next((row.log_loss for row in valuation.uplift or () if row.role == "nobody"), None)
-    return np.array(
-        [
-            nobody - known[party.name]
-            if nobody is not None and party.name in known
-            else party.learnable or 0.0
-            for party in valuation.parties
-        ]
-    )
+    nobody = valuation.uplift_of(())
+    values = []
+    for party in valuation.parties:
+        alone = valuation.uplift_of([party.name])
+        if nobody is None or alone is None:
+            values.append(party.learnable or 0.0)
+        else:
+            values.append(nobody.log_loss - alone.log_loss)
+    return np.array(values)
 
 
 def _sentences(

@@ -25,7 +25,7 @@ import numpy as np
 from fedvalue.decisions import games
 from fedvalue.decisions.contribution import Contribution, ContributionVerdict, Judge
 from fedvalue.decisions.games import Game
-from fedvalue.decisions.prices import Purse
+from fedvalue.decisions.money import Purse
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import JoiningStep, Valuation

@@ -1,4 +1,15 @@
-"""Would some group of parties rather leave? What each gets against what it would bring by itself."""
+"""Would some group of parties rather leave? What each gets against what it would bring by itself.
+
+The excess of a coalition S under a sharing x is v(S) - x(S): what its members would gain by leaving with S
+alone. The least core is the set of sharings of v(N) whose largest excess is as small as possible, and
+that smallest value is epsilon: at most 0 when the core is not empty (Maschler, Peleg, Shapley, 1979).
+
+epsilon is a linear program with a constraint per coalition. Its dual is a search for balanced weights,
+max sum_S lambda_S v(S) + mu v(N) with sum_S lambda_S = 1 and, for every party, the lambda of its
+coalitions plus mu adding up to 0 (Bondareva, Shapley). It has p + 1 equations only, so a revised
+simplex with one vectorised look at all coalitions per step solves it; its prices are a sharing in the
+least core.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +19,109 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.decisions import least_core, money
+from fedvalue.decisions import money
 from fedvalue.decisions.contribution import Judge
 from fedvalue.decisions.games import game_of, listing
+from fedvalue.errors import EngineError, InputError
 
 if TYPE_CHECKING:
+    from fedvalue.typing import Floats
     from fedvalue.valuation.result import Valuation
+
+MAX_PARTIES = 15
+"""Up to here every coalition is looked at: 32,768 of them."""
+
+_TOLERANCE = 1e-10
+_MAX_STEPS = 5000
+_BLAND_AFTER = 500  # steps by steepest excess, which is fast; then Bland's rule, which cannot cycle
+
+
+@dataclass(frozen=True, slots=True)
+class LeastCore:
+    """The smallest largest excess, and a sharing that reaches it.
+
+    Args:
+        epsilon: The largest excess in the least core; at most 0 when the core is not empty.
+        shares: A sharing of v(N) in the least core.
+    """
+
+    epsilon: float
+    shares: tuple[float, ...]
+
+
+def excesses(table: Floats, shares: Floats) -> Floats:
+    """v(S) - x(S) of all coalitions by bit mask; nobody and everybody get minus infinity.
+
+    Raises:
+        InputError: Too many parties.
+    """
+    p = len(table).bit_length() - 1
+    if p > MAX_PARTIES:
+        raise InputError(f"all coalitions are checked for at most {MAX_PARTIES} parties, got {p}")
+    paid = np.zeros(len(table))
+    for k in range(p):
+        paid[1 << k : 1 << (k + 1)] = paid[: 1 << k] + shares[k]
+    out = table - paid
+    out[0] = out[-1] = -np.inf
+    return out
+
+
+def least_core(table: Floats) -> LeastCore:
+    """Solve for the least core of a game given by bit mask.
+
+    Raises:
+        InputError: Too many parties.
+        EngineError: The simplex did not finish, which would be a mistake of ours.
+    """
+    p = len(table).bit_length() - 1
+    if p == 1:
+        return LeastCore(0.0, (float(table[1]),))
+    # Basis: mu (first, free, stays for ever) and the p single parties, each with weight 1/p.
+    basis = [1 << k for k in range(p)]
+    matrix = np.zeros((p + 1, p + 1))
+    matrix[:p, 0] = 1.0
+    for column, mask in enumerate(basis, start=1):
+        matrix[:, column] = _column(mask, p)
+    goal = np.zeros(p + 1)
+    goal[p] = 1.0
+    for step in range(_MAX_STEPS):
+        cost = np.array([table[-1], *(table[mask] for mask in basis)])
+        prices = np.linalg.solve(matrix.T, cost)
+        shares, epsilon = prices[:p], float(prices[p])
+        beyond = excesses(table, shares) - epsilon
+        if step < _BLAND_AFTER:
+            entering = int(np.argmax(beyond))
+        else:
+            positive = np.flatnonzero(beyond > _TOLERANCE)
+            entering = int(positive[0]) if len(positive) else 1
+        if beyond[entering] <= _TOLERANCE:
+            return LeastCore(epsilon, tuple(float(x) for x in shares))
+        weights = np.linalg.solve(matrix, goal)
+        direction = np.linalg.solve(matrix, _column(entering, p))
+        leaving = _ratio_test(np.asarray(weights), np.asarray(direction), basis)
+        basis[leaving - 1] = entering
+        matrix[:, leaving] = _column(entering, p)
+    raise EngineError(f"the least core was not found in {_MAX_STEPS} steps")
+
+
+def _ratio_test(weights: Floats, direction: Floats, basis: list[int]) -> int:
+    """The basic coalition whose weight first reaches 0; the smallest mask among equals (Bland)."""
+    best, leaving = np.inf, 0
+    for k in range(1, len(direction)):
+        if direction[k] > _TOLERANCE:
+            ratio = max(weights[k], 0.0) / direction[k]
+            if ratio < best - _TOLERANCE or (
+                ratio < best + _TOLERANCE and leaving and basis[k - 1] < basis[leaving - 1]
+            ):
+                best, leaving = min(best, ratio), k
+    if leaving == 0:
+        raise EngineError("the least core is unbounded, which no game with finite values has")
+    return leaving
+
+
+def _column(mask: int, p: int) -> Floats:
+    return np.array([*(float(mask >> k & 1) for k in range(p)), 1.0])
+
 
 NOT_CHECKED = "Groups of parties were not checked: the result does not say what each group would bring."
 
@@ -64,14 +172,14 @@ def stability_of(valuation: Valuation, by: str, amounts: list[int], pot: int) ->
         pot: Their sum.
     """
     game = game_of(valuation, by)
-    if game.table is None or not 2 <= len(game.names) <= least_core.MAX_PARTIES or pot == 0:
+    if game.table is None or not 2 <= len(game.names) <= MAX_PARTIES or pot == 0:
         return None
     everybody = float(game.table[-1])
     if everybody <= 0:
         return None
     # In units of the pot, so that value and money are compared as parts of the same whole.
     table = game.table / everybody
-    shortfall = least_core.excesses(table, np.array(amounts) / pot)
+    shortfall = excesses(table, np.array(amounts) / pot)
     worst = int(np.argmax(shortfall))
     # Rounding to the cent moves a coalition by less than a cent per member.
     tolerated = max(_ROUNDING, len(amounts) / pot, Judge(valuation, by).negligible / everybody)
@@ -79,5 +187,5 @@ def stability_of(valuation: Valuation, by: str, amounts: list[int], pot: int) ->
         stable=bool(shortfall[worst] <= tolerated),
         coalition=game.members(worst),
         excess=money.from_cents(round(float(shortfall[worst]) * pot)),
-        least=money.from_cents(round(max(least_core.least_core(table).epsilon, 0.0) * pot)),
+        least=money.from_cents(round(max(least_core(table).epsilon, 0.0) * pot)),
     )

@@ -8,8 +8,15 @@ cut and merged in a fixed order, so results do not depend on the choice.
 
 from __future__ import annotations
 
-from fedvalue.engines.local_executors import ProcessEngine, n_cores, thread_engine
-from fedvalue.engines.ordered import map_in_order, n_workers, share, using
+from fedvalue.engines.executors import (
+    ProcessEngine,
+    map_in_order,
+    n_cores,
+    n_workers,
+    share,
+    thread_engine,
+    using,
+)
 from fedvalue.engines.stopping import Stop, plain_interrupts
 
 __all__ = [

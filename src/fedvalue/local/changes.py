@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedvalue.valuation.result import Z95
+
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
     from fedvalue.typing import Floats
     from fedvalue.valuation.result import PartyValue, Valuation
-
-NORMAL_95 = 1.959963984540054
-"""Two-sided 95% point of the normal distribution."""
 
 N_DRAWS = 16
 """Draws for the drift. Their own error is a quarter of the difference's, which widens it by 3%."""
@@ -59,7 +58,7 @@ class Change:
         """Whether the change is more than noise and drift explain, at 95%; None if unknown."""
         if self.error is None:
             return None
-        return abs(self.before - self.expected) > NORMAL_95 * self.error
+        return abs(self.before - self.expected) > Z95 * self.error
 
     def to_dict(self) -> dict[str, Any]:
         """The change as JSON-ready data; what is not known has no key."""

@@ -95,9 +95,8 @@ def draw_uplift_curve(ax: Axes, valuation: Valuation, metric: str, colour: str) 
     """
     if metric not in METRICS:
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
-    rows = {frozenset(row.parties): row for row in valuation.uplift or ()}
     names = [step.party for step in select(valuation).steps]
-    path = [rows.get(frozenset(names[:k])) for k in range(len(names) + 1)]
+    path = [valuation.uplift_of(names[:k]) for k in range(len(names) + 1)]
     points = [None if row is None else _number(row, metric) for row in path]
     if any(point is None for point in points):
         raise InputError(
@@ -107,7 +106,7 @@ def draw_uplift_curve(ax: Axes, valuation: Valuation, metric: str, colour: str) 
     places = range(len(points))
     values = [0.0 if point is None else point for point in points]
     ax.plot(places, values, marker="o", color=colour)
-    known = [end for row in path if row is not None and (end := _ends(row, metric, rows[frozenset()]))]
+    known = [end for row in path if row is not None and (end := _ends(row, metric, path[0] or row))]
     with_interval = len(known) == len(points)
     if with_interval:
         low, high = [end[0] for end in known], [end[1] for end in known]

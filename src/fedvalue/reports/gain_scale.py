@@ -86,9 +86,8 @@ def signed_percent(part: float) -> str:
 
 
 def _errors(valuation: Valuation, selection: Selection) -> tuple[Level, ...] | None:
-    rows = {frozenset(row.parties): row for row in valuation.uplift or ()}
     names = [step.party for step in selection.steps]
-    path = [rows.get(frozenset(names[: k + 1])) for k in range(len(names))]
+    path = [valuation.uplift_of(names[: k + 1]) for k in range(len(names))]
     known = [row for row in path if row is not None and row.errors_avoided_per_1000 is not None]
     if len(known) < len(path) or not _tell_the_story(known, selection):
         return None

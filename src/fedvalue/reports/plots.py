@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from fedvalue.reports.gain_scale import gain_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
-    from fedvalue.valuation.result import Valuation
+    from fedvalue.valuation.result import Interval, Valuation
 
 SOLID, PALE, INK, WARM, IDLE = "#2f8f86", "#b5d3cc", "#1c2530", "#8a4b12", "#8b939d"
 """Colours like the report's, light enough for error bars."""
@@ -52,13 +53,9 @@ class Plots:
         ax = _axes(ax)
         numbers = [party.leading for party in self._parties]
         ends = [p.learnable_interval if learnable else p.interval for p in self._parties]
-        widths = [
-            [0.0 if end is None else x - end[0] for x, end in zip(numbers, ends, strict=True)],
-            [0.0 if end is None else end[1] - x for x, end in zip(numbers, ends, strict=True)],
-        ]
         ax.barh(
             [party.name for party in self._parties], numbers, height=0.6, color=SOLID,
-            xerr=np.maximum(widths, 0.0) if any(ends) else None, ecolor=INK, capsize=3,
+            xerr=_error_bars(numbers, ends), ecolor=INK, capsize=3,
         )  # fmt: skip
         what = "Learnable value" if learnable else "Shapley-CMI"
         ax.set_title(f"{what} of each party" + (", with 95% interval" if any(ends) else ""))
@@ -167,14 +164,10 @@ class Plots:
         rows.sort(key=lambda row: (order[row.role], row.errors_avoided_per_1000 or 0.0))
         numbers = [row.errors_avoided_per_1000 or 0.0 for row in rows]
         ends = [row.errors_avoided_interval for row in rows]
-        widths = [
-            [0.0 if end is None else x - end[0] for x, end in zip(numbers, ends, strict=True)],
-            [0.0 if end is None else end[1] - x for x, end in zip(numbers, ends, strict=True)],
-        ]
         ax.barh(
             [_set_name(self._valuation, row.role, row.parties) for row in rows], numbers, height=0.6,
             color=[{"alone": PALE, "all_but": PALE, "all": SOLID}[row.role] for row in rows],
-            xerr=np.maximum(widths, 0.0) if any(ends) else None, ecolor=INK, capsize=3,
+            xerr=_error_bars(numbers, ends), ecolor=INK, capsize=3,
         )  # fmt: skip
         ax.set_title("Wrong decisions that the parties' data avoids")
         ax.set_xlabel("wrong decisions avoided per 1,000 rows")
@@ -251,6 +244,14 @@ def _set_name(valuation: Valuation, role: str, parties: tuple[str, ...]) -> str:
     if role == "alone":
         return f"{parties[0]} alone"
     return f"all but {wording.listing([p.name for p in valuation.parties if p.name not in parties])}"
+
+
+def _error_bars(numbers: Sequence[float], ends: Sequence[Interval | None]) -> NDArray[Any] | None:
+    """Lengths of the error bars to both sides; None where there is none at all."""
+    if not any(ends):
+        return None
+    known = [end or (x, x) for x, end in zip(numbers, ends, strict=True)]
+    return np.maximum([[x - end[0], end[1] - x] for x, end in zip(numbers, known, strict=True)], 0.0).T
 
 
 def _axes(ax: Axes | None) -> Axes:

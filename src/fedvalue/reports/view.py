@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING
 from fedvalue.decisions.acceptance import acceptance
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
-from fedvalue.reports.asked import asked, label_of
-from fedvalue.reports.computation import computation
-from fedvalue.reports.glossary import glossary
+from fedvalue.reports.charts import PriceCurve, Waterfall, price_curve, round_up, ticks, waterfall
 from fedvalue.reports.overlap import Overlap, overlap
-from fedvalue.reports.price_curve import PriceCurve, price_curve
-from fedvalue.reports.scales import round_up, ticks
-from fedvalue.reports.waterfall import Waterfall, waterfall
+from fedvalue.reports.term_lists import asked, computation, glossary, label_of
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:

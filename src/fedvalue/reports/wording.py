@@ -114,13 +114,13 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
 
 def effect(valuation: Valuation, parties: Sequence[str]) -> str:
     """What a model gains from these parties, as a verb phrase for several of them ("avoid 46 of 190 …")."""
-    nobody = _uplift(valuation, ())
-    chosen = _uplift(valuation, parties)
+    nobody = valuation.uplift_of(())
+    chosen = valuation.uplift_of(parties)
     if nobody is None or valuation.privacy is not None:  # noise: the uplift has no intervals
         return _less_uncertainty(valuation, parties)
     if chosen is not None:
         return _gain(nobody, chosen) or _less_uncertainty(valuation, parties)
-    everybody = _uplift(valuation, [party.name for party in valuation.parties])
+    everybody = valuation.uplift_of([party.name for party in valuation.parties])
     total = valuation.learnable_total or 0.0
     if everybody is None or total <= 0:
         return _less_uncertainty(valuation, parties)
@@ -165,7 +165,7 @@ def uncertainty(valuation: Valuation) -> float | None:
     """What the task party cannot predict by itself, in nats per row: out of sample where that is known."""
     if valuation.utility_name is not None:
         return None  # its values are no log losses
-    nobody = _uplift(valuation, ())
+    nobody = valuation.uplift_of(())
     return valuation.label_entropy if nobody is None else nobody.log_loss
 
 
@@ -240,11 +240,6 @@ def _idle(selection: Selection) -> str:
 def _subject(steps: Sequence[Step]) -> str:
     names = [step.party for step in steps]
     return f"{listing(names, NAMES_SHOWN)} {'adds' if len(names) == 1 else 'add'}"
-
-
-def _uplift(valuation: Valuation, parties: Sequence[str]) -> UpliftRow | None:
-    wanted = set(parties)
-    return next((row for row in valuation.uplift or () if set(row.parties) == wanted), None)
 
 
 def _gain(nobody: UpliftRow, chosen: UpliftRow) -> str | None:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
+from fedvalue.untrusted_text import without_formula
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 Rows = list[dict[str, Any]]
 
 
@@ -74,12 +74,9 @@ def _write_csv(rows: Rows, path: Path) -> None:
         table = csv.writer(file)
         table.writerow(rows[0] if rows else [])
         for row in rows:
-            table.writerow([_inert(item) for item in row.values()])
-
-
-def _inert(item: Any) -> Any:
-    """Text that no spreadsheet program runs as a formula."""
-    return f"'{item}" if isinstance(item, str) and item.startswith(_FORMULA) else item
+            table.writerow(
+                [without_formula(item) if isinstance(item, str) else item for item in row.values()]
+            )
 
 
 def _write_workbook(sheets: dict[str, Rows], path: Path) -> None:

@@ -18,7 +18,7 @@ from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.valuation.entropies import ROUNDING, alone_and_last, snapped, task_value
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.result import Z95, JoiningStep, PartyValue, UpliftRow, Valuation, cmi_interval
+from fedvalue.valuation.result import JoiningStep, PartyValue, UpliftRow, Valuation, interval_of
 from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi
 
@@ -165,12 +165,11 @@ def with_cmi_interval(party: PartyValue, bias: float) -> PartyValue:
         bias: Of the plug-in total (`plug_in_bias`).
     """
     assert party.value is not None
-    trusted = bias <= TOLERATED_BIAS * math.hypot(party.se_data or 0.0, party.se_sampling or 0.0)
-    return replace(
-        party,
-        interval=cmi_interval(party.value, party.se_sampling, party.se_data) if trusted else None,
-        interval_reason=None if trusted else _INFLATED.format(bias=bias),
-    )
+    assert party.se_data is not None
+    error = math.hypot(party.se_sampling or 0.0, party.se_data)
+    if bias <= TOLERATED_BIAS * error:
+        return replace(party, interval=interval_of(party.value, error), interval_reason=None)
+    return replace(party, interval=None, interval_reason=_INFLATED.format(bias=bias))
 
 
 def plug_in_bias(items: ItemTable) -> float:
@@ -218,7 +217,7 @@ def _with_learnable(
                 party,
                 learnable=value,
                 learnable_share=share_of(value, found.total),
-                learnable_interval=_interval(value, math.hypot(found.se[d], found.se_sampling[d])),
+                learnable_interval=interval_of(value, math.hypot(found.se[d], found.se_sampling[d])),
                 se_learnable=float(found.se_sampling[d]),
             )
         )
@@ -233,7 +232,7 @@ def _with_learnable(
         parties=tuple(parties),
         estimator=f"{found.estimator}/{found.version}",
         learnable_total=found.total,
-        learnable_total_interval=_interval(found.total, found.se_total),
+        learnable_total_interval=interval_of(found.total, found.se_total),
         interactions=tuple(tuple(row) for row in found.interactions.tolist()),
         coalitions=games,
         joining=tuple(JoiningStep(party=found.parties[k], learnable=value) for k, value in found.joining)
@@ -258,14 +257,10 @@ def uplift_rows(uplift: Uplift) -> tuple[UpliftRow, ...]:
             auc=one.auc.value,
             ks=None if one.ks is None else one.ks.value,
             errors_avoided_per_1000=one.errors_avoided,
-            log_loss_gain_interval=_interval(-one.log_loss.gain, one.log_loss.se_gain),
-            auc_gain_interval=_interval(one.auc.gain, one.auc.se_gain),
-            errors_avoided_interval=_interval(one.errors_avoided, one.se_errors_avoided),
+            log_loss_gain_interval=interval_of(-one.log_loss.gain, one.log_loss.se_gain),
+            auc_gain_interval=interval_of(one.auc.gain, one.auc.se_gain),
+            errors_avoided_interval=interval_of(one.errors_avoided, one.se_errors_avoided),
         )
         for role, group in groups
         for one in group
     )
-
-
-def _interval(value: float, error: float) -> tuple[float, float]:
-    return value - Z95 * error, value + Z95 * error

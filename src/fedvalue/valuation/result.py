@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +83,9 @@ class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
         return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
 
 
-def cmi_interval(value: float, se_sampling: float | None, se_data: float | None) -> Interval | None:
-    """95% interval of a Shapley-CMI from both of its errors; None until the finite-sample error is known."""
-    if se_data is None:
-        return None
-    half = Z95 * math.hypot(se_sampling or 0.0, se_data)
-    return value - half, value + half
+def interval_of(value: float, error: float) -> Interval:
+    """95% interval of a value from its standard error."""
+    return value - Z95 * error, value + Z95 * error
 
 
 class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -272,6 +269,11 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
                 raise InputError(f"no party {name!r} in this result; its parties are {', '.join(place)}")
             mask |= 1 << place[name]
         return game[mask]
+
+    def uplift_of(self, names: Iterable[str]) -> UpliftRow | None:
+        """Prediction quality with these parties beside the task party, where the result has it."""
+        wanted = set(names)
+        return next((row for row in self.uplift or () if set(row.parties) == wanted), None)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON-ready data; what was not computed has no key."""

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.entropies import coalition_entropies, is_small, label_entropies
 from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
-from fedvalue.valuation.small_tables import coalition_entropies, is_small
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.valuation.result import PartyValue, Valuation, cmi_interval
+from fedvalue.valuation.result import PartyValue, Valuation, interval_of
 from fedvalue.valuation.shapley_indices import shapley_of
 
 
@@ -26,10 +26,10 @@ def result_of_game(
             last=float(table[-1] - table[-1 - (1 << k)]),
             n_codes=4,
             se_data=se,
-            interval=cmi_interval(float(values[k]), 0.0, se),
+            interval=interval_of(float(values[k]), se),
             learnable=float(values[k]) if learnable else None,
             learnable_share=float(values[k] / total) if learnable and total else None,
-            learnable_interval=cmi_interval(float(values[k]), 0.0, se) if learnable else None,
+            learnable_interval=interval_of(float(values[k]), se) if learnable else None,
             se_learnable=0.0 if learnable else None,
         )
         for k in range(p)

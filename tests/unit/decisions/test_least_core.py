@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.decisions.least_core import MAX_PARTIES, excesses, least_core
+from fedvalue.decisions.stability import MAX_PARTIES, excesses, least_core
 from fedvalue.errors import InputError
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fedvalue.decisions import select
 from fedvalue.decisions.games import Game, game_of
-from fedvalue.decisions.prices import read_prices
+from fedvalue.decisions.money import read_prices
 from fedvalue.decisions.selection import GREEDY_BOUND
 from fedvalue.errors import InputError
 from fedvalue.valuation.result import JoiningStep, UpliftRow

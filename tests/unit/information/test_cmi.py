@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from fedvalue import conditional_mutual_information
 from fedvalue.errors import InputError
-from fedvalue.information.cmi import cmi
-from fedvalue.information.entropy import conditional_entropy, entropy
+from fedvalue.information.cmi import cmi, conditional_entropy, entropy
 from tests import naive
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.errors import InputError
-from fedvalue.reports import scales, waterfall, wording
+from fedvalue.reports import charts, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.provenance import Provenance, SourceFile
@@ -241,9 +241,9 @@ def test_sensitivity_is_shown_and_odd_content_of_a_file_does_no_harm():
     ("value", "top"), [(0.44, 0.5), (0.5, 0.5), (1.01, 1.2), (9.0, 10), (0.0021, 0.0025), (6.1, 8)]
 )
 def test_charts_end_at_round_numbers(value, top):
-    assert scales.round_up(value) == pytest.approx(top)
-    assert scales.ticks(top)[-1] == pytest.approx(top)
-    assert 1 <= len(scales.ticks(top)) <= 6
+    assert charts.round_up(value) == pytest.approx(top)
+    assert charts.ticks(top)[-1] == pytest.approx(top)
+    assert 1 <= len(charts.ticks(top)) <= 6
 
 
 def test_a_wide_party_does_not_fill_the_page():
@@ -272,10 +272,10 @@ def test_files_date_and_software_are_in_the_report():
 
 def test_many_useless_parties_are_counted_and_not_drawn(monkeypatch):
     """Three of eight parties are worth something: five bars here, and three more parties in the table."""
-    monkeypatch.setattr(waterfall, "MOST_BARS", 5)
+    monkeypatch.setattr(charts, "MOST_BARS", 5)
     shown = view(result_of_values([0.3, 0.2, 0.1, *[0.0] * 5]))
     assert [step.kind for step in shown.waterfall.steps] == ["invited"] * 3 + ["nothing"] * 2
     assert shown.waterfall.left_out == 3
     assert len(shown.parties) == 8
-    monkeypatch.setattr(waterfall, "MOST_BARS", 1)
+    monkeypatch.setattr(charts, "MOST_BARS", 1)
     assert len(view(result_of_values([0.3, 0.2, 0.1, 0.0])).waterfall.steps) == 3  # invited ones are drawn

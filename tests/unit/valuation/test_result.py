@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fedvalue import Valuation
 from fedvalue.errors import InputError
-from fedvalue.valuation.result import PartyValue, cmi_interval
+from fedvalue.valuation.result import PartyValue, interval_of
 
 
 def party(**changes: object) -> PartyValue:
@@ -48,8 +48,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_interval_is_1_96_standard_errors_to_each_side() -> None:
-    low, high = cmi_interval(0.25, se_sampling=0.04, se_data=0.03) or (0, 0)
-    assert (low, high) == pytest.approx((0.25 - 1.96 * 0.05, 0.25 + 1.96 * 0.05), abs=1e-5)
+    assert interval_of(0.25, 0.05) == pytest.approx((0.25 - 1.96 * 0.05, 0.25 + 1.96 * 0.05), abs=1e-5)
 
 
 def test_party_by_name() -> None:

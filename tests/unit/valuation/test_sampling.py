@@ -13,8 +13,7 @@ from fedvalue.engines import Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.permutations.moments import RunningMoments
-from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, PermutationValues, _precise
+from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, PermutationValues, RunningMoments, _precise
 from fedvalue.valuation.permutations.sampling import sampled_values as sampled_values_of
 from tests.support.joint_tables import Table, exact_walk, random_table, tables
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from fedvalue.valuation.entropies import MAX_VISITS, coalition_counts, is_small
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations import sampling
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.shapley_cmi import small_values
-from fedvalue.valuation.small_tables import MAX_VISITS, coalition_counts, is_small
 from tests.support.joint_tables import Table, exact_walk, random_table, tables
 
 

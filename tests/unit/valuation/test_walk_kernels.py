@@ -15,12 +15,12 @@ from fedvalue.valuation.walk import block_table as layout
 from fedvalue.valuation.walk.block_kernels import block_items, block_room
 from fedvalue.valuation.walk.block_table import BlockTable
 from fedvalue.valuation.walk.block_tree import find_roots, sample_tree
-from fedvalue.valuation.walk.region_walk import walk_region
 from fedvalue.valuation.walk.regions import (
     Region,
     region_items,
     region_table,
     split_region,
+    walk_region,
     whole_region,
 )
 from fedvalue.valuation.walk.tree_kernels import needed_columns

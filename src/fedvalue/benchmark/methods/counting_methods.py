@@ -8,8 +8,8 @@ import numpy as np
 
 from fedvalue.benchmark.methods.coded_table import coded
 from fedvalue.benchmark.methods.method import Estimate, GameMethod, Method, estimate_of_game
+from fedvalue.information.cmi import conditional_entropy
 from fedvalue.information.contingency import pack
-from fedvalue.information.entropy import conditional_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

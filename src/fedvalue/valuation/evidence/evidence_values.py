@@ -15,12 +15,12 @@ import numpy as np
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
 from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
-from fedvalue.valuation.evidence.data_errors import calibrated, row_covariance
 from fedvalue.valuation.evidence.evidence_game import MAX_ITEMS, EvidenceGame, fit_evidences
 from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
 from fedvalue.valuation.evidence.joining_order import joining_order
 from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
+from fedvalue.valuation.evidence.predictions import calibrated, row_covariance
 from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
 from fedvalue.valuation.shapley_indices import (
     fitted_interactions,

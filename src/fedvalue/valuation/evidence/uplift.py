@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.valuation.evidence.data_errors import calibrated
-from fedvalue.valuation.evidence.predictions import standard_error
+from fedvalue.valuation.evidence.predictions import calibrated, standard_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

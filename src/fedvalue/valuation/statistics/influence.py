@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.valuation.entropies import coalition_counts, is_small
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.shapley_indices import joining_weights, shapley_coefficients, shapley_of
-from fedvalue.valuation.small_tables import coalition_counts, is_small
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.valuation.entropies import coalition_counts, coalition_entropies, is_small
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.shapley_indices import shapley_of
-from fedvalue.valuation.small_tables import coalition_counts, coalition_entropies, is_small
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -50,13 +50,14 @@ from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import label_entropies
 from fedvalue.valuation.walk.block_table import BITSET_SHARE, block_table
 from fedvalue.valuation.walk.prediction import WalkPrediction, expected_work, predicted_walk, sample_walk
-from fedvalue.valuation.walk.region_walk import Walked, walk_region
 from fedvalue.valuation.walk.regions import (
     REGION_BLOCKS,
     Region,
     RegionTable,
+    Walked,
     region_table,
     split_region,
+    walk_region,
     whole_region,
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.valuation.evidence.data_errors import CALIBRATION, FLOOR, calibrated, row_covariance
 from fedvalue.valuation.evidence.evidence_values import evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
+from fedvalue.valuation.evidence.predictions import CALIBRATION, FLOOR, calibrated, row_covariance
 from tests.unit.valuation.evidence.worlds import linear_truth, linear_weights
 
 

@@ -11,7 +11,7 @@ import pytest
 from fedvalue.errors import InputError
 from fedvalue.information.pair_tables import MAX_CELLS, PairLayout, PairTables, tables_of_columns
 from fedvalue.protocol.privacy import Privacy
-from fedvalue.valuation.low_order.low_order_values import low_order_values
+from fedvalue.valuation.low_order.low_order_valuation import low_order_values
 from fedvalue.valuation.shapley_indices import shapley_of
 
 NAMES = ("a", "b", "c", "d", "noise")

@@ -1,16 +1,70 @@
-"""Map tasks over an executor: in order, a few at a time, stopping promptly."""
+"""Executors of this machine, and tasks mapped over any executor: in order, a few at a time."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fedvalue.engines.local_executors import n_cores, thread_engine
 from fedvalue.errors import EngineError, FedValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
+
+
+def thread_engine(max_workers: int | None = None) -> ThreadPoolExecutor:
+    """Threads, one per core: the default, since the kernels release the interpreter lock."""
+    return ThreadPoolExecutor(max_workers or n_cores(), thread_name_prefix="fedvalue")
+
+
+class ProcessEngine(Executor):
+    """Worker processes that are replaced when one dies.
+
+    A `ProcessPoolExecutor` stays broken once a worker is killed. This one can be renewed; `map_in_order` then
+    repeats the lost tasks.
+
+    Args:
+        max_workers: Number of processes, one per core when None.
+    """
+
+    def __init__(self, max_workers: int | None = None) -> None:
+        self.max_workers = max_workers or n_cores()
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        # Spawned: forking a process that has running threads can deadlock the child.
+        return ProcessPoolExecutor(self.max_workers, mp_context=multiprocessing.get_context("spawn"))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run `fn(*args, **kwargs)` in a worker."""
+        return self._pool.submit(fn, *args, **kwargs)
+
+    def renew(self) -> None:
+        """Replace a broken pool."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._new_pool()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the workers."""
+        self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+    def worker_pids(self) -> list[int]:
+        """Process ids of the workers that have started."""
+        return sorted(self._pool._processes or {})
+
 
 Result = TypeVar("Result")
 

@@ -1,0 +1,245 @@
+"""Lists of terms in a report: what was asked, how it was computed, and what its words mean."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fedvalue.reports.wording import NAMES_SHOWN, listing
+
+if TYPE_CHECKING:
+    from fedvalue.valuation.provenance import Provenance
+    from fedvalue.valuation.result import Valuation
+
+LABEL, TASK = "label", "task"
+"""Owners in the list of columns that are no data party."""
+
+
+def label_of(valuation: Valuation) -> str:
+    """Name of the label's column; empty where the result does not know it, as with an array."""
+    name = next((column.name for column in valuation.columns if column.party == LABEL), "")
+    return "" if name == LABEL else name
+
+
+def asked(valuation: Valuation) -> tuple[tuple[str, str], ...]:
+    """The question as terms and their values; what the result does not know is left out."""
+    names = [party.name for party in valuation.parties]
+    label = label_of(valuation)
+    what = f"“{label}”" if label else "the label"
+    rows = [
+        (
+            "Question",
+            f"How much better can {what} be predicted with the data of {listing(names, NAMES_SHOWN)}?",
+        )
+    ]
+    coding = next((c.coding for c in valuation.columns if c.party == LABEL and c.coding), "")
+    if coding:
+        rows.append(("What is predicted", f"{label or 'the label'}: {coding}"))
+    own = [column.name for column in valuation.columns if column.party == TASK]
+    if own:
+        rows.append(
+            ("Known already", f"the columns {listing(own, 12)}" if len(own) > 1 else f"the column {own[0]}")
+        )
+    elif label:
+        rows.append(("Known already", "nothing: the task party gave no columns of its own"))
+    rows += _agreement(valuation.details.get("agreement"))
+    rows.append(("Cases", f"{valuation.n_samples:,}"))
+    return (*rows, *_provenance(valuation.provenance))
+
+
+def _provenance(origin: Provenance | None) -> list[tuple[str, str]]:
+    """When it was computed, from which files, with which software."""
+    if origin is None:
+        return []
+    rows = [("Computed", f"{_moment(origin.created)}, with {origin.software}")]
+    for source in origin.sources:
+        parts = [source.name, source.format]
+        if source.n_matched is not None and source.n_rows:
+            parts.append(f"{source.n_matched:,} of {source.n_rows:,} rows matched")
+        elif source.n_rows is not None:
+            parts.append(f"{source.n_rows:,} rows")
+        if source.sha256 is not None:
+            parts.append(f"SHA-256 {source.sha256[:16]}…")
+        rows.append((f"File of {source.party}" if source.party else "File", "; ".join(filter(None, parts))))
+    return rows
+
+
+def _moment(created: str) -> str:
+    """A moment as people write it; as it is where it is no ISO time."""
+    try:
+        return f"{dt.datetime.fromisoformat(created):%d %B %Y, %H:%M} UTC"
+    except ValueError:
+        return created
+
+
+def _agreement(found: object) -> list[tuple[str, str]]:
+    """The terms of a federated run that a reader asks for first."""
+    if not isinstance(found, Mapping):
+        return []
+    terms = (
+        ("Purpose", "purpose"), ("Asked by", "task"), ("Servers", "servers"), ("Agreed on", "agreed"),
+        ("Consortium", "consortium"),
+    )  # fmt: skip
+    return [(term, _text(found[key])) for term, key in terms if found.get(key)]
+
+
+def _text(item: object) -> str:
+    return listing([str(one) for one in item]) if isinstance(item, list | tuple) else str(item)
+
+
+_NAMES = {
+    "pair_search": "Pairs of columns",
+    "row_sample": "Rows",
+    "policy": "Output policy",
+    "certificate": "Certificate digest",
+    "certificate_digest": "Certificate digest",
+    "manifest": "Manifest digest",
+    "manifest_digest": "Manifest digest",
+    "q": "Encryption ids per sample (q)",
+    "n_r": "Adversarial samples (n_r)",
+    "harden": "Added checks",
+}
+
+_ELSEWHERE = ("notes", "sensitivity", "state", "changes", "acceptance", "agreement", "plug_in_bias")
+"""Details that have their own places."""
+
+
+def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
+    """How a result was computed, as terms and their values."""
+    rows = []
+    if valuation.utility_name is not None:
+        rows.append(("Utility", f"{valuation.utility_name}, given by the caller"))
+    elif valuation.estimator:
+        rows.append(("Learnable values", valuation.estimator.replace("-", " ").replace("/", ", version ")))
+    settings = valuation.settings
+    if settings is not None and valuation.learnable_total is not None:
+        rows.append(
+            (
+                "Columns",
+                "valued one by one and in pairs"
+                if settings.columns == "features"
+                else "one joint code per party",
+            )
+        )
+    rows.append(("Shapley-CMI", _method(valuation)))
+    if settings is not None:
+        how = {"quantile": "about equally filled", "width": "of equal width"}[settings.coding.binning]
+        rows.append(("Numbers", f"cut into {settings.coding.bins} bins, {how}"))
+    elif valuation.bins is not None:
+        rows.append(("Numbers", f"cut into {valuation.bins} bins"))
+    rows.append(("Protocol", valuation.protocol or "none, plain tables"))
+    if valuation.run_id:
+        rows.append(("Run", valuation.run_id))
+    if valuation.privacy is not None:
+        noise = valuation.privacy
+        rows.append(
+            (
+                "Noise",
+                f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
+                f"±{noise.pair_noise:.3g} in every count of two codes",
+            )
+        )
+        rows.append(("Epsilon, delta", f"{valuation.privacy.epsilon:g}, {valuation.privacy.delta:g}"))
+        rows.append(("Adjacency", valuation.privacy.adjacency))
+        rows.append(("Observer", valuation.privacy.observer))
+    for key, item in valuation.details.items():
+        text = "" if key in _ELSEWHERE else _detail(item)
+        if text:
+            rows.append((_NAMES.get(key, key.replace("_", " ").capitalize()), text))
+    return tuple(rows)
+
+
+def _method(valuation: Valuation) -> str:
+    if valuation.method == "exact":
+        method = "exact, over all coalitions"
+    elif valuation.n_permutations is None:
+        method = f"partly exact, partly sampled, seed {valuation.seed}"
+    else:
+        method = f"sampled, {valuation.n_permutations:,} permutations, seed {valuation.seed}"
+    reason = valuation.method_reason
+    return method if not reason or reason == "as asked for" else f"{method} ({reason})"
+
+
+def _detail(item: object) -> str:
+    """A detail as text; lists have no place here."""
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, Mapping):
+        numbers = {k: v for k, v in item.items() if isinstance(v, int | float)}
+        return ", ".join(f"{str(k).replace('_', ' ')} {_number(v)}" for k, v in numbers.items())
+    if isinstance(item, int | float):
+        return _number(item)
+    return item if isinstance(item, str) else ""
+
+
+def _number(item: float) -> str:
+    return f"{item:,}" if isinstance(item, int) else f"{item:.4g}"
+
+
+LEARNABLE = (
+    (
+        "Learnable value",
+        "How much better a model predicts the label if it may use a party's data, shared fairly among the "
+        "parties. It is measured on rows that the model has not seen, so memorised rows do not count.",
+    ),
+    ("Share", "A party's learnable value divided by that of all parties together."),
+    (
+        "95% interval",
+        "If the rows were drawn again and again, intervals made this way would contain the true value in "
+        "about 95 of 100 draws.",
+    ),
+    (
+        "Undecided",
+        "The interval of what a party adds contains 0 and also contributions that would matter. More rows "
+        "make it narrower.",
+    ),
+    (
+        "Nat",
+        "The unit of information. A fair coin holds 0.69 nats, a fair die 1.79. A gain of 0.01 nats per row "
+        "means that the probability given to the true label grows by about 1% on average.",
+    ),
+)
+UPLIFT = (
+    (
+        "AUC",
+        "Of all pairs of cases with different labels, the part that a model ranks in the right order: 0.5 is "
+        "guessing, 1 is perfect.",
+    ),
+    (
+        "KS",
+        "The largest difference between the parts of the two classes that lie above a score: 0 is guessing, "
+        "1 is perfect.",
+    ),
+    ("Log loss", "The average of −ln of the probability given to the true label, in nats; lower is better."),
+)
+SHAPLEY_CMI = (
+    (
+        "Shapley-CMI",
+        "The paper's value: what a party's data says about the labels of these very rows beyond what the "
+        "task party has, averaged over all orders in which the parties could join. Columns with many "
+        "different values fit these rows by chance, which inflates it.",
+    ),
+    ("Task party", "The party that has the label and asks what others' data is worth for predicting it."),
+)
+NOISE = (
+    (
+        "Noise",
+        "Random numbers that both servers add to every count before values are computed, unknown to all "
+        "parties, so that no result reveals much about any one person. The intervals include it.",
+    ),
+    (
+        "Epsilon",
+        "How much a result may reveal about one person: every result is at most exp(epsilon) times as likely "
+        "with that person's data as with any other in its place, except with the tiny probability delta.",
+    ),
+    ("Nat", "The unit of information. A fair coin holds 0.69 nats, a fair die 1.79."),
+)
+
+
+def glossary(valuation: Valuation) -> tuple[tuple[str, str], ...]:
+    """The terms that the report of this result uses, with their plain meanings."""
+    if valuation.privacy is not None:
+        return NOISE + LEARNABLE + (UPLIFT if valuation.uplift else ())
+    terms = LEARNABLE if valuation.learnable_total is not None else LEARNABLE[-1:]
+    return terms + (UPLIFT if valuation.uplift else ()) + SHAPLEY_CMI
