@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 import fedvalue
-from fedvalue.engines import n_cores, thread_engine
+from fedvalue.engines import Execution, n_cores, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
@@ -122,11 +122,13 @@ def sampled_rows(one: Executor) -> Iterator[Row]:
         counts = load(name)
         assert counts is not None
         items = item_table(counts)
-        sampled_values(items, n_permutations=2000, executor=one)
+        sampled_values(items, n_permutations=2000, execution=Execution(one))
         published = published_seconds(counts, n_orders)
         for number in (5000, n_permutations):
             mine = seconds(
-                lambda items=items, number=number: sampled_values(items, n_permutations=number, executor=one),
+                lambda items=items, number=number: sampled_values(
+                    items, n_permutations=number, execution=Execution(one)
+                ),
                 repeat=3,
                 clock=time.process_time,
             )
@@ -145,9 +147,9 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         if counts is None:
             continue
         items = item_table(counts)
-        exact_values(items, executor=one)
+        exact_values(items, execution=Execution(one))
         mine = seconds(
-            lambda items=items: exact_values(items, executor=one),
+            lambda items=items: exact_values(items, execution=Execution(one)),
             repeat=5 if name in ("wine", "parkinsons") else 1,
             clock=time.process_time,
         )

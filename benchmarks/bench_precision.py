@@ -17,7 +17,7 @@ import pandas as pd
 from bench_engine import load, published_seconds
 from harness import Row, at_least
 
-from fedvalue.engines import thread_engine
+from fedvalue.engines import Execution, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
@@ -35,11 +35,13 @@ def rows() -> Iterator[Row]:
     for name, counts in games():
         items = item_table(counts)
         with thread_engine(1) as one:
-            sampled_values(items, n_permutations=50, executor=one)  # compiles
-            reference = sampled_values(items, n_permutations=10**6, precision=0.0005, executor=one)
+            sampled_values(items, n_permutations=50, execution=Execution(one))  # compiles
+            reference = sampled_values(
+                items, n_permutations=10**6, precision=0.0005, execution=Execution(one)
+            )
             for bound in BOUNDS:
                 start = time.process_time()
-                ours = sampled_values(items, n_permutations=10**6, precision=bound, executor=one)
+                ours = sampled_values(items, n_permutations=10**6, precision=bound, execution=Execution(one))
                 mine = time.process_time() - start
                 yield Row(
                     f"every standard error at most {bound:.1%} of the total: {name} ({counts.n_parties})",

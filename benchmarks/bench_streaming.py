@@ -19,9 +19,9 @@ import harness
 N_FILES = 10  # the same for both sizes, so that as many workers hold a piece in memory
 CHILD = """
 import json, sys, time
-sys.path.insert(0, sys.argv[3])
+sys.path[:0] = [sys.argv[3], sys.argv[3] + "/.."]
 from harness import peak_memory_mib
-from fedvalue.local.streaming import count_files
+from tests.support.streamed_counts import count_files
 parties = {f"p{d}": [f"x{d}"] for d in range(5)} | {"shop": ["city"]}
 count_files(sys.argv[1], label="y", task=["t"], parties=parties)  # compiled code is loaded here
 start = time.perf_counter()

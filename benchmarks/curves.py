@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import bench_engine
 
-from fedvalue.engines import thread_engine
+from fedvalue.engines import Execution, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.walk.exact import exact_values
@@ -41,7 +41,7 @@ def walked(counts: JointCounts, workers: int) -> dict[str, float]:
     clocks: tuple[Callable[[], float], ...] = (time.perf_counter, time.process_time)
     with thread_engine(workers) as executor:
         before = [clock() for clock in clocks]
-        found = exact_values(item_table(counts), executor=executor)
+        found = exact_values(item_table(counts), execution=Execution(executor))
         wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
     return {"visits": found.n_nodes, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
 

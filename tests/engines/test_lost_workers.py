@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedvalue.engines import ProcessEngine, map_in_order
+from fedvalue.engines import Execution, ProcessEngine, map_in_order
 from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
-from fedvalue.local.streaming import count_files
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions, exact_values
 from tests.support.dask_cluster import DaskCluster
 from tests.support.joint_tables import random_table
+from tests.support.streamed_counts import count_files
 
 pytestmark = pytest.mark.network
 
@@ -78,7 +78,7 @@ def test_files_are_counted_by_the_same_rules(tmp_path: Path) -> None:
     for k in range(2):
         pq.write_table(pa.table({"x": [0, 1], "y": [k, 1]}), tmp_path / f"{k}.parquet")
     with pytest.raises(EngineError, match="gone"):
-        count_files(tmp_path, label="y", parties={"a": ["x"]}, executor=BrokenAtOnce())
+        count_files(tmp_path, label="y", parties={"a": ["x"]}, execution=Execution(BrokenAtOnce()))
 
 
 class Cancelling(Executor):
@@ -142,8 +142,8 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
             victim.wait(30)
 
     with connect(doomed_cluster.address) as executor:
-        found = exact_values(items, options=options, executor=executor, progress=kill)
-        sampled = sampled_values(items, n_permutations=4000, executor=executor)
+        found = exact_values(items, options=options, execution=Execution(executor, kill))
+        sampled = sampled_values(items, n_permutations=4000, execution=Execution(executor))
     assert calls > 10
     assert victim.returncode == -signal.SIGKILL
     assert found.values.tobytes() == expected.values.tobytes()

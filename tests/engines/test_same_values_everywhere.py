@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 import numpy as np
 import pytest
 
-from fedvalue.engines import map_in_order, n_workers, share
+from fedvalue.engines import Execution, map_in_order, n_workers, share
 from fedvalue.errors import InputError
 from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
@@ -62,14 +62,16 @@ def test_shared_data_reaches_the_tasks(engine: Executor) -> None:
 
 def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
     here = exact_values(items, options=MANY_REGIONS)
-    there = exact_values(items, options=MANY_REGIONS, executor=engine)
+    there = exact_values(items, options=MANY_REGIONS, execution=Execution(engine))
     assert there.values.tobytes() == here.values.tobytes()
     assert there.n_nodes == here.n_nodes
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
     table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
-    found = exact_values(item_table(table.counts()), options=WalkOptions(region_blocks=20), executor=engine)
+    found = exact_values(
+        item_table(table.counts()), options=WalkOptions(region_blocks=20), execution=Execution(engine)
+    )
     np.testing.assert_allclose(
         found.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
     )
@@ -77,31 +79,33 @@ def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
 
 def test_sampled_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
     here = sampled_values(items, n_permutations=4000, seed=5)
-    there = sampled_values(items, n_permutations=4000, seed=5, executor=engine)
+    there = sampled_values(items, n_permutations=4000, seed=5, execution=Execution(engine))
     assert there.values.tobytes() == here.values.tobytes()
     assert there.se.tobytes() == here.se.tobytes()
 
 
 def test_precision_stops_at_the_same_place(engine: Executor, items: ItemTable) -> None:
     here = sampled_values(items, n_permutations=200_000, precision=0.004)
-    there = sampled_values(items, n_permutations=200_000, precision=0.004, executor=engine)
+    there = sampled_values(items, n_permutations=200_000, precision=0.004, execution=Execution(engine))
     assert there.n_permutations == here.n_permutations < 200_000
     assert there.values.tobytes() == here.values.tobytes()
 
 
 def test_data_errors_are_bit_equal(engine: Executor, items: ItemTable) -> None:
     """Over all coalitions, a subtree per task, and from permutations, some pairs per task."""
-    here, there = (exact_influence(items, executor=executor) for executor in (None, engine))
+    here, there = (exact_influence(items, execution=Execution(executor)) for executor in (None, engine))
     assert here is not None
     assert there is not None
     assert there.error.tobytes() == here.error.tobytes()
-    here, there = (sampled_influence(items, 1500, 3, executor=executor) for executor in (None, engine))
+    here, there = (
+        sampled_influence(items, 1500, 3, execution=Execution(executor)) for executor in (None, engine)
+    )
     assert there.error.tobytes() == here.error.tobytes()
 
 
 def test_joint_table_game_is_bit_equal(engine: Executor) -> None:
     items = item_table(informative_table(5, p=9, n=300, codes=2))
-    here, there = (joint_table_game(items, executor=executor) for executor in (None, engine))
+    here, there = (joint_table_game(items, execution=Execution(executor)) for executor in (None, engine))
     assert here.table is not None
     assert there.table is not None
     assert here.total > 0

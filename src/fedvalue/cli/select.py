@@ -91,11 +91,12 @@ def _value(
     """Value a table as `fedvalue value` does."""
     from fedvalue.cli.column_owners import parse_request
     from fedvalue.cli.terminal import progress_bar
+    from fedvalue.engines import Execution
     from fedvalue.local.value_request import value_request
 
     request = parse_request(data, label=label, task=task, party=party, each=each)
     with progress_bar("valuing", watch_compiling=True) as progress:
-        return value_request(request, settings, progress=progress)
+        return value_request(request, settings, execution=Execution(progress=progress))
 
 
 def _deliver(valuation: Valuation, selection: Selection, json_file: str | None) -> None:

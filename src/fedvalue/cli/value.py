@@ -28,7 +28,7 @@ from fedvalue.errors import InputError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from fedvalue.local.coded import Coded
+    from fedvalue.tables.column_report import CodedColumns
     from fedvalue.valuation.provenance import Request
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import ValuationSettings
@@ -190,6 +190,7 @@ def value(
         raise InputError(f"--table {table}: the file name must end in .xlsx or .csv")
     load_arrow()
     from fedvalue.decisions.acceptance import check_party, with_acceptance
+    from fedvalue.engines import Execution
     from fedvalue.local.value_request import value_request
 
     if from_result is not None:
@@ -239,8 +240,8 @@ def value(
     with _executor(cluster) as executor, interruptible() as stop:
         with progress_bar("valuing", watch_compiling=True) as progress:
             valuation = value_request(
-                request, settings, state=state, command=public_command(sys.argv), executor=executor,
-                progress=progress, stop=stop, coded=_announce(request),
+                request, settings, state=state, command=public_command(sys.argv),
+                execution=Execution(executor, progress, stop), coded=_announce(request),
             )  # fmt: skip
         if sensitivity:
             valuation = _with_sensitivity(valuation, request, settings, executor)
@@ -284,7 +285,7 @@ def public_command(arguments: Sequence[str]) -> str:
 
 def _request_of(path: Path, data: str | None) -> tuple[Valuation, Request, ValuationSettings]:
     """What an earlier result was asked for, on its own files or on another."""
-    from fedvalue.local.repetition import repeated_request
+    from fedvalue.local.origin import repeated_request
     from fedvalue.valuation.result import Valuation
 
     earlier = Valuation.from_json(path)
@@ -292,12 +293,12 @@ def _request_of(path: Path, data: str | None) -> tuple[Valuation, Request, Valua
     return earlier, request, settings
 
 
-def _announce(request: Request) -> Callable[[Coded], None] | None:
+def _announce(request: Request) -> Callable[[CodedColumns], None] | None:
     """On a terminal, a summary of what was read precedes the values."""
     if not sys.stderr.isatty():
         return None
 
-    def announce(coded: Coded) -> None:
+    def announce(coded: CodedColumns) -> None:
         from fedvalue.local.check import summary_lines
 
         for line in summary_lines(coded, request):
@@ -323,12 +324,15 @@ def _with_sensitivity(
     from msgspec.structs import replace
 
     from fedvalue.decisions.coding_sensitivity import with_sensitivity
+    from fedvalue.engines import Execution
     from fedvalue.local.value_request import value_request
 
     with progress_bar("other bins") as progress:
         return with_sensitivity(
             valuation,
-            lambda coding: value_request(request, replace(settings, coding=coding), executor=executor),
+            lambda coding: value_request(
+                request, replace(settings, coding=coding), execution=Execution(executor)
+            ),
             progress,
         )
 

@@ -8,6 +8,7 @@ cut and merged in a fixed order, so results do not depend on the choice.
 
 from __future__ import annotations
 
+from fedvalue.engines.execution import HERE, Execution, Stop, plain_interrupts
 from fedvalue.engines.executors import (
     ProcessEngine,
     map_in_order,
@@ -17,9 +18,10 @@ from fedvalue.engines.executors import (
     thread_engine,
     using,
 )
-from fedvalue.engines.stopping import Stop, plain_interrupts
 
 __all__ = [
+    "HERE",
+    "Execution",
     "ProcessEngine",
     "Stop",
     "map_in_order",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from fedvalue.crypto.ids import PackedIds, canonical_ids
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.federated.cast import (
     CodeColumn,
@@ -34,7 +34,6 @@ from fedvalue.valuation.low_order.low_order_valuation import value_tables
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
-    from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
 TASK_IDS = "task"
@@ -50,8 +49,7 @@ def federated_value(
     align: str = "equal",
     protocol: str | ProtocolOptions = "mirror",
     settings: ValuationSettings | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
     threads: int | None = None,
     tap: Tap | None = None,
 ) -> Valuation:
@@ -69,8 +67,7 @@ def federated_value(
         settings: What to compute. Under policy `valuation` the servers draw permutations of columns in an
             order that they do not know, so sampled values differ from those of the plain computation
             within the sampling error; exact ones do not differ.
-        executor: As in `fedvalue.value`.
-        progress: As in `fedvalue.value`.
+        execution: Where the work runs and who watches it.
         threads: How many roles work at a time; the machine's cores by default.
         tap: Sees every envelope's bytes.
 
@@ -82,25 +79,23 @@ def federated_value(
     settings = settings or ValuationSettings()
     options = options_of(protocol)
     if isinstance(options, Vpsic):
-        return _vpsic_value(
-            tables, options, settings, ids=ids, align=align, executor=executor, progress=progress
-        )
+        return _vpsic_value(tables, options, settings, ids=ids, align=align, execution=execution)
     terms = make_terms(tables, options, align=align, columns=_view(tables, options, settings))
-    cost = _announce(terms, tables, progress)
-    valuer = make_valuer(settings, executor=executor, progress=progress)
+    cost = _announce(terms, tables, execution)
+    valuer = make_valuer(settings, execution=execution)
     cast = make_cast(terms, tables, ids=_packed(ids, terms, tables), valuer=valuer)
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
     run = cast.task.settings
     if outcome.tables is not None:
-        result = value_tables(outcome.tables, settings, executor=executor, progress=progress)
+        result = value_tables(outcome.tables, settings, execution=execution)
         if run.privacy is not None:
             result = replace(result, privacy=privacy_statement(run.privacy))
     elif outcome.counts is None:
         result = valuation_of(outcome, run.parties, privacy=run.privacy, settings=settings)
     else:
-        result = value_counts(outcome.counts, settings, executor=executor, progress=progress)
+        result = value_counts(outcome.counts, settings, execution=execution)
     details = {**result.details, "cost": cost}
     if terms.align is Align.INTERSECT:
         assert outcome.evidence is not None
@@ -121,8 +116,7 @@ def _vpsic_value(
     *,
     ids: Any,
     align: str,
-    executor: Executor | None,
-    progress: Progress | None,
+    execution: Execution,
 ) -> Valuation:
     """The task party values the counts that it accepted."""
     if align != Align.EQUAL or isinstance(ids, Mapping):
@@ -130,10 +124,9 @@ def _vpsic_value(
             "protocol 'vpsic' needs the same ids at every party: align=\"equal\", one list of ids"
         )
     known = PackedIds.of_rows(len(tables.label.codes)) if ids is None else canonical_ids(ids)
-    if progress is not None:
-        progress(0.0, 1.0, f"uploads of at most {most_bytes(tables, options.settings):,} bytes")
+    execution.report(0.0, 1.0, f"uploads of at most {most_bytes(tables, options.settings):,} bytes")
     counts = vpsic_counts(tables, options.settings, ids=known)
-    result = value_counts(counts, settings, executor=executor, progress=progress)
+    result = value_counts(counts, settings, execution=execution)
     return replace(
         result,
         bins=settings.coding.bins,
@@ -163,7 +156,7 @@ def _packed(ids: Any, terms: RunTerms, tables: CodedTables) -> PackedIds | dict[
     return {name: canonical_ids(ids[key]) for name, key in keys.items()}
 
 
-def _announce(terms: RunTerms, tables: CodedTables, progress: Progress | None) -> dict[str, int]:
+def _announce(terms: RunTerms, tables: CodedTables, execution: Execution) -> dict[str, int]:
     """Say what the run will cost, at most, before it starts.
 
     Raises:
@@ -182,6 +175,5 @@ def _announce(terms: RunTerms, tables: CodedTables, progress: Progress | None) -
         expected = check_budget(settings)
         cost = {key: getattr(expected, key) for key in ("n_queries", "n_tokens", "n_bytes")}
         note = f"{expected.n_queries:,} queries, {expected.n_tokens:,} tokens, {expected.n_bytes:,} bytes"
-    if progress is not None:
-        progress(0.0, 1.0, note)
+    execution.report(0.0, 1.0, note)
     return cost

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.federated.valuation_parts import split
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.valuation.settings import WORK_LIMIT
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from fedvalue.information.contingency import JointCounts
     from fedvalue.protocol.settings import RunTerms
-    from fedvalue.typing import Progress
     from fedvalue.valuation.settings import ValuationSettings
 
 
@@ -22,28 +20,26 @@ def make_valuer(
     settings: ValuationSettings,
     *,
     work_limit: int = WORK_LIMIT,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> Valuer:
     """The function that both servers apply to their counts, or to tables with noise.
 
     Args:
         settings: What to compute, the same at both servers.
         work_limit: Most visits of an exact walk that method "auto" starts.
-        executor: Where the work runs.
-        progress: Called with progress updates.
+        execution: Where the work runs and who watches it.
     """
 
     def valuer(counted: JointCounts | PairTables, run: RunTerms) -> Answer:
         if isinstance(counted, PairTables):
             from fedvalue.valuation.low_order.low_order_valuation import value_tables
 
-            return split(value_tables(counted, settings, executor=executor, progress=progress), run)
+            return split(value_tables(counted, settings, execution=execution), run)
         from fedvalue.valuation.engine import value_counts
 
         # Two servers of different size must choose the same method.
         valuation = value_counts(
-            counted, settings, reproducible=True, work_limit=work_limit, executor=executor, progress=progress
+            counted, settings, reproducible=True, work_limit=work_limit, execution=execution
         )
         return split(valuation, run)
 

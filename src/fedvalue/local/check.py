@@ -27,7 +27,7 @@ from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_b
 from fedvalue.tables.streamed_columns import ColumnLook
 
 if TYPE_CHECKING:
-    from fedvalue.local.coded import Coded
+    from fedvalue.tables.column_report import CodedColumns
     from fedvalue.typing import Progress
     from fedvalue.valuation.provenance import Request
 
@@ -303,7 +303,7 @@ def _words(part: Part) -> str:
     }[part.format]  # fmt: skip
 
 
-def summary_lines(coded: Coded, request: Request) -> list[str]:
+def summary_lines(coded: CodedColumns, request: Request) -> list[str]:
     """A few lines about coded columns, to precede a valuation."""
     label, *features = coded.columns
     kinds: dict[str, int] = {}

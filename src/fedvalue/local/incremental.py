@@ -1,10 +1,9 @@
-"""`fedvalue value --state FILE`: add rows to an earlier state, value all of them, report what changed."""
+"""`fedvalue value --state FILE`: add rows to an earlier state, and report what changed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,97 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import structs
 
-from fedvalue.engines import plain_interrupts
 from fedvalue.errors import EngineError, InputError
 from fedvalue.information.cells import CellCounter
 from fedvalue.local.changes import changes, drift_of
-from fedvalue.local.coded import Coded
-from fedvalue.local.file_layout import CellTable, Layout, packing_of
+from fedvalue.local.file_layout import CellTable, packing_of
 from fedvalue.local.passes import FilePasses
-from fedvalue.local.state_file import CountedFile, SavedState, file_sha256, load_state, save_state
-from fedvalue.local.streaming import with_coding
+from fedvalue.local.state_file import CountedFile, SavedState, file_sha256, load_state
 from fedvalue.storage.durable_files import exclusive_lock
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_summary import ColumnSummary
-from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.parts import Part, Source
-from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Counts, Progress
+    from fedvalue.information.contingency import JointCounts
+    from fedvalue.typing import Counts
     from fedvalue.valuation.result import Valuation
-
-
-@plain_interrupts()
-def value_with_state(
-    state_file: Source,
-    sources: Source | Sequence[Source],
-    *,
-    label: str,
-    parties: Mapping[str, Sequence[str]],
-    task: Sequence[str] = (),
-    settings: ValuationSettings | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-    options: FileOptions = AS_DETECTED,
-    coded: Callable[[Coded], None] | None = None,
-) -> Valuation:
-    """Add the sources' rows to the state in `state_file` (made when there is none) and value all.
-
-    The result's details hold `state` (rows before and added, files skipped because they are in the
-    state already) and, from the second time on, `changes` per party. The state is replaced after
-    the valuation, in one step; running the same command again adds nothing twice.
-
-    Args:
-        state_file: The state.
-        sources: Files, folders or database URIs with the new rows.
-        label: Column of the label.
-        parties: Columns of each data party.
-        task: Columns of the task party.
-        settings: What to compute and how to code columns; PCA is refused.
-        executor: Where the work runs.
-        progress: Called with progress updates.
-        stop: Lets a person end the work early.
-        options: How to read files, where a person knows better.
-        coded: Called once the columns are coded, before they are valued.
-
-    Raises:
-        InputError: The state is damaged, of another schema, layout or binning, or in use; or the
-            new rows are wrong. The state is then as it was.
-    """
-    from fedvalue.valuation.engine import value_counts
-
-    settings = settings or ValuationSettings()
-    layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
-    with _locked(state_file):
-        old = load_state(state_file) if os.path.lexists(state_file) else None
-        passes = FilePasses(layout, executor=executor, progress=progress, options=options)
-        update = update_state(old, sources, passes)
-        new = update.state
-        counts = new.table.joint_counts()
-        if coded is not None:
-            coded(Coded(new.table.n_samples, new.table.codings, new.table.warnings))
-        result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
-        before = 0 if old is None else old.table.n_samples
-        details: dict[str, Any] = {
-            "state": {
-                "n_before": before, "n_added": new.table.n_samples - before,
-                "skipped_files": list(update.skipped),
-            }
-        }  # fmt: skip
-        if new.table.notes or update.notes:
-            details["notes"] = [*new.table.notes, *update.notes]
-        if old is not None and old.valuation is not None:
-            drift = drift_of(counts, before)
-            details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
-        result = with_coding(result, new.table, counts)
-        result = structs.replace(result, details={**result.details, **details})
-        save_state(state_file, replace(new, valuation=result))
-    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +61,7 @@ def update_state(state: SavedState | None, sources: Source | Sequence[Source], p
     if state is not None and not new.parts:
         return Update(state, new.skipped)
     if state is None:
-        looks = passes.look(new.parts)
-        table = passes.fit(looks)
-        keys, counts = passes.count(new.parts, table.coders, looks)
-        return Update(SavedState(replace(table, keys=keys, counts=counts), new.files))
+        return Update(SavedState(passes.tabulate(new.parts), new.files))
     looks = passes.look(new.parts, state.table.coders)
     coders = tuple(
         coder.extended(look.summary) for coder, look in zip(state.table.coders, looks, strict=True)
@@ -218,9 +140,32 @@ def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...])
             )
 
 
+def with_state_details(
+    result: Valuation, counts: JointCounts, old: SavedState | None, update: Update
+) -> Valuation:
+    """The valuation of an updated state with what was added, and what changed since the last one."""
+    n_before = 0 if old is None else old.table.n_samples
+    details: dict[str, Any] = {
+        "state": {
+            "n_before": n_before, "n_added": update.state.table.n_samples - n_before,
+            "skipped_files": list(update.skipped),
+        }
+    }  # fmt: skip
+    if old is not None and old.valuation is not None:
+        drift = drift_of(counts, n_before)
+        details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
+    return structs.replace(result, details={**result.details, **details})
+
+
 @contextmanager
-def _locked(state_file: Source) -> Iterator[None]:
-    """Keep other processes from the state; the system frees the lock when this process ends."""
+def locked_state(state_file: Source) -> Iterator[SavedState | None]:
+    """The state in a file, or None where there is no file yet, kept from other processes meanwhile.
+
+    The system frees the lock when this process ends.
+
+    Raises:
+        InputError: The state is in use or damaged, or its folder does not exist.
+    """
     target = Path(state_file).resolve()  # one lock, whatever the name of the state
     if not target.parent.is_dir():
         raise InputError(f"{state_file}: the folder of the state does not exist")
@@ -230,4 +175,4 @@ def _locked(state_file: Source) -> Iterator[None]:
         except EngineError as error:
             why = "the state is in use by another process" if error.code == "E_LOCKED" else error
             raise InputError(f"{state_file}: {why}") from error
-        yield
+        yield load_state(state_file) if os.path.lexists(state_file) else None

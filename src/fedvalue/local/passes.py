@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter, Packing
 from fedvalue.local.file_layout import CellTable, Layout, packing_of
@@ -30,7 +30,7 @@ from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Counts, Progress
+    from fedvalue.typing import Counts
 
 T = TypeVar("T")
 FIRST, SECOND = "looking at values", "counting"
@@ -42,17 +42,15 @@ class FilePasses:
 
     Args:
         layout: Which column belongs to whom.
-        batch_rows: Rows in memory at a time, per worker.
-        executor: Where files are worked on; threads of this process when None.
-        progress: Called with progress updates.
         options: How to read files, where a person knows better.
+        execution: Where files are worked on, and who watches it.
+        batch_rows: Rows in memory at a time, per worker.
     """
 
     layout: Layout
-    batch_rows: int = BATCH_ROWS
-    executor: Executor | None = None
-    progress: Progress | None = None
     options: FileOptions = AS_DETECTED
+    execution: Execution = HERE
+    batch_rows: int = BATCH_ROWS
 
     def open(self, sources: Source | Sequence[Source]) -> list[Part]:
         """All files of the sources, each of which has all columns (see `open_parts`)."""
@@ -64,6 +62,13 @@ class FilePasses:
             for source in several
             for part in open_parts(source, self.layout.columns, options=self.options)
         ]
+
+    def tabulate(self, parts: Sequence[Part]) -> CellTable:
+        """Fit the coders and count the distinct rows of the files."""
+        looks = self.look(parts)
+        table = self.fit(looks)
+        keys, counts = self.count(parts, table.coders, looks)
+        return replace(table, keys=keys, counts=counts)
 
     def look(self, parts: Sequence[Part], coders: Sequence[ColumnCoder] = ()) -> list[ColumnLook]:
         """Pass 1: one look per column; `coders` are given for rows that come after the fit.
@@ -142,22 +147,22 @@ class FilePasses:
         if self.layout.coding.clean_labels:
             parts = [replace(part, labelled=self.layout.label) for part in parts]
         pieces = [piece for part in parts for piece in part.pieces()]
-        report = _PassProgress(self.progress, what, len(pieces))
-        if len(pieces) == 1 and self.executor is None:
+        report = _PassProgress(self.execution, what, len(pieces))
+        if len(pieces) == 1 and self.execution.executor is None:
             yield work(pieces[0], self.batch_rows, report.rows, *arguments)
             report.piece()
             return
         tasks = ((piece, self.batch_rows, None, *arguments) for piece in pieces)
         # Reading, sorting and counting leave Python, so threads suffice where no executor is given.
-        with engines.using(self.executor) as executor:
+        with engines.using(self.execution.executor) as executor:
             yield from engines.map_in_order(executor, work, tasks, done=lambda _: report.piece())
 
 
 class _PassProgress:
     """Reports a pass by pieces of files, and by rows within a single one."""
 
-    def __init__(self, progress: Progress | None, what: str, n_pieces: int) -> None:
-        self._progress, self._what, self._n_pieces = progress, what, n_pieces
+    def __init__(self, execution: Execution, what: str, n_pieces: int) -> None:
+        self._execution, self._what, self._n_pieces = execution, what, n_pieces
         self._done = self._rows_done = 0
 
     def rows(self, n: int) -> None:
@@ -169,9 +174,8 @@ class _PassProgress:
         self._report(self._what)
 
     def _report(self, note: str) -> None:
-        if self._progress is not None:
-            passes_done = (self._what == SECOND) + self._done / self._n_pieces
-            self._progress(passes_done / 2, 1.0, note)
+        passes_done = (self._what == SECOND) + self._done / self._n_pieces
+        self._execution.report(passes_done / 2, 1.0, note)
 
 
 def _batches(part: Part, batch_rows: int, tell: Callable[[int], None] | None) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Joint counts of files larger than memory.
+"""The valuation of files larger than memory, also on top of the counts of earlier files.
 
 Two passes. The first gathers what the coders need (distinct values and their counts); the second
 codes each batch and counts distinct rows. Memory is bounded by a few batches, the summaries and the
@@ -10,27 +10,25 @@ the in-memory valuation's. PCA needs whole columns at once and is refused here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from fedvalue.engines import plain_interrupts
-from fedvalue.local.coded import Coded
+from fedvalue.engines import HERE, Execution, plain_interrupts
 from fedvalue.local.file_layout import CellTable, Layout
+from fedvalue.local.incremental import locked_state, update_state, with_state_details
 from fedvalue.local.passes import FilePasses
-from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.local.state_file import save_state
+from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import leak_warnings
-from fedvalue.tables.parts import BATCH_ROWS, Source
+from fedvalue.tables.parts import Source
 from fedvalue.tables.sources import source_bytes
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
-    from fedvalue.engines import Stop
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.typing import Progress
     from fedvalue.valuation.result import Valuation
 
 STREAM_BYTES = 128 << 20
@@ -46,22 +44,6 @@ def stream_by_default(source: Source) -> bool:
     return size is not None and size >= STREAM_BYTES
 
 
-def count_files(
-    sources: Source | Sequence[Source],
-    *,
-    label: str,
-    parties: Mapping[str, Sequence[str]],
-    task: Sequence[str] = (),
-    coding: CodingSettings | None = None,
-    batch_rows: int = BATCH_ROWS,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> JointCounts:
-    """The joint counts of one or more sources, streamed (see `tabulate`)."""
-    layout = Layout.of(label=label, task=task, parties=parties, coding=coding)
-    return tabulate(sources, FilePasses(layout, batch_rows, executor, progress)).joint_counts()
-
-
 @plain_interrupts()
 def value_files(
     sources: Source | Sequence[Source],
@@ -70,13 +52,17 @@ def value_files(
     parties: Mapping[str, Sequence[str]],
     task: Sequence[str] = (),
     settings: ValuationSettings | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
     options: FileOptions = AS_DETECTED,
-    coded: Callable[[Coded], None] | None = None,
+    state: Source | None = None,
+    execution: Execution = HERE,
+    coded: Callable[[CodedColumns], None] | None = None,
 ) -> Valuation:
     """The valuation of files larger than memory: `fedvalue.value` on columns that are named.
+
+    With a state file, the sources' rows are added to its counts and all of them are valued. The result's
+    details then hold `state` (rows before and added, files skipped because they are in the state already)
+    and, from the second time on, `changes` per party. The state is replaced after the valuation, in one step;
+    running the same command again adds nothing twice.
 
     Args:
         sources: Files, folders or database URIs with all the columns.
@@ -84,44 +70,46 @@ def value_files(
         parties: Columns of each data party.
         task: Columns of the task party.
         settings: What to compute and how to code columns; PCA is refused.
-        executor: Where the work runs.
-        progress: Called with progress updates.
-        stop: Lets a person end the work early.
         options: How to read files, where a person knows better.
+        state: The state file, made when there is none; None to value the sources alone.
+        execution: Where the work runs, who watches it, and who may stop it.
         coded: Called once the columns are coded, before they are valued.
 
     Raises:
-        InputError: The files or a setting are wrong.
+        InputError: The files or a setting are wrong; or the state is damaged, of another schema, layout or
+            binning, or in use. The state is then as it was.
     """
-    from fedvalue.valuation.engine import value_counts
-
     settings = settings or ValuationSettings()
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
-    passes = FilePasses(layout, executor=executor, progress=progress, options=options)
-    table = tabulate(sources, passes)
+    passes = FilePasses(layout, options, execution)
+    if state is None:
+        return _valued(passes.tabulate(passes.open(sources)), settings, execution, coded)[0]
+    with locked_state(state) as old:
+        update = update_state(old, sources, passes)
+        result, counts = _valued(update.state.table, settings, execution, coded, update.notes)
+        result = with_state_details(result, counts, old, update)
+        save_state(state, replace(update.state, valuation=result))
+    return result
+
+
+def _valued(
+    table: CellTable,
+    settings: ValuationSettings,
+    execution: Execution,
+    coded: Callable[[CodedColumns], None] | None,
+    notes: tuple[str, ...] = (),
+) -> tuple[Valuation, JointCounts]:
+    """Value counted rows; the result says how their columns were coded."""
+    from fedvalue.valuation.engine import value_counts
+
     counts = table.joint_counts()
     if coded is not None:
-        coded(Coded(table.n_samples, table.codings, table.warnings))
-    result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
-    return with_coding(result, table, counts)
-
-
-def with_coding(result: Valuation, table: CellTable, counts: JointCounts) -> Valuation:
-    """The result with what is known about its columns."""
-    details = {**result.details, **({"notes": list(table.notes)} if table.notes else {})}
+        coded(CodedColumns(table.n_samples, table.codings, table.warnings))
+    result = value_counts(counts, settings, execution=execution)
+    notes = (*table.notes, *notes)
     return structs.replace(
-        result, columns=table.codings, warnings=(*table.warnings, *leak_warnings(counts)), details=details
-    )
-
-
-def tabulate(sources: Source | Sequence[Source], passes: FilePasses) -> CellTable:
-    """Fit the coders and count the distinct rows of the sources, which hold all columns.
-
-    Raises:
-        InputError: A file is unreadable or lacks a column, a label is missing, or there is no row.
-    """
-    parts = passes.open(sources)
-    looks = passes.look(parts)
-    table = passes.fit(looks)
-    keys, counts = passes.count(parts, table.coders, looks)
-    return replace(table, keys=keys, counts=counts)
+        result,
+        columns=table.codings,
+        warnings=(*table.warnings, *leak_warnings(counts)),
+        details={**result.details, **({"notes": list(notes)} if notes else {})},
+    ), counts

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
 from fedvalue.decisions.acceptance import check_party, with_acceptance
 from fedvalue.decisions.coding_sensitivity import with_sensitivity
-from fedvalue.engines import plain_interrupts
+from fedvalue.engines import HERE, Execution, Stop, plain_interrupts
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.local.coded import Coded
 from fedvalue.local.inputs import gathered_inputs, is_source
-from fedvalue.local.known_arguments import known_arguments
 from fedvalue.local.notebook_progress import in_notebook, notebook_bar
 from fedvalue.local.origin import described_source, provenance
 from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import leak_warnings
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
@@ -29,7 +31,6 @@ from fedvalue.valuation.own_utility import with_utility
 from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
-    from fedvalue.engines import Stop
     from fedvalue.federated.options import ProtocolOptions
     from fedvalue.tables.coding_settings import Binning
     from fedvalue.typing import Progress
@@ -37,6 +38,39 @@ if TYPE_CHECKING:
     from fedvalue.valuation.own_utility import Utility
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import Columns, Method
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def known_arguments(**usual: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Answer a misspelled keyword argument with the right name, in a TypeError as Python does.
+
+    Args:
+        **usual: Names that other libraries use, with ours.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        names = list(inspect.signature(function).parameters)
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if args:
+                raise TypeError(
+                    f"{function.__name__} takes its arguments by name, as in {function.__name__}(label=…, "
+                    "parties={…})"
+                )
+            for name in kwargs:
+                if name not in names:
+                    close = [usual[name]] if name in usual else difflib.get_close_matches(name, names, n=1)
+                    hint = f"did you mean {close[0]}?" if close else f"its arguments are {', '.join(names)}"
+                    raise TypeError(f"{function.__name__} has no argument {name!r}; {hint}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 @known_arguments(
@@ -147,8 +181,8 @@ def value(
         with own_bar as report:
             return value_tables(
                 label=label, parties=parties, task=task, data=data, settings=settings, protocol=protocol,
-                ids=ids, align=align, executor=executor, progress=report, stop=stop,
-                file_options=file_options,
+                ids=ids, align=align, file_options=file_options or AS_DETECTED,
+                execution=Execution(executor, report, stop or Stop()),
             )  # fmt: skip
 
     valuation = with_acceptance(valued(settings))
@@ -176,11 +210,9 @@ def value_tables(
     protocol: str | ProtocolOptions | None = None,
     ids: Any = None,
     align: str = "equal",
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-    coded: Callable[[Coded], None] | None = None,
-    file_options: FileOptions | None = None,
+    file_options: FileOptions = AS_DETECTED,
+    execution: Execution = HERE,
+    coded: Callable[[CodedColumns], None] | None = None,
 ) -> Valuation:
     """`value` with its settings as one object.
 
@@ -194,7 +226,7 @@ def value_tables(
     intersect = align == "intersect"  # then the parties' rows are not those of the label
     inputs = gathered_inputs(
         data=data, label=label, task=task, parties=parties, ids=ids, categorical=coding.categorical,
-        aligned=not intersect, options=file_options or AS_DETECTED,
+        aligned=not intersect, options=file_options,
     )  # fmt: skip
     y = label_table(inputs.label, coding)
     own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
@@ -206,10 +238,10 @@ def value_tables(
     codings = tuple(column for table in everybody for column in table.columns)
     warnings = (*y.warnings, *(() if counts is None else leak_warnings(counts)))
     if coded is not None:
-        coded(Coded(y.n_samples, codings, warnings))
+        coded(CodedColumns(y.n_samples, codings, warnings))
     if protocol is None:
         assert counts is not None
-        result = value_counts(counts, settings, executor=executor, progress=progress, stop=stop)
+        result = value_counts(counts, settings, execution=execution)
     else:
         if settings.time_limit is not None:
             raise InputError("time_limit cannot be used with a protocol: all servers must do the same work")
@@ -217,7 +249,7 @@ def value_tables(
 
         result = federated_value(
             label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align, protocol=protocol,
-            settings=settings, executor=executor, progress=progress,
+            settings=settings, execution=execution,
         )  # fmt: skip
     notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
     return structs.replace(

@@ -7,6 +7,7 @@ names, never a value of a row.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -74,6 +75,21 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
     counts: tuple[int, ...] = ()
     n_merged: int = 0
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CodedColumns:
+    """What is known of the columns of a valuation once they are coded, before they are valued.
+
+    Args:
+        n_samples: Rows.
+        columns: How each column was coded; the label comes first.
+        warnings: What a person should know about label and columns.
+    """
+
+    n_samples: int
+    columns: tuple[ColumnCoding, ...]
+    warnings: tuple[str, ...]
 
 
 def describe_column(

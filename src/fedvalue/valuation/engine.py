@@ -8,12 +8,12 @@ are numbered or items ordered, so that two servers which see different opaque la
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.valuation.entropies import ROUNDING, alone_and_last, snapped, task_value
@@ -23,8 +23,6 @@ from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi
 
 if TYPE_CHECKING:
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Progress
     from fedvalue.valuation.evidence.uplift import Uplift
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.shapley_cmi import CmiValues
@@ -42,9 +40,7 @@ def value_counts(
     *,
     reproducible: bool = False,
     work_limit: int = WORK_LIMIT,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    execution: Execution = HERE,
 ) -> Valuation:
     """Values of every data party, with their statistics, in nats.
 
@@ -54,9 +50,7 @@ def value_counts(
         reproducible: Let only the counts and the settings decide, neither the clock nor the size of this
             machine, so that another machine with the same counts gives the same answer.
         work_limit: Most visits, items times coalitions, of an exact walk that a reproducible "auto" takes.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with progress updates.
-        stop: Lets a person end a walk or the sampling early, with the best answer so far.
+        execution: Where the work runs, who watches it, and who may stop it.
 
     Raises:
         InputError: A time limit for a reproducible valuation.
@@ -65,16 +59,16 @@ def value_counts(
     settings = settings or ValuationSettings()
     if settings.time_limit is not None and reproducible:
         raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
-    assert stop is None or not reproducible, "nobody may stop what another machine repeats"
+    if reproducible:  # nobody may stop what another machine repeats
+        execution = Execution(execution.executor, execution.progress)
     items = item_table(counts)
     cmi = shapley_cmi(
-        items, settings, reproducible=reproducible, work_limit=work_limit, executor=executor,
-        progress=progress, stop=stop,
+        items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
     )  # fmt: skip
     valuation = _shapley_values(counts, items, cmi, settings)
     if not settings.statistics:
         return valuation
-    return _with_statistics(valuation, counts, items, settings, reproducible, executor, progress, stop)
+    return _with_statistics(valuation, counts, items, settings, reproducible, execution)
 
 
 def _shapley_values(
@@ -126,15 +120,13 @@ def _with_statistics(
     items: ItemTable,
     settings: ValuationSettings,
     reproducible: bool,
-    executor: Executor | None,
-    progress: Progress | None,
-    stop: Stop | None,
+    execution: Execution,
 ) -> Valuation:
     """The valuation with error bars of Shapley-CMI, and everything that the learnable game says."""
     from fedvalue.valuation.statistics import guard
 
-    valuation = _with_cmi_errors(valuation, items, settings, executor)
-    valuation = _with_learnable(valuation, counts, items, settings, reproducible, executor, progress, stop)
+    valuation = _with_cmi_errors(valuation, items, settings, execution)
+    valuation = _with_learnable(valuation, counts, items, settings, reproducible, execution)
     return replace(
         valuation,
         parties=tuple(
@@ -144,11 +136,11 @@ def _with_statistics(
 
 
 def _with_cmi_errors(
-    valuation: Valuation, items: ItemTable, settings: ValuationSettings, executor: Executor | None
+    valuation: Valuation, items: ItemTable, settings: ValuationSettings, execution: Execution
 ) -> Valuation:
     from fedvalue.valuation.statistics import influence
 
-    se_data = influence.data_errors(items, seed=settings.seed, executor=executor)
+    se_data = influence.data_errors(items, seed=settings.seed, execution=execution)
     bias = plug_in_bias(items)
     parties = tuple(
         with_cmi_interval(replace(party, se_data=error), bias)
@@ -187,9 +179,7 @@ def _with_learnable(
     items: ItemTable,
     settings: ValuationSettings,
     reproducible: bool,
-    executor: Executor | None,
-    progress: Progress | None,
-    stop: Stop | None,
+    execution: Execution,
 ) -> Valuation:
     from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
     from fedvalue.valuation.evidence.feature_table import FeatureTable
@@ -204,10 +194,8 @@ def _with_learnable(
             every_set=settings.coalitions,
             order=settings.coalitions and not reproducible,
         ),
-        joint_game=joint_table_game(items, executor=executor),
-        executor=executor,
-        progress=progress,
-        stop=stop,
+        joint_game=joint_table_game(items, execution=execution),
+        execution=execution,
     )
     parties = []
     for d, party in enumerate(valuation.parties):
@@ -224,7 +212,7 @@ def _with_learnable(
     games = None
     learned = found.every_coalition
     if settings.coalitions and learned is not None:
-        plug_in = plug_in_game(items, executor=executor)
+        plug_in = plug_in_game(items, execution=execution)
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
     remarks = {"pair_search": found.pair_search.remark, "row_sample": found.row_sample}
     return replace(

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.entropies import coalition_entropies, is_small, label_entropies
 from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.settings import ValuationSettings
 
@@ -63,9 +61,7 @@ def shapley_cmi(
     *,
     reproducible: bool = False,
     work_limit: int = WORK_LIMIT,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    execution: Execution = HERE,
 ) -> CmiValues:
     """Shapley-CMI of every data party.
 
@@ -74,19 +70,17 @@ def shapley_cmi(
         settings: Method, permutations, precision, seed and time limit.
         reproducible: Decide by sizes alone, not by a prediction or a clock.
         work_limit: Most visits, items times coalitions, of a walk that a reproducible "auto" takes.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with progress updates.
-        stop: Lets a person end the walk or the sampling early.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     if settings.method == "sampled":
-        return _sampled(items, settings, "as asked for", executor, progress, stop)
+        return _sampled(items, settings, "as asked for", execution)
     if is_small(items):
         return small_values(items, "as asked for" if settings.method == "exact" else _SMALL)
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
         if visits > work_limit:
             reason = f"up to {visits:.2g} visits of items, above the work limit of {work_limit:.2g}"
-            return _sampled(items, settings, reason, executor, progress, stop)
+            return _sampled(items, settings, reason, execution)
         reason = f"at most {visits:.2g} visits of items, within the work limit of {work_limit:.2g}"
     elif settings.method == "exact":
         reason = "as asked for"
@@ -96,16 +90,16 @@ def shapley_cmi(
 
     walk = ExactWalk(items, WalkOptions(time_limit=settings.time_limit))
     if not reason:
-        seconds = walk.predict(executor).seconds
+        seconds = walk.predict(execution).seconds
         reason = f"the exact walk is predicted to take {_about(seconds)}"
         if settings.time_limit is None and seconds > AFFORDABLE_SECONDS:
             reason += f", more than the {AFFORDABLE_SECONDS:.0f} s that auto allows"
-            return _sampled(items, settings, reason, executor, progress, stop)
-    exact = walk.run(executor=executor, progress=progress, stop=stop)
+            return _sampled(items, settings, reason, execution)
+    exact = walk.run(execution)
     if exact is None:
-        when = "by hand" if stop is not None and stop.asked else f"after {settings.time_limit:g} s"
+        when = "by hand" if execution.stop.asked else f"after {settings.time_limit:g} s"
         reason = f"the exact walk was stopped {when}, so permutations were sampled"
-        return _sampled(items, settings, reason, executor, progress, stop)
+        return _sampled(items, settings, reason, execution)
     errors = np.zeros(items.n_parties)
     return CmiValues(exact.values, errors, exact.total, exact.label_entropy, "exact", reason)
 
@@ -122,24 +116,20 @@ def _sampled(
     items: ItemTable,
     settings: ValuationSettings,
     reason: str,
-    executor: Executor | None,
-    progress: Progress | None,
-    stop: Stop | None,
+    execution: Execution,
 ) -> CmiValues:
     from fedvalue.valuation.permutations.sampling import sampled_values
 
     auto = settings.method == "auto" and settings.precision is None
-    stopped_before = stop is not None and stop.asked
+    stopped_before = execution.stop.asked
     sampled = sampled_values(
         items,
         n_permutations=settings.n_permutations,
         seed=settings.seed,
         precision=AUTO_PRECISION if auto else settings.precision,
-        executor=executor,
-        progress=progress,
-        stop=stop,
+        execution=execution,
     )
-    if stop is not None and stop.asked and not stopped_before:
+    if execution.stop.asked and not stopped_before:
         reason += "; stopped by hand"
     return CmiValues(
         sampled.values,

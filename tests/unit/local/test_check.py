@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedvalue.local.check import SAMPLE_ROWS, Check, _Sample, check_sources, label_words, summary_lines
-from fedvalue.local.coded import Coded
-from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.tables.column_report import CodedColumns, ColumnCoding
 from fedvalue.tables.party_table import label_table
 from fedvalue.valuation.provenance import PartyRequest, Request
 
@@ -32,7 +31,7 @@ def test_the_summary_names_rows_label_columns_and_what_looks_wrong():
     request = Request(
         source="t.csv", label="left", parties=(PartyRequest(name="a", columns=("x", "z")),), id="who"
     )
-    assert summary_lines(Coded(100, columns, ("label 'left': odd",)), request) == [
+    assert summary_lines(CodedColumns(100, columns, ("label 'left': odd",)), request) == [
         "t.csv: 100 rows; label 'left': 2 classes: no 70.0%, yes 30.0%",
         "3 columns: 2 numbers, 1 category",
         "label 'left': odd",

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import fedvalue
+from fedvalue.engines import Execution
 from fedvalue.errors import InputError
-from fedvalue.local.streaming import STREAM_BYTES, count_files, stream_by_default, value_files
+from fedvalue.local.streaming import STREAM_BYTES, stream_by_default, value_files
 from fedvalue.local.value import joint_counts
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import label_table, party_table, task_table
 from fedvalue.tables.sources import read_table
+from tests.support.streamed_counts import count_files
 
 PARTIES = {"telco": ["bill", "calls"], "shop": ["city"], "bank": ["since"]}
 OWNERS = {"label": "y", "task": ["age"], "parties": PARTIES}
@@ -94,7 +96,7 @@ def test_workers_do_not_change_the_counts(tmp_path, workers):
     for k in range(5):
         pq.write_table(table.slice(400 * k, 400), tmp_path / f"{k}.parquet")
     with ThreadPoolExecutor(workers) as executor:
-        assert_same(count_files(tmp_path, **OWNERS, executor=executor), in_memory(table))
+        assert_same(count_files(tmp_path, **OWNERS, execution=Execution(executor)), in_memory(table))
 
 
 def test_processes_do_not_change_the_counts(tmp_path):
@@ -103,7 +105,7 @@ def test_processes_do_not_change_the_counts(tmp_path):
     for k in range(4):
         pq.write_table(table.slice(500 * k, 500), tmp_path / f"{k}.parquet")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
-        assert_same(count_files(tmp_path, **OWNERS, executor=executor), in_memory(table))
+        assert_same(count_files(tmp_path, **OWNERS, execution=Execution(executor)), in_memory(table))
 
 
 def test_a_csv_streams_as_it_reads(tmp_path):
@@ -177,7 +179,8 @@ def test_progress_is_told_and_never_falls(tmp_path):
     for k in range(3):
         pq.write_table(table.slice(100 * k, 100), tmp_path / f"{k}.parquet")
     told = []
-    count_files(tmp_path, **OWNERS, progress=lambda done, total, note="": told.append(done / total))
+    execution = Execution(progress=lambda done, total, note="": told.append(done / total))
+    count_files(tmp_path, **OWNERS, execution=execution)
     assert told == sorted(told)
     assert told[-1] == 1.0
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedvalue.engines import Stop
+from fedvalue.engines import Execution, Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
@@ -126,7 +126,9 @@ def test_progress_counts_permutations() -> None:
     seen: list[float] = []
     counts = random_table(np.random.default_rng(6), n_parties=4, n_items=30, n_codes=3, n_labels=2).counts()
     sampled_values(
-        counts, n_permutations=3000, progress=lambda done, total, note="": seen.append(done / total)
+        counts,
+        n_permutations=3000,
+        execution=Execution(progress=lambda done, total, note="": seen.append(done / total)),
     )
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
@@ -154,7 +156,9 @@ def test_asked_to_stop_it_keeps_the_orders_walked_so_far() -> None:
     def tell(done: float, total: float, note: str = "") -> None:
         stop.asked = stop.possible
 
-    found = sampled_values(counts, n_permutations=100 * CHUNK_PAIRS, progress=tell, stop=stop)
+    found = sampled_values(
+        counts, n_permutations=100 * CHUNK_PAIRS, execution=Execution(progress=tell, stop=stop)
+    )
     alone = sampled_values(counts, n_permutations=2 * CHUNK_PAIRS)
     assert found.n_permutations == 2 * CHUNK_PAIRS
     assert found.values.tolist() == alone.values.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedvalue.engines import Stop
+from fedvalue.engines import Execution, Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
@@ -71,10 +71,10 @@ def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
             n_codes=int(rng.integers(1, 7)),
             n_labels=int(rng.integers(1, 12)),
         ).counts()
-        first = exact_walk(counts, options=PLAIN, executor=here)
+        first = exact_walk(counts, options=PLAIN, execution=Execution(here))
         some = ALL_OPTIONS[int(rng.integers(len(ALL_OPTIONS)))]
         for options in (some, WalkOptions()):
-            found = exact_walk(counts, options=options, executor=here)
+            found = exact_walk(counts, options=options, execution=Execution(here))
             np.testing.assert_allclose(found.values, first.values, rtol=0, atol=1e-13)
 
 
@@ -210,7 +210,7 @@ def test_walk_gives_nothing_when_a_person_stops_it() -> None:
         done.append(work)
         stop.asked = stop.possible and work > 0.3 * total
 
-    assert ExactWalk(items, WalkOptions(region_blocks=400)).run(stop=stop, progress=tell) is None
+    assert ExactWalk(items, WalkOptions(region_blocks=400)).run(Execution(progress=tell, stop=stop)) is None
     assert len(done) > 1
     assert not stop.possible
 
@@ -240,7 +240,7 @@ def test_progress_rises_to_its_end() -> None:
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
     exact_walk(
         counts,
-        progress=lambda done, total, note="": seen.append((done, total)),
+        execution=Execution(progress=lambda done, total, note="": seen.append((done, total))),
         options=WalkOptions(region_blocks=100),
     )
     done = [d for d, _ in seen]
@@ -257,7 +257,7 @@ def test_a_long_walk_estimates_its_work_for_the_progress(monkeypatch: pytest.Mon
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
     found = exact_walk(
         counts,
-        progress=lambda done, total, note="": seen.append(total),
+        execution=Execution(progress=lambda done, total, note="": seen.append(total)),
         options=WalkOptions(region_blocks=500),
     )
     assert len(seen) > 3
@@ -273,7 +273,7 @@ def test_interrupt_from_progress_ends_the_walk() -> None:
 
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
     with pytest.raises(KeyboardInterrupt):
-        exact_walk(counts, progress=interrupt)
+        exact_walk(counts, execution=Execution(progress=interrupt))
 
 
 @pytest.mark.parametrize(

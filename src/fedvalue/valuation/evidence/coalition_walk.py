@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
 from fedvalue.valuation.shapley_indices import shapley_coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Executor
 
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.predictions import Predictions
 
 MAX_TASKS = 32
@@ -42,8 +42,7 @@ def walk_coalitions(
     game: EvidenceGame,
     *,
     scored: Sequence[int] = (),
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> WalkedGame:
     """Fit the pool of every coalition.
 
@@ -52,8 +51,7 @@ def walk_coalitions(
     Args:
         game: The evidences.
         scored: Bit masks of the coalitions whose predictions are scored.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with the predicted work done and in all.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     p = game.n_parties
     place: dict[tuple[int, ...], int] = {}
@@ -72,8 +70,7 @@ def walk_coalitions(
         keys,
         coefficients,
         {int(place_of[mask]) for mask in scored},
-        executor=executor,
-        progress=progress,
+        execution=execution,
     )
     likelihood = fits.likelihood[place_of]
     predictions = {mask: fits.predictions[int(place_of[mask])] for mask in scored}
@@ -86,8 +83,7 @@ def fit_keys(
     coefficients: Floats,
     scored: set[int],
     *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> WalkedGame:
     """Fit the pools of distinct sets of evidences, in a fixed number of tasks; results by place."""
     sizes = np.array([len(key) for key in keys])
@@ -100,15 +96,14 @@ def fit_keys(
     sums: list[Floats] = []
     contributions = np.zeros((coefficients.shape[1], game.arrays.n_items))
     predictions: dict[int, Predictions] = {}
-    with engines.using(executor) as pool:
+    with engines.using(execution.executor) as pool:
         shared = engines.share(pool, game)
         for part in engines.map_in_order(pool, fit_coalitions, ((shared, task) for task in tasks)):
             low = cuts[len(sums)]
             sums.append(part.sums)
             contributions += part.contributions
             predictions.update({low + at: scores for at, scores in part.predictions.items()})
-            if progress is not None:
-                progress(float(costs[: cuts[len(sums)]].sum()), float(costs.sum()), "learnable values")
+            execution.report(costs[: cuts[len(sums)]].sum(), costs.sum(), "learnable values")
     return WalkedGame(np.concatenate(sums) / game.n_samples, contributions, predictions)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.evidence.canonical_table import CanonicalTable, canonical_table
 from fedvalue.valuation.evidence.evidence_pool import (
     PRIOR_WEIGHT,
@@ -32,11 +33,9 @@ from fedvalue.valuation.evidence.synergy import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
 
 MAX_ITEMS = 1_000_000
@@ -79,8 +78,7 @@ class EvidenceGame:
         joint_game: JointGame | None = None,
         pair_visits: int = VISITS,
         max_items: int = MAX_ITEMS,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
+        execution: Execution = HERE,
     ) -> EvidenceGame:
         """Read all evidence from a table.
 
@@ -90,15 +88,12 @@ class EvidenceGame:
                 look for it.
             pair_visits: Items times pairs that the search for pairs may visit.
             max_items: Distinct rows that pools see at most. Evidence is of all rows in any case.
-            executor: Where pairs are judged; threads of this machine when None.
-            progress: Called with the number of pairs judged.
+            execution: Where the work runs, who watches it, and who may stop it.
         """
         canonical = canonical_table(table)
         base = base_log_odds(canonical)
         columns = [column_evidence(canonical, k, base) for k in range(canonical.n_columns)]
-        pairs, record = search_pairs(
-            canonical, columns, base, visits=pair_visits, executor=executor, progress=progress
-        )
+        pairs, record = search_pairs(canonical, columns, base, visits=pair_visits, execution=execution)
         evidences = [evidence for evidence in columns if evidence is not None] + pairs
         game = cls(
             parties=table.parties,

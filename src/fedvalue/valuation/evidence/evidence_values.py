@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
 from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
@@ -30,10 +31,8 @@ from fedvalue.valuation.shapley_indices import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor
 
-    from fedvalue.engines import Stop
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
     from fedvalue.valuation.evidence.predictions import Predictions
     from fedvalue.valuation.evidence.synergy import JointGame
@@ -187,9 +186,7 @@ def evidence_values(
     settings: EvidenceSettings | None = None,
     *,
     joint_game: JointGame | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    execution: Execution = HERE,
 ) -> EvidenceValues:
     """Learnable values of all parties by pooled evidence.
 
@@ -202,9 +199,7 @@ def evidence_values(
             the larger of the two values. So the result is at least the other game, and zero or more where
             that is; it is monotone wherever the other game is monotone and the larger one. Errors and uplift
             are those of pooled evidence, synergies included.
-        executor: Where the work runs; threads of this machine when None. Results do not depend on it.
-        progress: Called with progress updates.
-        stop: Lets a person end the sampling early, with the best answer so far.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     settings = settings or EvidenceSettings()
     game = EvidenceGame.of(
@@ -212,11 +207,10 @@ def evidence_values(
         joint_game=joint_game,
         pair_visits=settings.pair_visits,
         max_items=settings.max_items,
-        executor=executor,
-        progress=progress,
+        execution=execution,
     )
 
-    return game_values(game, settings, joint_game=joint_game, executor=executor, progress=progress, stop=stop)
+    return game_values(game, settings, joint_game=joint_game, execution=execution)
 
 
 def game_values(
@@ -224,9 +218,7 @@ def game_values(
     settings: EvidenceSettings,
     *,
     joint_game: JointGame | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    execution: Execution = HERE,
 ) -> EvidenceValues:
     """Learnable values of a game of pooled evidence, wherever its rows came from; see `evidence_values`."""
 
@@ -234,8 +226,8 @@ def game_values(
         return value if joint_game is None or mask == 0 else max(value, joint_game(mask))
 
     if _is_exact(game, settings.method):
-        return _exact(game, settings, larger, executor, progress)
-    return _sampled(game, settings, larger, executor, progress, stop)
+        return _exact(game, settings, larger, execution)
+    return _sampled(game, settings, larger, execution)
 
 
 def _is_exact(game: EvidenceGame, method: str) -> bool:
@@ -252,13 +244,12 @@ def _exact(
     game: EvidenceGame,
     settings: EvidenceSettings,
     larger: Callable[[int, float], float],
-    executor: Executor | None,
-    progress: Progress | None,
+    execution: Execution,
 ) -> EvidenceValues:
     p = game.n_parties
     few = p <= MAX_PARTIES_SCORED and game.arrays.n_items << p <= SCORED_ROWS
     scored = range(1 << p) if settings.every_set and few else game.corners
-    walk = walk_coalitions(game, scored=scored, executor=executor, progress=progress)
+    walk = walk_coalitions(game, scored=scored, execution=execution)
     pooled = walk.likelihood - walk.likelihood[0]
     values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
     listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
@@ -267,7 +258,7 @@ def _exact(
     predictions = walk.predictions
     if settings.order and p > MAX_PARTIES_LISTED:
         joining = joining_order(p, lambda mask: float(values[mask]), {})
-        predictions |= _scored_chain(game, joining, executor)
+        predictions |= _scored_chain(game, joining, execution.quiet)
     return EvidenceValues(
         parties=game.parties,
         joining=joining,
@@ -292,9 +283,7 @@ def _sampled(
     game: EvidenceGame,
     settings: EvidenceSettings,
     larger: Callable[[int, float], float],
-    executor: Executor | None,
-    progress: Progress | None,
-    stop: Stop | None,
+    execution: Execution,
 ) -> EvidenceValues:
     sample = sample_orders(
         game,
@@ -302,14 +291,12 @@ def _sampled(
         precision=settings.precision,
         max_orders=settings.max_orders,
         seed=settings.seed,
-        executor=executor,
-        progress=progress,
-        stop=stop,
+        execution=execution,
     )
     marginals = pair_means(sample.orders, sample.values)
     covariance = row_covariance(sample.contributions, game.arrays.count)
-    joining = _joining(game, settings, larger, sample.corners, progress)
-    predictions = sample.predictions | _scored_chain(game, joining, executor)
+    joining = _joining(game, settings, larger, sample.corners, execution)
+    predictions = sample.predictions | _scored_chain(game, joining, execution.quiet)
     return EvidenceValues(
         parties=game.parties,
         joining=joining,
@@ -335,7 +322,7 @@ def _joining(
     settings: EvidenceSettings,
     larger: Callable[[int, float], float],
     corners: Mapping[int, float],
-    progress: Progress | None,
+    execution: Execution,
 ) -> tuple[tuple[int, float], ...]:
     """An order of joining by the game itself, where it is asked for and affordable."""
     p = game.n_parties
@@ -358,20 +345,19 @@ def _joining(
     def value(mask: int) -> float:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(float(min(done, 2 * p)), float(SETS_PER_PARTY * p), "order of joining")
+        execution.report(min(done, 2 * p), SETS_PER_PARTY * p, "order of joining")
         return larger(mask, likelihood(mask) - nobody)
 
     return joining_order(p, value, corners)
 
 
 def _scored_chain(
-    game: EvidenceGame, joining: tuple[tuple[int, float], ...], executor: Executor | None
+    game: EvidenceGame, joining: tuple[tuple[int, float], ...], execution: Execution
 ) -> dict[int, Predictions]:
     """Scores of the sets along an order of joining, by bit mask."""
     masks = list(accumulate((1 << k for k, _ in joining), initial=0))[2:-2]
     if not masks or len(masks) * game.arrays.n_items > 4 * SCORED_ROWS:
         return {}
     keys = tuple(dict.fromkeys(game.evidences_of(mask) for mask in masks))
-    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), executor=executor)
+    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), execution=execution)
     return {mask: fits.predictions[keys.index(game.evidences_of(mask))] for mask in masks}

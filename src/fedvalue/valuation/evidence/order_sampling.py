@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.evidence.coalition_walk import WalkedGame, fit_keys
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame, fit_evidences
 from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
@@ -21,9 +22,8 @@ from fedvalue.valuation.frozen_random import random_orders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor
 
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.predictions import Predictions
 
 FEWEST_PAIRS = 12
@@ -88,9 +88,7 @@ def sample_orders(
     precision: float,
     max_orders: int,
     seed: int,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: engines.Stop | None = None,
+    execution: Execution = HERE,
 ) -> SampledGame:
     """Walk random orders until the values are precise enough.
 
@@ -100,12 +98,10 @@ def sample_orders(
         precision: Stop when the largest standard error is at most this fraction of v(all).
         max_orders: The most orders to walk.
         seed: Of the orders.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with the number of orders walked, and how many are expected.
-        stop: Lets a person end it with the orders walked so far.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     p = game.n_parties
-    fits, known = _fit_corners(game, executor, progress)
+    fits, known = _fit_corners(game, execution)
     nobody = fits.likelihood[0]
     corners = {
         mask: adjust(mask, float(v)) for mask, v in zip(game.corners, fits.likelihood - nobody, strict=True)
@@ -114,12 +110,12 @@ def sample_orders(
     orders: list[tuple[int, ...]] = []
     values: list[Floats] = []
     contributions = np.zeros((p, game.arrays.n_items))
-    stop = stop or engines.Stop()
+    stop = execution.stop
     sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
     compiled = game.compiles(sizes, FEWEST_PAIRS)
     pair_work = 2.0 * p * float(game.work(sizes).mean())
     parts = _parts(p, seed, max_orders // 2, max(1, min(4, int(TASK_WORK / pair_work))))
-    with engines.using(executor) as pool, stop.offered():
+    with engines.using(execution.executor) as pool, stop.offered():
         shared = engines.share(pool, game), engines.share(pool, known), compiled
         walks = engines.map_in_order(pool, walk_orders, ((*shared, part) for part in parts))
         for part, walk in zip(parts, walks, strict=False):
@@ -129,10 +125,8 @@ def sample_orders(
             orders += part
             contributions += walk.contributions
             error = float(sampling_error(pair_means(orders, np.array(values))).max())
-            if progress is not None:
-                progress(
-                    float(len(orders)), _expected(len(orders), error, goal, max_orders), "orders of parties"
-                )
+            expected = _expected(len(orders), error, goal, max_orders)
+            execution.report(len(orders), expected, "orders of parties")
             if stop.asked or (len(orders) >= 2 * FEWEST_PAIRS and error <= goal):
                 break
     return SampledGame(
@@ -188,9 +182,7 @@ def sampling_error(marginals: Floats) -> Floats:
     return np.asarray(marginals.std(axis=0, ddof=1) / np.sqrt(len(marginals)))
 
 
-def _fit_corners(
-    game: EvidenceGame, executor: Executor | None, progress: Progress | None
-) -> tuple[WalkedGame, KnownFits]:
+def _fit_corners(game: EvidenceGame, execution: Execution) -> tuple[WalkedGame, KnownFits]:
     """Fit nobody, everybody, each party alone and all but one.
 
     Returns:
@@ -198,9 +190,7 @@ def _fit_corners(
         as fit into memory, nobody's first, then the largest coalitions').
     """
     keys = tuple(dict.fromkeys(game.evidences_of(mask) for mask in game.corners))
-    fits = fit_keys(
-        game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), executor=executor, progress=progress
-    )
+    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), execution=execution)
     place = {key: at for at, key in enumerate(keys)}
     places = [place[game.evidences_of(mask)] for mask in game.corners]
     by_size = sorted(range(len(keys)), key=lambda at: (at > 0, -len(keys[at])))

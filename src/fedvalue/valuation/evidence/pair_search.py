@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
 from fedvalue.valuation.evidence.label_evidence import (
     STRENGTHS,
@@ -36,11 +37,9 @@ from fedvalue.valuation.evidence.label_evidence import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
 
 MAX_PAIRS = 24
@@ -109,8 +108,7 @@ def search_pairs(
     base: Floats,
     *,
     visits: int = VISITS,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> tuple[list[LabelEvidence], PairSearch]:
     """The evidence of the best pairs, and a record of the search.
 
@@ -119,8 +117,7 @@ def search_pairs(
         columns: Evidence of each distinct column, None where it has none.
         base: Log-odds of label frequencies.
         visits: Items times pairs that may be visited.
-        executor: Where the pairs are judged; threads of this machine when None.
-        progress: Called with the number of pairs judged.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     usable = [k for k in range(table.n_columns) if table.n_codes[k] > 1]
     narrow = np.array([k for k in usable if table.n_codes[k] <= table.n_samples / 2], dtype=np.int64)
@@ -134,8 +131,8 @@ def search_pairs(
         if sample.n_items < table.n_items:
             screened_on = sample.n_items
             n_promising = max(4 * MAX_PAIRS, visits // (2 * table.n_items))
-            pairs = _promising(sample, pairs, n_promising, executor, progress)
-    gains, n_cells = judge_pairs(table, columns, base, pairs, executor, progress)
+            pairs = _promising(sample, pairs, n_promising, execution)
+    gains, n_cells = judge_pairs(table, columns, base, pairs, execution)
     wide = n_cells > table.n_samples / 2
     pairs, gains = pairs[~wide], gains[~wide]
     log_odds = log_odds_of(gains, prior)
@@ -180,8 +177,7 @@ def judge_pairs(
     columns: list[LabelEvidence | None],
     base: Floats,
     pairs: NDArray[np.int64],
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Gains of each strength, shape (n_pairs, 8), and the number of cells of each pair."""
     gains = np.zeros((len(pairs), len(STRENGTHS)))
@@ -190,9 +186,7 @@ def judge_pairs(
     if table.n_items * len(pairs) > COMPILE_ABOVE:
         n_codes = np.array(table.n_codes)
         by_kernel = n_codes[pairs].prod(axis=1) * table.n_labels <= ROOM
-        gains[by_kernel], n_cells[by_kernel] = _compiled(
-            table, columns, base, pairs[by_kernel], executor, progress
-        )
+        gains[by_kernel], n_cells[by_kernel] = _compiled(table, columns, base, pairs[by_kernel], execution)
     for k in np.flatnonzero(~by_kernel):
         pair = (int(pairs[k, 0]), int(pairs[k, 1]))
         groups = groups_of(table, pair)
@@ -206,8 +200,7 @@ def _compiled(
     columns: list[LabelEvidence | None],
     base: Floats,
     pairs: NDArray[np.int64],
-    executor: Executor | None,
-    progress: Progress | None,
+    execution: Execution,
 ) -> tuple[Floats, NDArray[np.int64]]:
     from fedvalue.valuation.evidence.pair_kernel import judge
 
@@ -218,7 +211,7 @@ def _compiled(
     n_codes = np.array(table.n_codes, dtype=np.int64)
     room = int(n_codes[pairs].prod(axis=1).max(initial=1)) * table.n_labels
     size = max(1, TASK_VISITS // table.n_items)
-    with engines.using(executor) as pool:
+    with engines.using(execution.executor) as pool:
         arguments = (
             *(table.codes, n_codes, table.label, table.count, evidence_of),
             *(arrays.index, arrays.tables, arrays.first, base, STRENGTHS),
@@ -228,8 +221,7 @@ def _compiled(
         parts = []
         for part in engines.map_in_order(pool, judge, tasks):
             parts.append(part)
-            if progress is not None:
-                progress(float(min(len(pairs), size * len(parts))), float(len(pairs)), "pairs of columns")
+            execution.report(min(len(pairs), size * len(parts)), len(pairs), "pairs of columns")
     return np.concatenate([gains for gains, _ in parts]), np.concatenate([cells for _, cells in parts])
 
 
@@ -237,13 +229,12 @@ def _promising(
     sample: CanonicalTable,
     pairs: NDArray[np.int64],
     n_kept: int,
-    executor: Executor | None,
-    progress: Progress | None,
+    execution: Execution,
 ) -> NDArray[np.int64]:
     """The pairs with the largest gains on a subset of the rows, in the order of the columns."""
     base = base_log_odds(sample)
     columns = [column_evidence(sample, k, base) for k in range(sample.n_columns)]
-    gains, _ = judge_pairs(sample, columns, base, pairs, executor, progress)
+    gains, _ = judge_pairs(sample, columns, base, pairs, execution)
     # Rounded: a difference in the last digits must not choose.
     best = np.argsort(-np.round(log_odds_of(gains, 0.0), 9), kind="stable")[:n_kept]
     return pairs[np.sort(best)]

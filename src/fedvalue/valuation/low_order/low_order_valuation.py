@@ -1,4 +1,4 @@
-"""From pair tables to a result, as `valuation.engine` does from joint counts: pooled evidence on the latent table.
+"""From pair tables to a result, as `valuation.engine` does from joint counts.
 
 The errors are those of the populations that fit the tables as well as the most likely one does: draws from
 the posterior, each valued like it. They contain the noise of the tables and the luck of having these rows.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.engine import uplift_rows
 from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
@@ -28,18 +29,15 @@ from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from fedvalue.information.pair_tables import PairLayout, PairTables
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
 
 
 def value_tables(
     tables: PairTables,
     settings: ValuationSettings | None = None,
     *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> Valuation:
     """Learnable values of all parties from one-way and two-way tables, with or without noise.
 
@@ -49,13 +47,10 @@ def value_tables(
     Args:
         tables: The tables.
         settings: What to compute: seed, method and whether to list coalitions.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with progress updates.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     settings = settings or ValuationSettings()
-    found = low_order_values(
-        tables, EvidenceSettings(seed=settings.seed), executor=executor, progress=progress
-    )
+    found = low_order_values(tables, EvidenceSettings(seed=settings.seed), execution=execution)
     values = found.values
     parties = tuple(
         PartyValue(
@@ -124,26 +119,23 @@ def low_order_values(
     tables: PairTables,
     settings: EvidenceSettings | None = None,
     *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
 ) -> LowOrderValues:
     """Learnable values of all parties from pair tables.
 
     Args:
         tables: One-way and two-way tables, with or without noise.
         settings: How the game is computed; the defaults when None.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with progress updates.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     population = LatentPopulation(tables)
     game = _game(population.mean(), tables.layout, tables.n_samples)
-    values = game_values(game, settings or EvidenceSettings(), executor=executor, progress=progress)
-    base = _quick_values(population.mean(DRAW_ROWS), tables, executor)
+    values = game_values(game, settings or EvidenceSettings(), execution=execution)
+    base = _quick_values(population.mean(DRAW_ROWS), tables, execution.quiet)
     moved = np.empty((DRAWS, len(base)))
     for number in range(DRAWS):
-        moved[number] = _quick_values(population.drawn(number, DRAW_ROWS), tables, executor) - base
-        if progress is not None:
-            progress(number + 1, DRAWS, "errors of the learnable values")
+        moved[number] = _quick_values(population.drawn(number, DRAW_ROWS), tables, execution.quiet) - base
+        execution.report(number + 1, DRAWS, "errors of the learnable values")
     errors = np.sqrt((moved**2).mean(axis=0))
     total = float(np.sqrt((moved.sum(axis=1) ** 2).mean()))
     luck = np.zeros(len(base))
@@ -187,12 +179,12 @@ def _game(table: LatentTable, layout: PairLayout, n_samples: int) -> EvidenceGam
     )
 
 
-def _quick_values(table: LatentTable, tables: PairTables, executor: Executor | None) -> Floats:
+def _quick_values(table: LatentTable, tables: PairTables, execution: Execution) -> Floats:
     """Shapley values, exact or along a few fixed orders: the same coalitions for every draw."""
     game = _game(table, tables.layout, tables.n_samples)
     p = game.n_parties
     if p <= ALL_COALITIONS:
-        likelihood = walk_coalitions(game, executor=executor).likelihood
+        likelihood = walk_coalitions(game, execution=execution).likelihood
         return shapley_of(likelihood - likelihood[0])
     values = np.zeros(p)
     orders = antithetic_orders(8, p, seed=0)
@@ -201,7 +193,9 @@ def _quick_values(table: LatentTable, tables: PairTables, executor: Executor | N
     at = np.array(
         [[place.setdefault(game.evidences_of(mask), len(place)) for mask in row] for row in prefixes]
     )
-    likelihood = fit_keys(game, tuple(place), np.zeros((len(place), 0)), set(), executor=executor).likelihood
+    likelihood = fit_keys(
+        game, tuple(place), np.zeros((len(place), 0)), set(), execution=execution
+    ).likelihood
     for order, row in zip(orders, at, strict=True):
         values[order] += np.diff(likelihood[row]) / len(orders)
     return values

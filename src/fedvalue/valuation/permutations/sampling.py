@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import coalition_entropies, is_small, label_entropies
 from fedvalue.valuation.frozen_random import random_orders
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
-    from fedvalue.typing import Floats, Progress
+    from fedvalue.typing import Floats
     from fedvalue.valuation.items import ItemTable
 
 
@@ -99,9 +100,7 @@ def sampled_values(
     n_permutations: int = 5000,
     seed: int = 0,
     precision: float | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-    stop: engines.Stop | None = None,
+    execution: Execution = HERE,
 ) -> PermutationValues:
     """Shapley-CMI of every data party from random orders of the parties.
 
@@ -110,9 +109,7 @@ def sampled_values(
         n_permutations: Orders to walk, rounded up to pairs; with `precision` the most to walk.
         seed: Of the orders.
         precision: Stop when the largest standard error is at most this fraction of the total.
-        executor: Where the work runs; threads of this machine when None.
-        progress: Called with the number of orders walked.
-        stop: Lets a person end the sampling; the orders walked so far count.
+        execution: Where the work runs, who watches it, and who may stop it.
 
     Raises:
         InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
@@ -120,14 +117,12 @@ def sampled_values(
     _check(n_permutations, seed, precision)
     n_pairs = (n_permutations + 1) // 2
     whole, rest = label_entropies(table)
-    stop = stop or engines.Stop()
     moments = RunningMoments.empty(table.n_parties)
-    with engines.using(executor) as pool, stop.offered():
+    with engines.using(execution.executor) as pool, execution.stop.offered():
         for part in _chunks(pool, table, n_permutations, seed):
             moments += part
-            if progress is not None:
-                progress(2.0 * moments.n, 2.0 * n_pairs, "permutations")
-            if stop.asked or (precision is not None and _precise(moments, precision)):
+            execution.report(2 * moments.n, 2 * n_pairs, "permutations")
+            if execution.stop.asked or (precision is not None and _precise(moments, precision)):
                 break
     return PermutationValues(moments.mean, moments.se, 2 * moments.n, whole - rest, whole)
 

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.entropies import coalition_counts, is_small
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.shapley_indices import joining_weights, shapley_coefficients, shapley_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -97,7 +96,7 @@ class Influence:
 
 
 def data_errors(
-    items: ItemTable, *, n_permutations: int = 1000, seed: int = 0, executor: Executor | None = None
+    items: ItemTable, *, n_permutations: int = 1000, seed: int = 0, execution: Execution = HERE
 ) -> Floats:
     """Root mean square error of each party's Shapley-CMI over the draw of the samples, shape (n_parties,).
 
@@ -108,12 +107,12 @@ def data_errors(
         items: The items.
         n_permutations: Permutations used when the lattice is too large.
         seed: Of those permutations.
-        executor: Where the work runs; threads of this machine when None.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     if is_small(items):
         return small_influence(items).error
-    exact = exact_influence(items, executor=executor)
-    influence = exact or sampled_influence(items, n_permutations, seed, executor=executor)
+    exact = exact_influence(items, execution=execution)
+    influence = exact or sampled_influence(items, n_permutations, seed, execution=execution)
     return influence.error
 
 
@@ -130,7 +129,7 @@ def small_influence(items: ItemTable) -> Influence:
 
 
 def exact_influence(
-    items: ItemTable, budget: int = EXACT_BUDGET, *, executor: Executor | None = None
+    items: ItemTable, budget: int = EXACT_BUDGET, *, execution: Execution = HERE
 ) -> Influence | None:
     """Pointwise values over all coalitions, or None when the walk would pass the budget."""
     p = items.n_parties
@@ -138,7 +137,7 @@ def exact_influence(
         return None
     psi, shift = np.zeros((p, items.n_items)), np.zeros(p)
     work = 0
-    with engines.using(executor) as pool:
+    with engines.using(execution.executor) as pool:
         shared = engines.share(pool, items)
         # The largest subtrees first: they take longest.
         tasks = ((shared, top, budget) for top in range(p - 1, -1, -1))
@@ -156,7 +155,7 @@ def exact_influence(
 
 
 def sampled_influence(
-    items: ItemTable, n_permutations: int, seed: int, *, executor: Executor | None = None
+    items: ItemTable, n_permutations: int, seed: int, *, execution: Execution = HERE
 ) -> Influence:
     """Pointwise values from two independent sets of permutations, each in antithetic pairs."""
     p = items.n_parties
@@ -164,7 +163,7 @@ def sampled_influence(
     pairs = max(2, min(n_permutations, affordable) // 4)
     halves = np.zeros((2, p, items.n_items))
     shift = np.zeros(p)
-    with engines.using(executor) as pool:
+    with engines.using(execution.executor) as pool:
         shared = engines.share(pool, items)
         tasks = [
             (shared, min(CHUNK_PAIRS, pairs - first), seed, 2 * (first // CHUNK_PAIRS) + half)

@@ -35,14 +35,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import coalition_counts, coalition_entropies, is_small
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -202,7 +201,7 @@ def joint_table_game(
     settings: EnvelopeSettings = DEFAULTS,
     *,
     budget: int = BUDGET,
-    executor: Executor | None = None,
+    execution: Execution = HERE,
 ) -> JointTableGame:
     """The game of a table; the search for records is complete where the budget allows, and says so where not.
 
@@ -210,7 +209,7 @@ def joint_table_game(
         items: The items.
         settings: The constants of the game.
         budget: Item visits that the search may take.
-        executor: Where the work runs; threads of this machine when None.
+        execution: Where the work runs, who watches it, and who may stop it.
     """
     p = items.n_parties
     if is_small(items):
@@ -218,7 +217,7 @@ def joint_table_game(
         return JointTableGame(p, p, True, table)
     from fedvalue.valuation.statistics.joint_table_search import search
 
-    tables = search(items, settings.alpha, settings.noise, budget, executor)
+    tables = search(items, settings.alpha, settings.noise, budget, execution)
     order = p if tables.complete else tables.order
     if p <= MAX_PARTIES_DENSE:
         loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
@@ -229,7 +228,7 @@ def joint_table_game(
 
 
 def coalition_games(
-    items: ItemTable, settings: EnvelopeSettings = DEFAULTS, *, executor: Executor | None = None
+    items: ItemTable, settings: EnvelopeSettings = DEFAULTS, *, execution: Execution = HERE
 ) -> tuple[Floats, Floats]:
     """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,), without pruning.
 
@@ -242,13 +241,13 @@ def coalition_games(
         return plug_in, learned
     from fedvalue.valuation.statistics.joint_table_search import every_coalition
 
-    tables = every_coalition(items, settings.alpha, executor)
+    tables = every_coalition(items, settings.alpha, execution)
     loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
     n = items.n_samples
     return plug / n, envelope_by_mask(loo, plug, settings) / n
 
 
-def plug_in_game(items: ItemTable, *, executor: Executor | None = None) -> Floats:
+def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
     """val(S) of all coalitions by bit mask, shape (2^p,).
 
     Raises:
@@ -258,7 +257,7 @@ def plug_in_game(items: ItemTable, *, executor: Executor | None = None) -> Float
     if is_small(items):
         entropy = coalition_entropies(items)
         return np.asarray(entropy[0] - entropy)
-    return coalition_games(items, executor=executor)[0]
+    return coalition_games(items, execution=execution)[0]
 
 
 def small_game(items: ItemTable, settings: EnvelopeSettings) -> tuple[Floats, Floats]:

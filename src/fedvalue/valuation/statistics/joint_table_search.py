@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -55,7 +54,7 @@ class JointTables:
 
 
 def search(
-    items: ItemTable, alpha: float, noise: float, budget: int, executor: Executor | None = None
+    items: ItemTable, alpha: float, noise: float, budget: int, execution: Execution = HERE
 ) -> JointTables:
     """Search for records among ever larger coalitions, until none is left or the budget is spent.
 
@@ -68,7 +67,7 @@ def search(
     for order in _orders(items.n_parties):
         # Single parties are always computed, whatever they cost.
         allowed = _UNLIMITED if tables is None else budget
-        walked = _walk(items, given, known, order, noise, allowed, executor)
+        walked = _walk(items, given, known, order, noise, allowed, execution)
         if walked is None:
             break
         loo, entropy, best, work, ahead = walked
@@ -82,12 +81,12 @@ def search(
     return tables
 
 
-def every_coalition(items: ItemTable, alpha: float, executor: Executor | None = None) -> JointTables:
+def every_coalition(items: ItemTable, alpha: float, execution: Execution = HERE) -> JointTables:
     """The tables of all coalitions, parties in the order of the items."""
     p = items.n_parties
     given = leave_one_out(items, alpha, np.arange(p))
     binomial = _pascal(p)
-    walked = _walk(items, given, _nothing_known(binomial), p, -1.0, _UNLIMITED, executor)
+    walked = _walk(items, given, _nothing_known(binomial), p, -1.0, _UNLIMITED, execution)
     assert walked is not None
     loo, entropy, _, _, _ = walked
     return JointTables(loo, entropy[0] - entropy, p, True, given.party, binomial)
@@ -172,7 +171,7 @@ def _walk(
     order: int,
     noise: float,
     budget: int,
-    executor: Executor | None,
+    execution: Execution,
 ) -> tuple[Floats, Floats, Floats, int, int] | None:
     """Leave-one-out sums, n h(S), best sums inside, work and that of one party more; None beyond budget."""
     from fedvalue.valuation.statistics.joint_table_kernels import NOT_A_RECORD
@@ -184,7 +183,7 @@ def _walk(
     loo[0] = 0.0
     entropy[0] = _task_entropy(items)
     work = ahead = 0
-    with engines.using(executor) as pool:
+    with engines.using(execution.executor) as pool:
         shared = [engines.share(pool, data) for data in (items, given, known)]
         # The largest subtrees first: they take longest.
         tops = range(p - 1, -1, -1)

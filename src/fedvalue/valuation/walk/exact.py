@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue import engines
+from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import label_entropies
 from fedvalue.valuation.walk.block_table import BITSET_SHARE, block_table
@@ -62,8 +63,7 @@ from fedvalue.valuation.walk.regions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor
+    from collections.abc import Iterator
 
     from fedvalue.typing import Floats, Progress
     from fedvalue.valuation.items import ItemTable
@@ -160,10 +160,10 @@ class ExactWalk:
         self._first: Walked | None = None
         self._predicted_work: float | None = None
 
-    def predict(self, executor: Executor | None = None) -> WalkPrediction:
+    def predict(self, execution: Execution = HERE) -> WalkPrediction:
         """What the walk costs: counted by walking where there are few blocks, else from a sample of them."""
         first = self._walk_small()
-        workers = engines.n_workers(executor)
+        workers = engines.n_workers(execution.executor)
         if first is None:
             prediction = sample_walk(self._table, n_workers=workers)
         else:
@@ -171,29 +171,20 @@ class ExactWalk:
         self._predicted_work = prediction.work
         return prediction
 
-    def run(
-        self,
-        *,
-        executor: Executor | None = None,
-        progress: Progress | None = None,
-        stop: engines.Stop | None = None,
-    ) -> ExactValues | None:
+    def run(self, execution: Execution = HERE) -> ExactValues | None:
         """Walk to the end, or until the time limit or a person stops it: then None.
 
         Args:
-            executor: Where regions are walked; threads of this machine when None.
-            progress: Called with the work done and the work expected (items times columns). The expectation
-                is that of `predict` where it was called, else an estimate made when the walk takes longer
-                than a second, and never less than the work done.
-            stop: Lets a person end the walk.
+            execution: Where regions are walked; its progress gets the work done and the work expected (items
+                times columns). The expectation is that of `predict` where it was called, else an estimate
+                made when the walk takes longer than a second, and never less than the work done.
         """
         limit = self._options.time_limit
         deadline = inf if limit is None else monotonic() + limit
-        stop = stop or engines.Stop()
         sums = _Sums(self._table.n_columns)
-        report = _Reporter(self._table, sums, progress, self._predicted_work)
-        with stop.offered():
-            complete = self._walk(executor, sums, lambda: stop.asked or monotonic() > deadline, report)
+        report = _Reporter(self._table, sums, execution.progress, self._predicted_work)
+        with execution.stop.offered():
+            complete = self._walk(execution, deadline, sums, report)
         if not complete:
             return None
         report(end=True)
@@ -218,9 +209,7 @@ class ExactWalk:
             self._is_large = self._first is None
         return self._first
 
-    def _walk(
-        self, executor: Executor | None, sums: _Sums, is_over: Callable[[], bool], report: _Reporter
-    ) -> bool:
+    def _walk(self, execution: Execution, deadline: float, sums: _Sums, report: _Reporter) -> bool:
         """Walk the regions, and those into which they are split, until none is left or it is over.
 
         Depth first: the regions that wait are then few and large, and take little memory.
@@ -236,7 +225,7 @@ class ExactWalk:
             sums.add(Region(), found)
             return True
         stack = found
-        with engines.using(executor) as pool:
+        with engines.using(execution.executor) as pool:
             shared = engines.share(pool, self._table)
             under_way: deque[Region] = deque()
 
@@ -253,7 +242,7 @@ class ExactWalk:
                     else:
                         stack += result
                     report()
-                    if is_over():
+                    if execution.stop.asked or monotonic() > deadline:
                         return False
         return True
 
@@ -281,22 +270,20 @@ class _Reporter:
 def exact_values(
     items: ItemTable,
     *,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
+    execution: Execution = HERE,
     options: WalkOptions = DEFAULT_OPTIONS,
 ) -> ExactValues:
     """Shapley-CMI of every data party, exact up to rounding: a walk that nothing stops.
 
     Args:
         items: The items; any number of parties.
-        executor: Where regions are walked; threads of this machine when None.
-        progress: Called with the work done and the work expected.
+        execution: Where the work runs, who watches it, and who may stop it.
         options: How to walk, without a time limit.
 
     Raises:
         InputError: An option is out of range.
     """
-    values = ExactWalk(items, options).run(executor=executor, progress=progress)
+    values = ExactWalk(items, options).run(execution)
     assert values is not None, "a time limit can end a walk: use ExactWalk"
     return values
 

@@ -116,10 +116,13 @@ def test_compiled_and_plain_passes_walk_to_the_same_game(monkeypatch):
 
 
 def test_values_do_not_depend_on_the_number_of_workers():
-    from fedvalue.engines import thread_engine
+    from fedvalue.engines import Execution, thread_engine
 
     table = random_table(5, n=300, p=5)
     with thread_engine(1) as one, thread_engine(3) as three:
-        alone, together = evidence_values(table, executor=one), evidence_values(table, executor=three)
+        alone, together = (
+            evidence_values(table, execution=Execution(one)),
+            evidence_values(table, execution=Execution(three)),
+        )
     assert alone.values.tolist() == together.values.tolist()
     assert alone.se.tolist() == together.se.tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.engines import ProcessEngine, Stop, thread_engine
+from fedvalue.engines import Execution, ProcessEngine, Stop, thread_engine
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
@@ -59,8 +59,8 @@ def test_fitted_interactions_are_close_to_the_exact_ones(exact, sampled):
 def test_sampling_does_not_depend_on_the_number_of_workers():
     settings = EvidenceSettings(method="sampled", max_orders=24)
     with thread_engine(1) as one, thread_engine(3) as three:
-        alone = evidence_values(eight_parties(150), settings, executor=one)
-        together = evidence_values(eight_parties(150), settings, executor=three)
+        alone = evidence_values(eight_parties(150), settings, execution=Execution(one))
+        together = evidence_values(eight_parties(150), settings, execution=Execution(three))
     assert alone.values.tolist() == together.values.tolist()
     assert alone.covariance.tolist() == together.covariance.tolist()
 
@@ -69,7 +69,7 @@ def test_work_travels_to_other_processes():
     settings = EvidenceSettings(method="sampled", max_orders=8)
     engine = ProcessEngine(1)
     try:
-        there = evidence_values(eight_parties(100), settings, executor=engine)
+        there = evidence_values(eight_parties(100), settings, execution=Execution(engine))
     finally:
         engine.shutdown()
     assert there.values.tolist() == evidence_values(eight_parties(100), settings).values.tolist()
@@ -98,7 +98,7 @@ def test_a_person_can_stop_the_sampling():
             stop.asked = True
 
     settings = EvidenceSettings(method="sampled", precision=1e-6)
-    found = evidence_values(eight_parties(150), settings, progress=progress, stop=stop)
+    found = evidence_values(eight_parties(150), settings, execution=Execution(progress=progress, stop=stop))
     assert notes.count("orders of parties") == 1
     assert 2 <= found.n_orders <= 32
     assert found.values.sum() == pytest.approx(found.total, abs=1e-12)

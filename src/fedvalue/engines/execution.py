@@ -1,13 +1,16 @@
-"""Ending long work early: at a person's request, with the best answer so far, or by Ctrl-C."""
+"""How long work is executed: where it runs, who watches it, and how a person ends it early."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
+
+    from fedvalue.typing import Progress
 
 
 @dataclass(slots=True)
@@ -33,6 +36,35 @@ class Stop:
             yield
         finally:
             self.possible = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Where work runs, who watches it, and who may end it. Results do not depend on the first two.
+
+    Args:
+        executor: Where tasks run; threads of this machine when None.
+        progress: Called with progress updates.
+        stop: Lets a person end the work early, with the best answer so far.
+    """
+
+    executor: Executor | None = None
+    progress: Progress | None = None
+    stop: Stop = field(default_factory=Stop)
+
+    @property
+    def quiet(self) -> Execution:
+        """The same without progress, for a part of the work that is too short to be watched."""
+        return replace(self, progress=None)
+
+    def report(self, done: float, total: float, note: str = "") -> None:
+        """Pass on how much of the work is done."""
+        if self.progress is not None:
+            self.progress(float(done), float(total), note)
+
+
+HERE = Execution()
+"""On threads of this machine, unwatched."""
 
 
 @contextmanager
