@@ -24,7 +24,7 @@ from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import describe_label, fit_label, label_warnings, reproduces_label
 from fedvalue.tables.parts import Part, shown
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
-from fedvalue.tables.streamed_columns import ColumnLook
+from fedvalue.tables.streamed_columns import ColumnLook, new_looks
 
 if TYPE_CHECKING:
     from fedvalue.tables.column_report import CodedColumns
@@ -130,15 +130,8 @@ class _FileLook:
             self._parts = open_parts(source, options=options, text_columns=texts)
         self._label = label if label in self.names else None
         self._id = ids if ids in self.names else None
-        self._looks = {
-            name: ColumnLook(
-                name,
-                categorical=name in coding.categorical,
-                clean=coding.clean_labels and name == self._label,
-            )
-            for name in self.names
-            if name != self._id
-        }
+        own = [name for name in self.names if name != self._id]
+        self._looks = {look.name: look for look in new_looks(own, coding, self._label)}
         self._ids: list[Any] = []
         self._sample = _Sample()
         self._unique: dict[str, int] = {}

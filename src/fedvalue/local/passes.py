@@ -25,7 +25,13 @@ from fedvalue.tables.label import check_labels, describe_label, fit_label, label
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source
 from fedvalue.tables.party_table import column_notes
 from fedvalue.tables.sources import open_parts
-from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
+from fedvalue.tables.streamed_columns import (
+    ColumnLook,
+    StreamedColumn,
+    look_at,
+    new_looks,
+    settled_looks,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,25 +82,11 @@ class FilePasses:
         Raises:
             InputError: No rows, a missing label, or columns of two types.
         """
-        coding = self.layout.coding
         known = {coder.name for coder in coders if coder.kind == "categories" and not coder.is_empty}
-        looks = self._look(
-            parts,
-            [
-                ColumnLook(
-                    name,
-                    categorical=name in coding.categorical,
-                    reading="text" if name in known else None,
-                    clean=coding.clean_labels and name == self.layout.label,
-                )
-                for name in self.layout.columns
-            ],
+        looks = settled_looks(
+            new_looks(self.layout.columns, self.layout.coding, self.layout.label, known),
+            lambda looks: self._look(parts, looks),
         )
-        unsettled = {look.name: look.again() for look in looks if look.problem or not look.settled}
-        if unsettled:
-            settled = self._look(parts, list(unsettled.values()))
-            unsettled = {look.name: look for look in settled}
-        looks = [unsettled.get(look.name, look) for look in looks]
         if looks[0].summary.n_samples == 0:
             raise InputError("the table has no rows")
         check_labels(looks[0].summary)
@@ -189,11 +181,7 @@ def _look(
     part: Part, batch_rows: int, tell: Callable[[int], None] | None, looks: Sequence[ColumnLook]
 ) -> list[ColumnLook]:
     """Pass 1 over one piece."""
-    mine = [look.at(part) for look in looks]
-    for batch in _batches(part, batch_rows, tell):
-        for look in mine:
-            look.add(batch.column(look.name))
-    return mine
+    return look_at(part, looks, _batches(part, batch_rows, tell))
 
 
 def _count(

@@ -27,7 +27,13 @@ from fedvalue.tables.label import check_classes, describe_label, fit_label, labe
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source, shown
 from fedvalue.tables.party_table import column_notes
 from fedvalue.tables.sources import open_parts
-from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn
+from fedvalue.tables.streamed_columns import (
+    ColumnLook,
+    StreamedColumn,
+    look_at,
+    new_looks,
+    settled_looks,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,19 +145,7 @@ class PartyStream:
         settings = settings or CodingSettings()
         own = [*([] if label is None else [label]), *features]
         parts = open_parts(source, [id, *own], text_columns=(id,), options=options)
-        looks = [
-            ColumnLook(
-                name,
-                categorical=name in settings.categorical,
-                clean=settings.clean_labels and name == label,
-            )
-            for name in own
-        ]
-        looks = _look(parts, looks, batch_rows)
-        unsettled = [look for look in looks if look.problem or not look.settled]
-        if unsettled:
-            again = _look(parts, [look.again() for look in unsettled], batch_rows)
-            looks = [again[unsettled.index(look)] if look in unsettled else look for look in looks]
+        looks = settled_looks(new_looks(own, settings, label), lambda looks: _read(parts, looks, batch_rows))
         n_samples = looks[0].summary.n_samples
         if n_samples == 0:
             raise InputError(f"{shown(source)}: the table has no rows")
@@ -189,16 +183,14 @@ class PartyStream:
             )
 
 
-def _look(parts: Sequence[Part], looks: Sequence[ColumnLook], batch_rows: int) -> list[ColumnLook]:
+def _read(parts: Sequence[Part], looks: list[ColumnLook], batch_rows: int) -> list[ColumnLook]:
     """Read the columns of these looks, without the ids: reading them is half of the work."""
+    names = [look.name for look in looks]
     for part in parts:
-        mine = [look.at(part) for look in looks]
-        for batch in part.selected([look.name for look in looks]).batches(batch_rows):
-            for look in mine:
-                look.add(batch.column(look.name))
+        mine = look_at(part, looks, part.selected(names).batches(batch_rows))
         for look, more in zip(looks, mine, strict=True):
             look.merge(more)
-    return list(looks)
+    return looks
 
 
 def _fitted(

@@ -7,11 +7,13 @@ fits all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import arrow_column, is_text
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_summary import ColumnSummary
 from fedvalue.tables.columns import with_one_spelling
@@ -112,6 +114,55 @@ class ColumnLook:
     def streamed(self, coder: ColumnCoder) -> StreamedColumn:
         """The column for the second pass."""
         return StreamedColumn(coder, self.reading, self.categorical, self.clean)
+
+
+def new_looks(
+    names: Iterable[str], settings: CodingSettings, label: str | None = None, text: Collection[str] = ()
+) -> list[ColumnLook]:
+    """Looks at columns of which nothing has been read yet.
+
+    Args:
+        names: The columns.
+        settings: How they will be coded.
+        label: The label's column, whose spellings may be cleaned.
+        text: Columns that are known to be text.
+    """
+    return [
+        ColumnLook(
+            name,
+            categorical=name in settings.categorical,
+            reading="text" if name in text else None,
+            clean=settings.clean_labels and name == label,
+        )
+        for name in names
+    ]
+
+
+def look_at(part: Part, looks: Iterable[ColumnLook], batches: Iterable[Any]) -> list[ColumnLook]:
+    """Looks at the same columns in some batches of a file, to be merged with others."""
+    mine = [look.at(part) for look in looks]
+    for batch in batches:
+        for look in mine:
+            look.add(batch.column(look.name))
+    return mine
+
+
+def settled_looks(
+    looks: list[ColumnLook], read: Callable[[list[ColumnLook]], list[ColumnLook]]
+) -> list[ColumnLook]:
+    """Looks that hold all rows: columns whose first values misled are read once more, alone.
+
+    Args:
+        looks: Looks at columns of which nothing has been read yet.
+        read: Reads the columns of these looks from all files.
+
+    Raises:
+        InputError: The values of a column have two readings.
+    """
+    looks = read(looks)
+    unsettled = [look.again() for look in looks if look.problem or not look.settled]
+    again = {look.name: look for look in read(unsettled)} if unsettled else {}
+    return [again.get(look.name, look) for look in looks]
 
 
 @dataclass(frozen=True, slots=True)
