@@ -32,7 +32,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.block_table import block_table
-from fedvalue.valuation.walk.exact import WalkOptions, exact_values
+from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
 from fedvalue.valuation.walk.prediction import sample_walk
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -147,9 +147,9 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         if counts is None:
             continue
         items = item_table(counts)
-        exact_values(items, execution=Execution(one))
+        ExactWalk(items).run(Execution(one))
         mine = seconds(
-            lambda items=items: exact_values(items, execution=Execution(one)),
+            lambda items=items: ExactWalk(items).run(Execution(one)),
             repeat=5 if name in ("wine", "parkinsons") else 1,
             clock=time.process_time,
         )
@@ -215,8 +215,7 @@ def size_rows() -> Iterator[Row]:
             "exact: music, 57 parties (predicted, not run)",
             "a day",
             86400 / predicted.seconds,
-            note=f"{predicted.n_blocks:.2g} ± {predicted.n_blocks_se:.1g} blocks, "
-            f"about {predicted.seconds / 3600:.1f} h, {predicted.memory_bytes / 2**30:,.0f} GiB",
+            note=f"{predicted.n_blocks:.2g} blocks, about {predicted.seconds / 3600:.1f} h",
         )
 
 
@@ -229,9 +228,10 @@ def alone(name: str, n_parties: int | None) -> dict[str, float]:
 def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
     counts = load(name, n_parties, n_rows)
     assert counts is not None, f"{name} is missing; set FEDVALUE_DATA"
-    exact_values(item_table(load("wine")), options=WalkOptions(region_blocks=500))  # compiles
+    ExactWalk(item_table(load("wine")), WalkOptions(region_blocks=500)).run()  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
-    found = exact_values(item_table(counts))
+    found = ExactWalk(item_table(counts)).run()
+    assert found is not None
     print(
         json.dumps(
             {

@@ -14,12 +14,12 @@ import bench_engine
 from fedvalue.engines import Execution, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.walk.exact import exact_values
+from fedvalue.valuation.walk.exact import ExactWalk
 
 
 def main() -> None:
     """Credit, one feature per party."""
-    exact_values(item_table(credit(5)))  # compiles
+    ExactWalk(item_table(credit(5))).run()  # compiles
     counts = credit(17)
     for workers in (1, 2):
         print(json.dumps({"threads": workers, **walked(counts, workers)}), flush=True)
@@ -41,7 +41,8 @@ def walked(counts: JointCounts, workers: int) -> dict[str, float]:
     clocks: tuple[Callable[[], float], ...] = (time.perf_counter, time.process_time)
     with thread_engine(workers) as executor:
         before = [clock() for clock in clocks]
-        found = exact_values(item_table(counts), execution=Execution(executor))
+        found = ExactWalk(item_table(counts)).run(Execution(executor))
+        assert found is not None
         wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
     return {"visits": found.n_nodes, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
 

@@ -20,9 +20,9 @@ from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
-from fedvalue.valuation.walk.exact import WalkOptions, exact_values
+from fedvalue.valuation.walk.exact import WalkOptions
 from tests.support.dask_cluster import DaskCluster
-from tests.support.joint_tables import random_table
+from tests.support.joint_tables import exact_values, random_table
 from tests.support.streamed_counts import count_files
 
 pytestmark = pytest.mark.network

@@ -13,10 +13,10 @@ from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
-from fedvalue.valuation.walk.exact import WalkOptions, exact_values
+from fedvalue.valuation.walk.exact import WalkOptions
 from tests import naive
 from tests.statistics.tables import random_table as informative_table
-from tests.support.joint_tables import random_table
+from tests.support.joint_tables import exact_values, random_table
 
 pytestmark = pytest.mark.network
 

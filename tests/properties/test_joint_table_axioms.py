@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.statistics.joint_table_game import coalition_games, joint_table_game
+from fedvalue.valuation.statistics.joint_table_game import joint_table_game
+from tests.support.joint_games import coalition_games, shapley_values
 
 
 def game_of(table):
@@ -17,7 +18,7 @@ def game_of(table):
 
 
 def values_of(table):
-    return game_of(table).shapley_values()[0]
+    return shapley_values(game_of(table))[0]
 
 
 @st.composite

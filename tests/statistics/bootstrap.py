@@ -50,7 +50,7 @@ class Bootstrap:
 def shapley_cmi(counts: JointCounts) -> Floats:
     """Exact Shapley-CMI per party, the statistic to repeat by default."""
     from fedvalue.valuation.items import item_table
-    from fedvalue.valuation.walk.exact import exact_values
+    from tests.support.joint_tables import exact_values
 
     return exact_values(item_table(counts)).values
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.statistics import back_off, study
 from tests.statistics.worlds import worlds
+from tests.support.joint_games import coalition_games
 
 NAMES = [world.name for world in worlds()]
 WORLDS = dict(zip(NAMES, worlds(), strict=True))
@@ -46,7 +47,7 @@ def test_back_off_study_uses_the_game_of_the_package():
     import numpy as np
 
     from fedvalue.valuation.items import item_table
-    from fedvalue.valuation.statistics.joint_table_game import ALPHA, CAP, NOISE, coalition_games
+    from fedvalue.valuation.statistics.joint_table_game import ALPHA, CAP, NOISE
 
     for world in worlds():
         cells = back_off.samples(world, 300, 1)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from fedvalue.engines import HERE, Execution
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.items import item_table
-from fedvalue.valuation.walk.exact import ExactValues, exact_values
+from fedvalue.valuation.items import ItemTable, item_table
+from fedvalue.valuation.walk.exact import DEFAULT_OPTIONS, ExactValues, ExactWalk, WalkOptions
 from tests import naive
 
 
@@ -33,6 +34,15 @@ class Table:
 
     def shapley_cmi(self) -> list[float]:
         return naive.shapley_cmi(self.parties, self.label, self.task, self.weight)
+
+
+def exact_values(
+    items: ItemTable, *, options: WalkOptions = DEFAULT_OPTIONS, execution: Execution = HERE
+) -> ExactValues:
+    """An exact walk that nothing stops."""
+    values = ExactWalk(items, options).run(execution)
+    assert values is not None, "a time limit can end a walk"
+    return values
 
 
 def exact_walk(counts: JointCounts, **keywords: Any) -> ExactValues:

@@ -15,12 +15,12 @@ from fedvalue.valuation.statistics.joint_table_game import (
     CAP,
     NOISE,
     EnvelopeSettings,
-    coalition_games,
     joint_table_game,
     plug_in_game,
 )
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table, relabelled
+from tests.support.joint_games import coalition_games, shapley_values
 
 
 @pytest.fixture(params=["numpy", "compiled"], autouse=True)
@@ -36,7 +36,7 @@ def game_of(counts, settings=EnvelopeSettings(), **keywords):  # noqa: B008 - fr
 
 
 def values_of(counts, settings=EnvelopeSettings()):  # noqa: B008 - frozen
-    return game_of(counts, settings).shapley_values()[0]
+    return shapley_values(game_of(counts, settings))[0]
 
 
 def games_of(counts, settings=EnvelopeSettings()):  # noqa: B008 - frozen
@@ -57,7 +57,7 @@ def test_values_equal_the_definition(seed, alpha, cap, noise):
     game = definitions.learnable_game(samples, alpha, cap, noise)
     settings = EnvelopeSettings(alpha, cap, noise)
     found = game_of(counts, settings)
-    values, errors = found.shapley_values()
+    values, errors = shapley_values(found)
     assert values == pytest.approx(definitions.shapley(game, samples.p), abs=1e-12)
     assert found.total == pytest.approx(game[frozenset(range(samples.p))], abs=1e-12)
     assert found.complete
@@ -91,7 +91,7 @@ def test_values_do_not_depend_on_names_or_order(seed):
 def test_useless_parties_get_nothing_where_the_plug_in_pays_them_most(n):
     """Row numbers and 25 random codes, beside a strong and a weak party (0.03 nats: found with 5,000)."""
     found = game_of(informative_and_not(n))
-    strong, weak, noise, rows = found.shapley_values()[0] / found.total
+    strong, weak, noise, rows = shapley_values(found)[0] / found.total
     assert strong > 0.5
     assert n < 5000 or weak > 0.1
     assert noise < 0.01
@@ -103,7 +103,7 @@ def test_useless_parties_get_nothing_where_the_plug_in_pays_them_most(n):
 def test_twenty_parties_are_exact():
     counts = random_table(1, p=20, n=120, codes=3)
     found = game_of(counts)
-    values, errors = found.shapley_values()
+    values, errors = shapley_values(found)
     assert not errors.any()
     assert values.sum() == pytest.approx(found.total, abs=1e-12)
 
@@ -118,13 +118,13 @@ def test_more_parties_are_sampled_with_an_error_that_holds():
     columns |= {f"constant {k}": np.zeros(few.n_items, np.int64) for k in range(16)}
     many = JointCounts.from_columns(label=few.label, task=few.task, parties=columns, count=few.count)
     game = game_of(many)
-    values, errors = game.shapley_values(n_permutations=4000)
+    values, errors = shapley_values(game, n_permutations=4000)
     assert game.total == pytest.approx(game_of(few).total, abs=1e-12)
     assert values.sum() == pytest.approx(game.total, abs=1e-12)
     assert (errors[:6] > 0).all()
     assert (np.abs(values[:6] - values_of(few)) <= 5 * errors[:6]).all()
     assert (values[6:] == 0).all()
-    assert (values == game.shapley_values(n_permutations=4000)[0]).all()
+    assert (values == shapley_values(game, n_permutations=4000)[0]).all()
 
 
 def test_search_that_runs_out_says_so_and_is_a_lower_bound():
@@ -178,6 +178,5 @@ def test_settings_out_of_range_are_refused():
         EnvelopeSettings(cap=0.5)
     with pytest.raises(InputError, match="noise must not be negative, got -1"):
         EnvelopeSettings(noise=-1)
-    for table in (coalition_games, plug_in_game):
-        with pytest.raises(InputError, match="at most 20 parties, got 21"):
-            table(item_table(random_table(0, p=21)))
+    with pytest.raises(InputError, match="at most 20 parties, got 21"):
+        plug_in_game(item_table(random_table(0, p=21)))

@@ -9,9 +9,9 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.walk import exact
 from fedvalue.valuation.walk.block_table import BlockTable, block_table
-from fedvalue.valuation.walk.exact import ExactWalk, exact_values
+from fedvalue.valuation.walk.exact import ExactWalk
 from fedvalue.valuation.walk.prediction import expected_work, sample_walk
-from tests.support.joint_tables import random_table
+from tests.support.joint_tables import exact_values, random_table
 
 
 def laid_out(counts: JointCounts) -> BlockTable:
@@ -33,7 +33,6 @@ def test_small_trees_are_counted() -> None:
             assert predicted.exact
             assert predicted.n_blocks == walked.n_nodes
             assert predicted.work == walked.work
-            assert predicted.seconds_se == 0.0
         assert expected_work(table) == walked.work
 
 
@@ -57,7 +56,6 @@ def test_more_workers_need_less_time_and_the_seed_decides() -> None:
     assert two.seconds < one.seconds
     assert two.n_blocks == one.n_blocks
     assert sample_walk(laid_out(counts), seed=1, keep=50).n_blocks != one.n_blocks
-    assert one.memory_bytes > 0
 
 
 def test_table_of_many_blocks_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

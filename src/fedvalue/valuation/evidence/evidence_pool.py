@@ -12,7 +12,7 @@ row, w + H^-1 (gradient without it), so a row's prediction does not use its labe
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -108,12 +108,10 @@ class PoolFit:
         weights: One per chosen evidence.
         log_odds: Of each alternative label against the row's own, the row's own pull removed, shape
             (n_labels - 1, n_items).
-        n_steps: Looks at all rows.
     """
 
     weights: Floats
     log_odds: Floats = field(repr=False)
-    n_steps: int
 
     @property
     def log_likelihood(self) -> Floats:
@@ -129,30 +127,6 @@ def log_likelihood(log_odds: Floats) -> Floats:
         return np.asarray(-np.logaddexp(0.0, log_odds[0]))
     top = np.maximum(log_odds.max(axis=0), 0.0)
     return np.asarray(-top - np.log(np.exp(-top) + np.exp(log_odds - top).sum(axis=0)))
-
-
-class Passes(Protocol):
-    """Looks at all rows, for chosen evidences, and the linear algebra between the looks."""
-
-    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
-        """-sum ln p(y_i | i) with the penalty, its gradient and its Hessian."""
-
-    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
-        """Minimum of the quadratic model at w over non-negative weights."""
-
-    def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
-        """Weights that no step moves by more than `tolerance`, the Hessian there, and the looks at all rows.
-
-        The number of looks is -1 where the steps do not converge.
-        """
-
-    def left_out(self, w: Floats, hessian: Floats) -> Floats:
-        """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
-
-        Args:
-            w: The optimum; weights at the bound do not move.
-            hessian: There.
-        """
 
 
 def fit_pool(
@@ -172,39 +146,14 @@ def fit_pool(
         EngineError: The steps do not converge, which no table of counts should cause.
     """
     if len(chosen) == 0:
-        return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T), 0)
-    passes: Passes = CompiledPasses(arrays, chosen) if compiled else PlainPasses(arrays, chosen)
+        return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T))
+    passes = CompiledPasses(arrays, chosen) if compiled else PlainPasses(arrays, chosen)
     tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / len(chosen)))
     target, hessian, n_steps = passes.fit(start, tolerance)
     if n_steps < 0:
         raise EngineError(f"the pool of {len(chosen)} evidences did not converge in {MOST_STEPS} steps")
     w = np.where(target > SNAP, target, 0.0)
-    return PoolFit(w, passes.left_out(w, hessian), n_steps)
-
-
-def newton_steps(passes: PlainPasses, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
-    """Newton's method on the active set, with a line search; see `Passes.fit`."""
-    w = np.maximum(start, 0.0)
-    loss, gradient, hessian = passes.derivatives(w)
-    n_steps = 1
-    while True:
-        target = passes.target(hessian, gradient, w)
-        step = target - w
-        if float(np.abs(step).max()) <= tolerance:
-            return target, hessian, n_steps
-        slope, scale = float(np.sum(gradient * step)), 1.0
-        while True:
-            if n_steps >= MOST_STEPS:
-                return target, hessian, -1
-            trial = np.maximum(w + scale * step, 0.0)
-            found = passes.derivatives(trial)
-            n_steps += 1
-            # Near the optimum the decrease drowns in rounding.
-            if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
-                break
-            scale *= 0.5
-        w = trial
-        loss, gradient, hessian = found
+    return PoolFit(w, passes.left_out(w, hessian))
 
 
 class CompiledPasses:
@@ -214,23 +163,8 @@ class CompiledPasses:
         self._chosen = chosen
         self._rows = arrays.index, arrays.tables, arrays.first, arrays.base, arrays.label, arrays.count
 
-    def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
-        """See `Passes`; the Hessian is padded."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        found: tuple[float, Floats, Floats] = pool_kernel.derivatives(
-            *self._rows, self._chosen, w, PENALTY, PRIOR_WEIGHT
-        )
-        return found
-
-    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
-        """See `Passes`."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        return np.asarray(pool_kernel.newton_target(hessian, gradient, w))
-
     def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
-        """See `Passes`; one call for all steps."""
+        """See `PlainPasses.fit`; one call for all steps."""
         from fedvalue.valuation.evidence import pool_kernel
 
         found: tuple[Floats, Floats, int] = pool_kernel.fit(
@@ -239,7 +173,7 @@ class CompiledPasses:
         return found
 
     def left_out(self, w: Floats, hessian: Floats) -> Floats:
-        """See `Passes`."""
+        """See `PlainPasses.left_out`."""
         from fedvalue.valuation.evidence import pool_kernel
 
         free = np.flatnonzero(w)
@@ -257,7 +191,7 @@ class PlainPasses:
         self._x = np.array(rows).reshape(len(chosen), *self._offset.shape)
 
     def derivatives(self, w: Floats) -> tuple[float, Floats, Floats]:
-        """See `Passes`."""
+        """-sum ln p(y_i | i) with the penalty, its gradient and its Hessian."""
         x, count = self._x, self._count
         log_odds = self._offset + np.einsum("k,kai->ai", w, x)
         p, log_z = _softmax(log_odds)
@@ -273,16 +207,42 @@ class PlainPasses:
         loss = float(np.sum(count * log_z)) + 0.5 * PENALTY * float(np.sum(off * off))
         return loss, weighted.sum(axis=(1, 2)) + PENALTY * off, hessian
 
-    def target(self, hessian: Floats, gradient: Floats, w: Floats) -> Floats:
-        """See `Passes`."""
-        return plain_target(hessian, gradient, w)
-
     def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
-        """See `Passes`."""
-        return newton_steps(self, start, tolerance)
+        """Newton's method on the active set, with a line search.
+
+        Returns:
+            Weights that no step moves by more than `tolerance`, the Hessian there, and the number of looks at
+            all rows; -1 where the steps do not converge.
+        """
+        w = np.maximum(start, 0.0)
+        loss, gradient, hessian = self.derivatives(w)
+        n_steps = 1
+        while True:
+            target = plain_target(hessian, gradient, w)
+            step = target - w
+            if float(np.abs(step).max()) <= tolerance:
+                return target, hessian, n_steps
+            slope, scale = float(np.sum(gradient * step)), 1.0
+            while True:
+                if n_steps >= MOST_STEPS:
+                    return target, hessian, -1
+                trial = np.maximum(w + scale * step, 0.0)
+                found = self.derivatives(trial)
+                n_steps += 1
+                # Near the optimum the decrease drowns in rounding.
+                if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
+                    break
+                scale *= 0.5
+            w = trial
+            loss, gradient, hessian = found
 
     def left_out(self, w: Floats, hessian: Floats) -> Floats:
-        """See `Passes`."""
+        """Log-odds of each alternative with the row's own pull removed, shape (n_labels - 1, n_items).
+
+        Args:
+            w: The optimum; weights at the bound do not move.
+            hessian: There.
+        """
         free = w > 0
         x = self._x[free]
         log_odds = self._offset + np.einsum("k,kai->ai", w[free], x)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.information.contingency import Codebook, JointCounts, pack
+from fedvalue.information.contingency import Codebook, JointCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,31 +148,6 @@ class FeatureTable:
     def n_columns(self) -> int:
         """Number of feature columns, the task party's included."""
         return len(self.owner)
-
-    def __add__(self, other: FeatureTable) -> FeatureTable:
-        """The rows of both tables. Both must use the same coding."""
-        mine, theirs = (self.owner, self.parties, self.columns), (other.owner, other.parties, other.columns)
-        if mine != theirs:
-            raise InputError("tables with other parties or columns cannot be added")
-        return FeatureTable(
-            np.concatenate([self.codes, other.codes]),
-            np.concatenate([self.label, other.label]),
-            np.concatenate([self.count, other.count]),
-            *mine,
-        ).collapsed()
-
-    def collapsed(self) -> FeatureTable:
-        """The same table with equal rows merged into one item."""
-        key = pack([self.label, *self.codes.T])
-        n_distinct = int(key.max()) + 1
-        if n_distinct == self.n_items:
-            return self
-        first = np.empty(n_distinct, dtype=np.int64)
-        first[key[::-1]] = np.arange(self.n_items - 1, -1, -1)
-        total = np.zeros(n_distinct, dtype=np.int64)
-        np.add.at(total, key, self.count)
-        codes = np.asfortranarray(self.codes[first])
-        return FeatureTable(codes, self.label[first], total, self.owner, self.parties, self.columns)
 
 
 def _decode(who: str, book: Codebook | None, codes: Codes) -> Sequence[Codes] | Mapping[str, Codes]:

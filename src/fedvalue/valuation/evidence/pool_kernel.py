@@ -134,7 +134,7 @@ def _add_products(hessian, left, right, length):
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def derivatives(index, tables, first, base, label, count, chosen, w, penalty, prior):
-    """Loss, gradient and Hessian (see `evidence_pool.Passes`).
+    """Loss, gradient and Hessian (see `evidence_pool.PlainPasses`).
 
     The Hessian's size is that of `chosen`, rounded up to a multiple of 4.
     """
@@ -258,7 +258,7 @@ def newton_target(hessian, gradient, w):
 
 @njit(cache=True, nogil=True)
 def fit(index, tables, first, base, label, count, chosen, start, penalty, prior, tolerance, most_steps):
-    """Weights, Hessian and number of looks of the pool (see `evidence_pool.newton_steps`).
+    """Weights, Hessian and number of looks of the pool (see `evidence_pool.PlainPasses.fit`).
 
     The number of looks is -1 where the steps do not converge.
     """

@@ -38,8 +38,6 @@ import numpy as np
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import coalition_counts, coalition_entropies, is_small
-from fedvalue.valuation.frozen_random import antithetic_orders
-from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,36 +163,6 @@ class JointTableGame:
             and self(mask) > margin + max(self(mask ^ 1 << k) for k in range(self.n_parties) if mask >> k & 1)
         )
 
-    def shapley_values(self, *, n_permutations: int = 2000, seed: int = 0) -> tuple[Floats, Floats]:
-        """Shapley values and their standard errors: exact up to 20 parties, else from antithetic orders.
-
-        Args:
-            n_permutations: Orders beyond 20 parties.
-            seed: Of those orders.
-        """
-        p = self.n_parties
-        if self.table is not None:
-            return shapley_of(self.table), np.zeros(p)
-        n_pairs = max(2, n_permutations // 2)
-        orders = antithetic_orders(n_pairs, p, seed=seed)
-        marginals = np.array([self._marginals(order) for order in orders])
-        # The two orders of a pair count as one observation.
-        pairs = 0.5 * (marginals[:n_pairs] + marginals[n_pairs:])
-        return pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / math.sqrt(n_pairs)
-
-    def _marginals(self, order: NDArray[np.int64]) -> Floats:
-        """What each party adds along an order."""
-        assert self.members is not None
-        assert self.tops is not None
-        place = np.full(self.n_parties + 1, -1, dtype=np.int64)
-        place[order] = np.arange(self.n_parties)
-        best = np.zeros(self.n_parties)
-        # A record counts from its last member on.
-        np.maximum.at(best, place[self.members].max(axis=1), self.tops)
-        marginals = np.zeros(self.n_parties)
-        marginals[order] = np.diff(np.maximum.accumulate(best), prepend=0.0)
-        return marginals
-
 
 def joint_table_game(
     items: ItemTable,
@@ -227,37 +195,23 @@ def joint_table_game(
     return JointTableGame(p, order, tables.complete, members=members, tops=tops / items.n_samples)
 
 
-def coalition_games(
-    items: ItemTable, settings: EnvelopeSettings = DEFAULTS, *, execution: Execution = HERE
-) -> tuple[Floats, Floats]:
-    """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,), without pruning.
-
-    Raises:
-        InputError: More than 20 parties.
-    """
-    _check_dense(items)
-    if is_small(items):
-        learned, plug_in = small_game(items, settings)
-        return plug_in, learned
-    from fedvalue.valuation.statistics.joint_table_search import every_coalition
-
-    tables = every_coalition(items, settings.alpha, execution)
-    loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
-    n = items.n_samples
-    return plug / n, envelope_by_mask(loo, plug, settings) / n
-
-
 def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
     """val(S) of all coalitions by bit mask, shape (2^p,).
 
     Raises:
         InputError: More than 20 parties.
     """
-    _check_dense(items)
+    if items.n_parties > MAX_PARTIES_DENSE:
+        raise InputError(
+            f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {items.n_parties}"
+        )
     if is_small(items):
         entropy = coalition_entropies(items)
         return np.asarray(entropy[0] - entropy)
-    return coalition_games(items, execution=execution)[0]
+    from fedvalue.valuation.statistics.joint_table_search import every_coalition
+
+    tables = every_coalition(items, ALPHA, execution)
+    return by_mask(tables.plug, tables) / items.n_samples
 
 
 def small_game(items: ItemTable, settings: EnvelopeSettings) -> tuple[Floats, Floats]:
@@ -337,10 +291,3 @@ def _records(tables: JointTables, settings: EnvelopeSettings) -> tuple[NDArray[n
             members[mine, place - 1] = tables.party[member]
         start = end
     return members, value[found]
-
-
-def _check_dense(items: ItemTable) -> None:
-    if items.n_parties > MAX_PARTIES_DENSE:
-        raise InputError(
-            f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {items.n_parties}"
-        )

@@ -267,27 +267,6 @@ class _Reporter:
         self._progress(work, total, f"{self._sums.n_nodes:,} blocks")
 
 
-def exact_values(
-    items: ItemTable,
-    *,
-    execution: Execution = HERE,
-    options: WalkOptions = DEFAULT_OPTIONS,
-) -> ExactValues:
-    """Shapley-CMI of every data party, exact up to rounding: a walk that nothing stops.
-
-    Args:
-        items: The items; any number of parties.
-        execution: Where the work runs, who watches it, and who may stop it.
-        options: How to walk, without a time limit.
-
-    Raises:
-        InputError: An option is out of range.
-    """
-    values = ExactWalk(items, options).run(execution)
-    assert values is not None, "a time limit can end a walk: use ExactWalk"
-    return values
-
-
 def _check(options: WalkOptions) -> None:
     if options.region_blocks < 1:
         raise InputError(f"region_blocks must be at least 1, got {options.region_blocks}")

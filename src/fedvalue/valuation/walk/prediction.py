@@ -1,7 +1,7 @@
 """What an exact walk will cost, before it starts.
 
-The distinct blocks of a table form a tree, of which a part is sampled (`block_tree.py`). Several independent
-rounds give the standard error. A tree that never has to be thinned out is counted exactly.
+The distinct blocks of a table form a tree, of which a part is sampled (`block_tree.py`) in several
+independent rounds. A tree that never has to be thinned out is counted exactly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.valuation.walk.block_tree import sample_tree
-from fedvalue.valuation.walk.regions import REGION_BLOCKS
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
@@ -21,17 +20,13 @@ if TYPE_CHECKING:
 
 SECONDS_PER_BLOCK = 3.7e-6
 """What a distinct block costs, with its visits in several regions and with the choice of these. Measured on
-one
-core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py)."""
+one core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py)."""
 
 SECONDS_PER_WORK = 1.2e-9
 """What one item in one column of a block costs; measured likewise."""
 
 SERIAL_SHARE = 0.02
 """Regions are walked apart from each other; only the first steps, to find them, are one worker's."""
-
-BYTES_PER_BLOCK = 120
-"""Bytes per block of a region, with its hash slots and some awaited parties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +35,14 @@ class WalkPrediction:
 
     Args:
         seconds: Predicted time.
-        seconds_se: Standard error of that, from the sampling. The distribution has a long upper tail.
         n_blocks: Predicted number of distinct impure blocks.
-        n_blocks_se: Its standard error.
         work: Predicted items times free columns.
-        memory_bytes: Predicted memory for the blocks of the regions that are walked at a time.
-        exact: Whether the blocks were counted rather than sampled; the standard errors are then 0.
+        exact: Whether the blocks were counted rather than sampled.
     """
 
     seconds: float
-    seconds_se: float
     n_blocks: float
-    n_blocks_se: float
     work: float
-    memory_bytes: float
     exact: bool
 
 
@@ -95,11 +84,8 @@ def predicted_walk(sampled: Floats, n_workers: int, *, exact: bool) -> WalkPredi
     )
     return WalkPrediction(
         seconds=float(seconds.mean()),
-        seconds_se=_se(seconds),
         n_blocks=float(blocks.mean()),
-        n_blocks_se=_se(blocks),
         work=float(works.mean()),
-        memory_bytes=min(float(blocks.mean()), float(n_workers * REGION_BLOCKS)) * BYTES_PER_BLOCK,
         exact=exact,
     )
 
@@ -108,7 +94,3 @@ def expected_work(table: BlockTable, *, seed: int = 0, keep: int = 400, rounds: 
     """A quick estimate of the work of a walk, for the progress of one that has already started."""
     samples = [sample_tree(table, table.n_columns, keep, seed=seed, stream=k) for k in range(rounds)]
     return float(np.mean([sample.work for sample in samples]))
-
-
-def _se(sample: Floats) -> float:
-    return float(sample.std(ddof=1) / np.sqrt(len(sample))) if len(sample) > 1 else 0.0

@@ -40,25 +40,6 @@ def test_rows_of_count_zero_are_left_out():
     assert table.label.tolist() == [1]
 
 
-def test_equal_rows_collapse():
-    collapsed = small().collapsed()
-    assert sorted(collapsed.count.tolist()) == [1, 3, 3]
-    assert collapsed.n_samples == 7
-
-
-def test_chunks_add_up_to_the_whole():
-    table = random_table(4, n=200)
-    halves = [
-        FeatureTable(
-            table.codes[part], table.label[part], table.count[part], table.owner, table.parties, table.columns
-        )
-        for part in (slice(0, 90), slice(90, None))
-    ]
-    assert evidence_values(halves[0] + halves[1]).values.tolist() == evidence_values(table).values.tolist()
-    with pytest.raises(InputError, match="other parties or columns"):
-        _ = halves[0] + small()
-
-
 def test_codebooks_give_the_same_table_as_columns():
     """A server sees one opaque code per party, and what each code stands for."""
     table = random_table(2, n=120, task=True)

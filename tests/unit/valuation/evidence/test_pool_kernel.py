@@ -9,6 +9,8 @@ from fedvalue.errors import EngineError
 from fedvalue.valuation.evidence import evidence_pool, pool_kernel
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.evidence_pool import (
+    PENALTY,
+    PRIOR_WEIGHT,
     CompiledPasses,
     PlainPasses,
     fit_pool,
@@ -33,12 +35,12 @@ def test_compiled_passes_give_what_numpy_gives(labels):
         w = 2 * np.random.default_rng(seed).random(k)
         w[seed] = 0.0
         loss, gradient, hessian = plain.derivatives(w)
-        found = compiled.derivatives(w)
+        found = pool_kernel.derivatives(*compiled._rows, chosen, w, PENALTY, PRIOR_WEIGHT)
         assert found[0] == pytest.approx(loss, rel=1e-12)
         assert found[1] == pytest.approx(gradient, abs=1e-10)
         assert found[2][:k, :k] == pytest.approx(hessian, abs=1e-10)
-        assert compiled.target(found[2], gradient, w) == pytest.approx(
-            plain.target(hessian, gradient, w), abs=1e-12
+        assert pool_kernel.newton_target(found[2], gradient, w) == pytest.approx(
+            plain_target(hessian, gradient, w), abs=1e-12
         )
         assert compiled.left_out(w, found[2]) == pytest.approx(plain.left_out(w, hessian), abs=1e-12)
 
