@@ -1,6 +1,6 @@
 """Notices that a kernel is compiled rather than loaded from the cache on disk.
 
-Apart from `compiled`, so that registering here does not load the compiler: a small table never needs it.
+Separate from `compiled`, so that registering here does not load the compiler: a small table never needs it.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.typing import Floats
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.items import ItemTable
 from fedvalue.valuation.shapley_indices import shapley_of
@@ -21,6 +21,9 @@ from fedvalue.valuation.statistics.joint_table_game import (
     small_game,
 )
 from fedvalue.valuation.statistics.joint_table_search import every_coalition
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Floats
 
 
 def coalition_games(items: ItemTable, settings: EnvelopeSettings = DEFAULTS) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ class CodingRun:
         bins: Bins of a numeric column.
         binning: "quantile" or "width".
         invite: Whom to invite.
-        undecided: Of whom the rows cannot say whether they add anything.
+        undecided: Parties for which the rows do not show whether they add anything.
         learnable: Learnable value of each party.
     """
 

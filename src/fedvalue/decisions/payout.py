@@ -62,7 +62,7 @@ class Payout:
         pot: The amount divided.
         by: The number that the shares follow.
         shares: One per party.
-        stability: None where not every coalition was valued, or there are too many to check.
+        stability: None where not every coalition was valued or there are too many to check.
         memorised: By shapley-cmi: the parties whose amount is mostly for memorised value, with what they
             would get by learnable value. None where the result has no learnable values.
         idle: Parties that the advice does not invite, because they add nothing worth mentioning.
@@ -160,7 +160,7 @@ def payout(
     Args:
         valuation: The result.
         pot: Amount to divide, whole cents.
-        by: "learnable" or "shapley-cmi". The latter also pays for memorised value; the remarks name whom.
+        by: "learnable" or "shapley-cmi". The latter also pays for memorised value, as the remarks say.
         floor: Least amount of every party, whole cents.
         cap: Largest amount of any party, whole cents, or None.
 
@@ -272,10 +272,10 @@ def _water_fill(weights: list[Fraction], pot: int, floor: int, cap: int) -> list
 
 
 def _ranks(values: list[float], half_widths: list[float | None]) -> list[int]:
-    """Ranks by falling value; a party not apart from the first of the group before it joins that group.
+    """Ranks by falling value; a party that is not clearly below the first of a group joins that group.
 
-    Two values are apart when they differ by more than the 95% half-width of their difference, taken as
-    that of independent errors.
+    Two values are clearly different when they differ by more than the 95% half-width of their difference,
+    taken as that of independent errors.
     """
     order = sorted(range(len(values)), key=lambda k: -values[k])
     ranks = [0] * len(values)

@@ -106,7 +106,7 @@ class Selection:
 
     @property
     def undecided(self) -> tuple[Step, ...]:
-        """Parties of which these rows cannot say whether they add anything."""
+        """Parties for which these rows do not show whether they add anything."""
         return self._others(ContributionVerdict.UNDECIDED)
 
     @property
@@ -351,7 +351,7 @@ def _next(game: Game, mask: int, candidates: list[int], purse: Purse) -> tuple[i
         rate = gain / float(price) if price > 0 else (float("inf") if gain > _SAME else 0.0)
         if best is None or rate > best[0] + _SAME or (rate == best[0] and gain > best[1] + _SAME):
             best = (rate, gain, k)
-    assert best is not None, "somebody is left"
+    assert best is not None, "there is a candidate"
     return best[2], best[1]
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 MAX_PARTIES = 15
-"""Up to here every coalition is looked at: 32,768 of them."""
+"""Up to here every coalition is checked: 32,768 of them."""
 
 _TOLERANCE = 1e-10
 _MAX_STEPS = 5000

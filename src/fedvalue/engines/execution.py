@@ -21,7 +21,7 @@ class Stop:
     other time a request would have no effect.
 
     Args:
-        asked: Whether somebody wants the work to end.
+        asked: Whether a person has asked for the work to end.
         possible: Whether a request would have an effect now.
     """
 

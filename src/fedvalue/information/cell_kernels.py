@@ -1,4 +1,4 @@
-"""Compiled: the hash table of `cells`, apart from it so that importing `cells` does not load the compiler."""
+"""Compiled: the hash table of `cells`. A separate module, so that importing `cells` loads no compiler."""
 
 from __future__ import annotations
 

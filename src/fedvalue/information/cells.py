@@ -102,7 +102,7 @@ class CellCounter:
         self.number(keys, weights)
 
     def number(self, keys: NDArray[np.int64], weights: Counts | None = None) -> NDArray[np.int64]:
-        """Count these rows and return the cell of each: cells are numbered as they are first met."""
+        """Count these rows and return the cell of each: cells are numbered in order of first appearance."""
         if weights is None:
             weights = np.ones(len(keys), dtype=np.int64)
         if len(weights) != len(keys):

@@ -6,7 +6,7 @@ batches suggested is read once more, alone. Leaks are looked for in a sample of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -137,9 +137,9 @@ class _FileLook:
         self._unique: dict[str, int] = {}
         self._n_rows = 0
 
-    def read(self, tell: Any) -> None:
+    def read(self, report: Callable[[str], None]) -> None:
         """Make the pass, and another over columns that need one."""
-        self._looks = self._pass(self._looks, tell, first=True)
+        self._looks = self._pass(self._looks, report, first=True)
         unsettled = {
             name: ColumnLook(name, categorical=look.categorical, reading=look.reading, clean=look.clean)
             for name, look in self._looks.items()
@@ -147,10 +147,12 @@ class _FileLook:
         }
         problems = {name: look.problem for name, look in self._looks.items()}
         if unsettled:
-            self._looks |= self._pass(unsettled, tell, first=False)
+            self._looks |= self._pass(unsettled, report, first=False)
         self._problems = {name: problem for name, problem in problems.items() if problem}
 
-    def _pass(self, looks: Mapping[str, ColumnLook], tell: Any, *, first: bool) -> dict[str, ColumnLook]:
+    def _pass(
+        self, looks: Mapping[str, ColumnLook], report: Callable[[str], None], *, first: bool
+    ) -> dict[str, ColumnLook]:
         merged = dict(looks)
         wanted = [*looks, *([self._id] if first and self._id else [])]
         for part in self._parts:
@@ -161,7 +163,7 @@ class _FileLook:
                     self._sample.add(batch)
                     if self._id:
                         self._ids.append(batch.column(self._id))
-                    tell(f"{shown(self._source)}, {self._n_rows:,} rows")
+                    report(f"{shown(self._source)}, {self._n_rows:,} rows")
                 for name, look in mine.items():
                     if name not in self._unique:
                         look.add(batch.column(name))

@@ -1,6 +1,6 @@
 """Which column belongs to whom, and the counted rows of such columns.
 
-A `CellTable` keeps every column's code apart, so that later rows with new categories can be added;
+A `CellTable` keeps every column's code separate, so that later rows with new categories can be added;
 its joint counts join each party's columns into one code.
 """
 

@@ -82,7 +82,7 @@ class _NewFiles:
 
     @classmethod
     def among(cls, parts: list[Part], known: tuple[CountedFile, ...]) -> _NewFiles:
-        # Files of one call are not compared with each other: two alike are two.
+        # Files of one call are not compared with each other: two equal files count twice.
         seen = {file.sha256 for file in known}
         fresh: list[Part] = []
         files: list[CountedFile] = []
@@ -159,7 +159,7 @@ def with_state_details(
 
 @contextmanager
 def locked_state(state_file: Source) -> Iterator[SavedState | None]:
-    """The state in a file, or None where there is no file yet, kept from other processes meanwhile.
+    """The state in a file, or None where there is no file yet, locked against other processes.
 
     The system frees the lock when this process ends.
 

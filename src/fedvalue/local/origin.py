@@ -96,7 +96,7 @@ def repeated_request(
 
 def _unchanged(source: str, sha256: str | None, result: Path) -> str:
     """Where the source is now, if its content is the same."""
-    if sha256 is None:  # a database: nobody knows
+    if sha256 is None:  # a database has no digest
         return source
     beside = result.parent / source
     place = source if Path(source).exists() or not beside.exists() else str(beside)

@@ -122,7 +122,7 @@ def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
     if n_alike > match.n_matched:
         return (
             f"{match.words}; {n_alike:,} would match without blanks, leading zeros and differences of case: "
-            "write the ids alike"
+            "write the ids in the same way"
         )
     return f"{match.words}: is {column!r} the right id?"
 

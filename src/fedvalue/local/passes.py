@@ -170,29 +170,29 @@ class _PassProgress:
         self._execution.report(passes_done / 2, 1.0, note)
 
 
-def _batches(part: Part, batch_rows: int, tell: Callable[[int], None] | None) -> Iterator[Any]:
+def _batches(part: Part, batch_rows: int, on_rows: Callable[[int], None] | None) -> Iterator[Any]:
     for batch in part.batches(batch_rows):
         yield batch
-        if tell is not None:
-            tell(batch.num_rows)
+        if on_rows is not None:
+            on_rows(batch.num_rows)
 
 
 def _look(
-    part: Part, batch_rows: int, tell: Callable[[int], None] | None, looks: Sequence[ColumnLook]
+    part: Part, batch_rows: int, on_rows: Callable[[int], None] | None, looks: Sequence[ColumnLook]
 ) -> list[ColumnLook]:
     """Pass 1 over one piece."""
-    return look_at(part, looks, _batches(part, batch_rows, tell))
+    return look_at(part, looks, _batches(part, batch_rows, on_rows))
 
 
 def _count(
     part: Part,
     batch_rows: int,
-    tell: Callable[[int], None] | None,
+    on_rows: Callable[[int], None] | None,
     columns: Sequence[StreamedColumn],
     packing: Packing,
 ) -> tuple[NDArray[np.int64], Counts]:
     """Pass 2 over one piece."""
     counter = CellCounter(len(packing.words))
-    for batch in _batches(part, batch_rows, tell):
+    for batch in _batches(part, batch_rows, on_rows):
         counter.add(packing.pack([column.codes(batch) for column in columns]))
     return counter.cells()

@@ -91,7 +91,7 @@ def _in_memory(
     from fedvalue.federated.options import make_options
     from fedvalue.local.value import value_tables
 
-    # Columns that are text whatever they spell.
+    # Columns that stay text even where all values are numbers or dates.
     texts = (*settings.coding.categorical, *((request.id,) if request.id else ()))
     source = described_source(request.source, "", request.options_of())
     main = read_table(request.source, request.columns, text_columns=texts, options=request.options_of())

@@ -35,7 +35,7 @@ def round_up(value: float) -> float:
 
 
 MOST_BARS = 20
-"""Beyond this, parties that are neither invited nor too dear are counted instead of drawn."""
+"""Beyond this, parties that are neither invited nor beyond the budget are counted instead of drawn."""
 
 
 @dataclass(frozen=True, slots=True)

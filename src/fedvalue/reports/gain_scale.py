@@ -89,7 +89,7 @@ def _errors(valuation: Valuation, selection: Selection) -> tuple[Level, ...] | N
     names = [step.party for step in selection.steps]
     path = [valuation.uplift_of(names[: k + 1]) for k in range(len(names))]
     known = [row for row in path if row is not None and row.errors_avoided_per_1000 is not None]
-    if len(known) < len(path) or not _tell_the_story(known, selection):
+    if len(known) < len(path) or not _agree_with_the_advice(known, selection):
         return None
     return tuple(
         Level(row.errors_avoided_per_1000 or 0.0, *(row.errors_avoided_interval or (None, None)))
@@ -97,7 +97,7 @@ def _errors(valuation: Valuation, selection: Selection) -> tuple[Level, ...] | N
     )
 
 
-def _tell_the_story(path: Sequence[UpliftRow], selection: Selection) -> bool:
+def _agree_with_the_advice(path: Sequence[UpliftRow], selection: Selection) -> bool:
     n_invited = len(selection.parties)
     if n_invited == 0:
         return False

@@ -82,7 +82,7 @@ def templates() -> Environment:
     """The page templates, with everything escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    # Autoescape everything: names of parties come from strangers.
+    # Autoescape everything: names of parties come from other organisations.
     return Environment(
         loader=PackageLoader("fedvalue.reports"),
         autoescape=True,

@@ -94,7 +94,7 @@ class Plots:
     ) -> Axes:
         """What parties add one after the other, with 95% intervals; colours say whom to invite.
 
-        The unit is the report's: wrong decisions avoided where they tell the story, else percent of what
+        The unit is the report's: wrong decisions avoided where they show the gain, else percent of what
         cannot be predicted without the parties.
 
         Raises:

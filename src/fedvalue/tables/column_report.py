@@ -208,7 +208,7 @@ def _number_warnings(coder: ColumnCoder, summary: ColumnSummary) -> Iterable[str
     if n_distinct == summary.n_present >= ID_ROWS:
         yield f"looks like an id: a different whole number in each of {n_distinct:,} rows"
     elif _NAMED_NUMBER.search(summary.name):
-        yield "its name suggests codes rather than amounts: list it as categorical to keep its numbers apart"
+        yield "its name suggests codes rather than amounts: list it as categorical to keep each number"
 
 
 def _percent(share: float) -> str:

@@ -55,7 +55,7 @@ class NumberCounts:
 
     @property
     def exact(self) -> bool:
-        """Whether every number is counted apart."""
+        """Whether every number is counted separately."""
         return self._dropped == 0
 
     @property

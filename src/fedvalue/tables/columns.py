@@ -1,7 +1,7 @@
 """Tables of any library, brought into two plain forms of column.
 
 - A `NumberColumn` holds numbers, and what lies on a scale: booleans, dates, times and decimals.
-- A `TextColumn` holds categories. Text in an array or frame is categories whatever it spells; the text
+- A `TextColumn` holds categories. Text in an array or frame is categories whatever it looks like; the text
   of a file is read by its values (`text_readings`).
 - Missing values (None, NaN, NaT, null) are marked and never hidden. Infinite values and nested types
   are refused here, by name, so that no later step meets them.

@@ -80,7 +80,7 @@ def detect_encoding(path: str) -> Encoding:
 
 @contextmanager
 def long_fields() -> Iterator[None]:
-    """Let the csv module read fields of any length meanwhile."""
+    """Within it, the csv module reads fields of any length."""
     before = csv.field_size_limit(1 << 30)
     try:
         yield
@@ -112,7 +112,7 @@ def as_utf8(path: str, encoding: str) -> Any:
     """The text of a file in another encoding, as UTF-8 in memory.
 
     Arrow could decode while it reads, but by calling Python from its own threads, which aborts the process
-    when the interpreter ends meanwhile.
+    if the interpreter exits at the same time.
 
     Raises:
         InputError: The text is not in that encoding.
@@ -140,7 +140,7 @@ def refuse_broken_quotes(path: str, encoding: str, delimiter: str, quote: str, e
     """
     if escape is None and delimiter.isascii() and _quotes_match(path, encoding, delimiter, quote):
         return
-    # A stray quote inside a field without quotes is harmless; this slower look tells them apart.
+    # A stray quote inside a field without quotes is harmless; this slower check distinguishes them.
     with long_fields(), opened(path) as raw:
         text = io.TextIOWrapper(raw, encoding=encoding, newline="")
         rows = csv.reader(text, delimiter=delimiter, quotechar=quote, escapechar=escape, strict=True)

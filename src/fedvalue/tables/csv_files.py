@@ -55,8 +55,8 @@ class CsvDialect(NamedTuple):
         delimiter: Between fields.
         quote: Around fields.
         escape: Before a quote that belongs to a field; None where such quotes are doubled.
-        decimal: The decimal mark, "." or ","; "?" where the file may have either and its numbers do not tell,
-            "" where a point is decimal unless a column speaks against it.
+        decimal: The decimal mark, "." or ","; "?" where it may be either, as far as the numbers show; ""
+            where a point is decimal unless a column shows otherwise.
         confidence: Of encoding, delimiter and decimal mark.
         notes: What a person should know, one sentence each.
         skipped: Lines before the header: Excel writes `sep=;` as the first.
@@ -144,7 +144,7 @@ def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
 
 
 def transcoded_batches(path: str, dialect: CsvDialect, types: Mapping[str, Any]) -> Iterator[Any]:
-    """Record batches of a file that is not UTF-8: its text is held in memory meanwhile.
+    """Record batches of a file that is not UTF-8: its text is held in memory.
 
     Args:
         path: The file.
@@ -247,7 +247,7 @@ def _score(head: str, cut: _Cut) -> tuple[float, int] | None:
 
 
 def _decimal(rows: list[list[str]], delimiter: str, options: FileOptions) -> tuple[str, Confidence]:
-    """The decimal mark that the numbers of the first rows have, where they tell."""
+    """The decimal mark that the numbers of the first rows show, where they do."""
     if options.decimal:
         return options.decimal, "certain"
     proven = set()

@@ -52,7 +52,7 @@ class NumberShapes:
 
     Args:
         decimal: The file's decimal mark, "." or ","; "?" when it may be either; "" when a point is decimal
-            unless a value speaks against it.
+            unless a value shows otherwise.
     """
 
     def __init__(self, decimal: str = "") -> None:
@@ -109,7 +109,7 @@ class NumberShapes:
             )
         return (
             "numbers such as 1,250 or 1.250 can be read as 1250 (a mark between thousands) or as 1.25 (a "
-            "decimal mark), and no other number of the file tells which; give its decimal mark with --decimal"
+            "decimal mark), and no other number of the file settles it; give its decimal mark with --decimal"
         )
 
     def look(self, array: Any) -> Any | None:

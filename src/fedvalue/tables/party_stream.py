@@ -2,7 +2,7 @@
 
 Two passes. The first fits the coders (`PartyStream.open`), the second yields ids and codes
 (`batches`). A joint code is the rank of its features' codes among those that occur, which is known
-once the last row has been read: until then codes are numbered as they are first met, and `ranks` maps
+once the last row has been read: until then codes are numbered in order of appearance, and `ranks` maps
 these numbers to codes. The codes are those of `party_table` and `label_table`. PCA needs whole columns
 and is not for streams.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class JointNumbers:
-    """Joint codes of columns that come in batches: numbered as they are met, ranked in the end.
+    """Joint codes of columns that come in batches: numbered in order of appearance, ranked at the end.
 
     Args:
         columns: The coded columns; none give one code.

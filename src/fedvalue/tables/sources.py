@@ -47,7 +47,7 @@ def read_table(
     Args:
         source: A file, a folder or a database URI.
         columns: The columns wanted, in this order; all when None.
-        text_columns: Columns to return as text whatever it spells, such as ids.
+        text_columns: Columns to return as text even where all values are numbers or dates, such as ids.
         options: How to read a file, where a person knows better.
 
     Returns:

@@ -174,7 +174,7 @@ def _connected(kind: str, driver: Any, uri: str, source: str) -> Any:
 
 @contextmanager
 def _stored_files(source: str, columns: Collection[str] | None) -> Iterator[Any]:
-    """Parquet or Arrow files behind a URI. CSV is refused: its reading rests on a look at the whole file."""
+    """Parquet or Arrow files behind a URI. CSV is refused: reading it needs the whole file first."""
     import pyarrow.dataset as ds
     from pyarrow import fs
 

@@ -1,4 +1,4 @@
-"""Columns of tables that need not fit into memory: looked at in a first pass, coded in a second.
+"""Columns of tables that need not fit into memory: examined in a first pass, coded in a second.
 
 The first pass gathers a summary of every column. Text is read as its first values suggest; where a
 later value does not fit, the summary is dropped, and a second look (`unsettled`) uses the reading that

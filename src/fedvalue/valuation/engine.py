@@ -187,7 +187,7 @@ def _with_learnable(
 
     features = settings.columns == "features" and counts.codebooks is not None
     table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
-    found = evidence_values(
+    evidence = evidence_values(
         table,
         EvidenceSettings(
             seed=settings.seed,
@@ -199,33 +199,33 @@ def _with_learnable(
     )
     parties = []
     for d, party in enumerate(valuation.parties):
-        value = float(found.values[d])
+        value = float(evidence.values[d])
         parties.append(
             replace(
                 party,
                 learnable=value,
-                learnable_share=share_of(value, found.total),
-                learnable_interval=interval_of(value, math.hypot(found.se[d], found.se_sampling[d])),
-                se_learnable=float(found.se_sampling[d]),
+                learnable_share=share_of(value, evidence.total),
+                learnable_interval=interval_of(value, math.hypot(evidence.se[d], evidence.se_sampling[d])),
+                se_learnable=float(evidence.se_sampling[d]),
             )
         )
     games = None
-    learned = found.every_coalition
+    learned = evidence.every_coalition
     if settings.coalitions and learned is not None:
         plug_in = plug_in_game(items, execution=execution)
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
-    remarks = {"pair_search": found.pair_search.remark, "row_sample": found.row_sample}
+    joining = tuple(JoiningStep(party=evidence.parties[k], learnable=value) for k, value in evidence.joining)
+    remarks = {"pair_search": evidence.pair_search.remark, "row_sample": evidence.row_sample}
     return replace(
         valuation,
         parties=tuple(parties),
-        estimator=f"{found.estimator}/{found.version}",
-        learnable_total=found.total,
-        learnable_total_interval=interval_of(found.total, found.se_total),
-        interactions=tuple(tuple(row) for row in found.interactions.tolist()),
+        estimator=f"{evidence.estimator}/{evidence.version}",
+        learnable_total=evidence.total,
+        learnable_total_interval=interval_of(evidence.total, evidence.se_total),
+        interactions=tuple(tuple(row) for row in evidence.interactions.tolist()),
         coalitions=games,
-        joining=tuple(JoiningStep(party=found.parties[k], learnable=value) for k, value in found.joining)
-        or None,
-        uplift=uplift_rows(found.uplift),
+        joining=joining or None,
+        uplift=uplift_rows(evidence.uplift),
         details=valuation.details | {name: remark for name, remark in remarks.items() if remark},
     )
 

@@ -114,7 +114,7 @@ class CoalitionCounts(NamedTuple):
 
 
 def is_small(items: ItemTable) -> bool:
-    """Whether counting every coalition is quick: decided by sizes alone, alike on every machine."""
+    """Whether counting every coalition is quick: decided by sizes, the same on every machine."""
     return items.n_parties <= MAX_PARTIES and items.n_items << items.n_parties <= MAX_VISITS
 
 

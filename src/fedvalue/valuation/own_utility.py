@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 Utility: TypeAlias = Callable[[tuple[str, ...]], float]
-"""Names of the parties in a coalition, in the order of the result, empty for nobody -> its worth."""
+"""From the names of a coalition's parties, in the order of the result, to its worth; none for nobody."""
 
 MOST_PARTIES = 12
-"""Every coalition is asked for, 2^parties of them."""
+"""The utility is called for every coalition, 2^parties of them."""
 
 
 def with_utility(valuation: Valuation, utility: Utility, progress: Progress | None = None) -> Valuation:
@@ -31,7 +31,7 @@ def with_utility(valuation: Valuation, utility: Utility, progress: Progress | No
 
     Args:
         valuation: With Shapley-CMI.
-        utility: Asked once for every coalition; the worth of nobody is subtracted.
+        utility: Called once per coalition; the worth of the empty coalition is subtracted.
         progress: Called with progress updates.
 
     Raises:

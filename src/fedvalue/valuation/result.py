@@ -41,8 +41,8 @@ class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
         interval: 95% interval of `value`, where the cells are filled well enough to trust it; with noise,
             where the value on these samples lies without it.
         interval_reason: Why there is no interval of `value`.
-        alone: val({d}), what the party brings when it comes alone.
-        last: val(all) - val(all without d), what is lost without it.
+        alone: val({d}), what the party brings on its own.
+        last: val(all) - val(all without d), what would be lost without it.
         n_codes: Number of distinct joint codes of the party.
         se_sampling: Standard error of the permutation sampling of `value`; 0 when exact.
         se_data: Finite-sample standard error of `value`.
@@ -313,7 +313,7 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         return documents.read(cls, path, schema=SCHEMA)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One flat dict per party: intervals as two numbers, flags as text; what nobody has is left out."""
+        """One flat dict per party: intervals as two numbers, flags as text; no keys without values."""
         rows = []
         for party in self.parties:
             row: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 Every coalition of a small table is counted. Elsewhere the exact walk is taken where it is affordable, and
 sampled permutations where it is not. A reproducible valuation decides by the sizes of the table alone, so
-that another machine with the same table decides alike.
+that another machine with the same table makes the same choice.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def shapley_coefficients(p: int) -> Floats:
 
 
 def shapley_of(game: Floats) -> Floats:
-    """Shapley value of each player, shape (p,); exactly zero for a player who never adds anything."""
+    """Shapley value of each player, shape (p,); exactly zero for a player that never adds anything."""
     p = len(game).bit_length() - 1
     sizes = _sizes(p)
     weight = joining_weights(p)
@@ -64,7 +64,7 @@ def interactions_of(game: Floats) -> Floats:
     """Shapley interaction index of each pair of players, shape (p, p); zeros on the diagonal.
 
     The mean over the coalitions behind which the two may come of v(S + i + j) - v(S + i) - v(S + j) + v(S)
-    (Grabisch and Roubens 1999): negative where the two tell the same, positive where they need each other.
+    (Grabisch and Roubens 1999): negative where the two say the same, positive where they need each other.
     """
     p = len(game).bit_length() - 1
     found = np.zeros((p, p))
@@ -83,9 +83,9 @@ def interactions_of(game: Floats) -> Floats:
 def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floats:
     """Interactions of pairs that fit the values along some orders best, shape (p, p).
 
-    Least squares over the coalitions met, each counted as often as it was, of the game
+    Least squares over the coalitions visited, each counted as often as it was, of the game
     v(S) = sum of a_i + sum of b_ij over the members and pairs of S; b is then the interaction index of every
-    kind. A little ridge keeps pairs that were never told apart at zero: with fewer coalitions than pairs, the
+    kind. A little ridge keeps pairs that were never separated at zero: with fewer coalitions than pairs, the
     interactions are shrunk.
 
     Args:

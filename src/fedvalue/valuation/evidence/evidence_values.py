@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,7 +127,7 @@ class EvidenceValues:
         method: "exact" or "sampled".
         n_orders: Orders walked; 0 when exact.
         pair_search: What the search for pairs of columns found and left out.
-        synergies: Sets of parties whose joint codes tell more than their columns and pairs.
+        synergies: Sets of parties whose joint codes say more than their columns and pairs.
         n_samples: Number of samples in the pools.
         row_sample: What a reader must know where that is not all of them.
         estimator: Name of the estimator.
@@ -253,29 +253,23 @@ def _exact(
     pooled = walk.likelihood - walk.likelihood[0]
     values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
     listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
-    covariance = row_covariance(walk.contributions, game.arrays.count)
     joining: tuple[tuple[int, float], ...] = ()
     predictions = walk.predictions
     if settings.order and p > MAX_PARTIES_LISTED:
         joining = joining_order(p, lambda mask: float(values[mask]), {})
         predictions |= _scored_chain(game, joining, execution.quiet)
-    return EvidenceValues(
-        parties=game.parties,
-        joining=joining,
+    return _results(
+        game,
+        walk.contributions,
+        predictions,
         values=shapley_of(values),
         total=float(values[-1]),
-        se=calibrated(np.diag(covariance), game.n_samples),
-        covariance=covariance,
         se_sampling=np.zeros(p),
         interactions=interactions_of(values),
         coalition_values={mask: float(values[mask]) for mask in listed},
-        uplift=uplift_of(game.parties, predictions, game.arrays.count),
+        joining=joining,
         method="exact",
         n_orders=0,
-        pair_search=game.pair_search,
-        synergies=game.names_of(game.synergies),
-        n_samples=game.n_samples,
-        row_sample=game.row_sample,
     )
 
 
@@ -294,26 +288,38 @@ def _sampled(
         execution=execution,
     )
     marginals = pair_means(sample.orders, sample.values)
-    covariance = row_covariance(sample.contributions, game.arrays.count)
     joining = _joining(game, settings, larger, sample.corners, execution)
     predictions = sample.predictions | _scored_chain(game, joining, execution.quiet)
-    return EvidenceValues(
-        parties=game.parties,
-        joining=joining,
+    return _results(
+        game,
+        sample.contributions,
+        predictions,
         values=marginals.mean(axis=0),
         total=sample.corners[(1 << game.n_parties) - 1],
-        se=calibrated(np.diag(covariance), game.n_samples),
-        covariance=covariance,
         se_sampling=sampling_error(marginals),
         interactions=fitted_interactions(sample.orders, sample.values),
         coalition_values=sample.corners,
-        uplift=uplift_of(game.parties, predictions, game.arrays.count),
+        joining=joining,
         method="sampled",
         n_orders=len(sample.orders),
+    )
+
+
+def _results(
+    game: EvidenceGame, contributions: Floats, predictions: dict[int, Predictions], **solved: Any
+) -> EvidenceValues:
+    """The values of a solved game, with what follows from the game and its rows."""
+    covariance = row_covariance(contributions, game.arrays.count)
+    return EvidenceValues(
+        parties=game.parties,
+        se=calibrated(np.diag(covariance), game.n_samples),
+        covariance=covariance,
+        uplift=uplift_of(game.parties, predictions, game.arrays.count),
         pair_search=game.pair_search,
         synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
         row_sample=game.row_sample,
+        **solved,
     )
 
 

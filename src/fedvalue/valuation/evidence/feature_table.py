@@ -60,9 +60,9 @@ class FeatureTable:
             raise InputError("counts must be at least 1")
         if self.label.min() < 0 or (n_columns and self.codes.min() < 0):
             raise InputError("codes must not be negative")
-        strangers = [k for k in self.owner if not TASK <= k < len(self.parties)]
-        if strangers:
-            raise InputError(f"columns belong to party {strangers[0]} of {len(self.parties)}")
+        unknown = [k for k in self.owner if not TASK <= k < len(self.parties)]
+        if unknown:
+            raise InputError(f"columns belong to party {unknown[0]} of {len(self.parties)}")
 
     @classmethod
     def from_columns(

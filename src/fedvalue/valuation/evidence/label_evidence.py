@@ -1,7 +1,7 @@
 """Evidence about the label: from one column, or from one pair of columns (value of a cell against its pool).
 
 Row i is predicted from the others. Its cell holds N(y) samples with label y, itself removed; the *pool* q is
-what was known before the cell was looked at (label frequencies for a column; both columns' evidence for a
+what was known without the cell (label frequencies for a column; both columns' evidence for a
 pair):
 
     p_a(y) = (N(y) - [y = y_i] + a q(y)) / (N - 1 + a),    a = 1/2, 1, 2, ..., 64,
@@ -126,7 +126,7 @@ def cell_gains(groups: Groups, pool: Floats) -> Floats:
 
     Args:
         groups: The cells.
-        pool: Log-odds of each alternative against the group's own label before the cell is looked at.
+        pool: Log-odds of each alternative against the group's own label without the cell.
     """
     left = groups.total - 1.0
     surplus = (groups.own - 1.0) * (1.0 + np.exp(pool).sum(axis=1)) - left

@@ -1,4 +1,4 @@
-"""Evidence of several parties' joint codes, where columns and pairs do not see what they tell together.
+"""Evidence of several parties' joint codes, where columns and pairs miss what they say together.
 
 Pairs of columns do not see the exclusive or of three. A joint game over the same parties does, at the price
 of a value for each coalition but no prediction. So each coalition whose joint value is more than the sum of
@@ -30,7 +30,7 @@ MAX_SYNERGIES = 8
 """Coalitions that are judged and may stay."""
 
 MAX_ENUMERATED = 2**16
-"""Coalitions that are looked at: all of 16 parties, triples of 70, pairs beyond."""
+"""Coalitions that are considered: all of 16 parties, triples of 70, pairs beyond."""
 
 MARGIN = 1e-9
 """Nats by which a coalition must be worth more than its parts: beyond rounding."""
@@ -50,7 +50,7 @@ def synergistic_coalitions(joint_game: JointGame, n_parties: int) -> tuple[list[
     """Coalitions that the joint game values above the sum of their members and above all their parts.
 
     Returns:
-        (bit masks, the largest surplus first, at most MAX_SYNERGIES; number of coalitions looked at).
+        (bit masks, the largest surplus first, at most MAX_SYNERGIES; number of coalitions considered).
     """
     largest, n_judged = _enumerated(n_parties)
     found = []
@@ -88,7 +88,7 @@ def synergy_evidence(
 
 
 def _enumerated(n_parties: int) -> tuple[int, int]:
-    """The largest coalitions that are looked at, and the number of those with two or more parties."""
+    """Size of the largest coalitions considered, and the number of coalitions of two or more parties."""
     total, size = n_parties, 1
     while size < n_parties:
         more = math.comb(n_parties, size + 1)

@@ -50,8 +50,8 @@ def value_tables(
         execution: Where the work runs, who watches it, and who may stop it.
     """
     settings = settings or ValuationSettings()
-    found = low_order_values(tables, EvidenceSettings(seed=settings.seed), execution=execution)
-    values = found.values
+    low_order = low_order_values(tables, EvidenceSettings(seed=settings.seed), execution=execution)
+    values = low_order.values
     parties = tuple(
         PartyValue(
             name=name,
@@ -61,7 +61,7 @@ def value_tables(
             se_learnable=float(sampling),
         )
         for name, value, error, sampling in zip(
-            tables.layout.parties, values.values, found.se, values.se_sampling, strict=True
+            tables.layout.parties, values.values, low_order.se, values.se_sampling, strict=True
         )
     )
     listed = values.every_coalition if settings.coalitions else None
@@ -71,9 +71,9 @@ def value_tables(
         method=values.method,
         bins=settings.coding.bins,
         settings=settings,
-        estimator=found.estimator,
+        estimator=low_order.estimator,
         learnable_total=values.total,
-        learnable_total_interval=interval_of(values.total, found.se_total),
+        learnable_total_interval=interval_of(values.total, low_order.se_total),
         interactions=tuple(tuple(row) for row in values.interactions.tolist()),
         coalitions=None if listed is None else {"learnable": tuple(listed.tolist())},
         uplift=tuple(_without_intervals(row) for row in uplift_rows(values.uplift)),

@@ -68,7 +68,7 @@ class RunningMoments:
 
 
 CHUNK_PAIRS = 512
-"""Pairs in one chunk. The standard error is looked at after each chunk, so a stop rule overshoots by at most
+"""Pairs in one chunk. The standard error is checked after each chunk, so a stop rule overshoots by at most
 one; and a chunk takes milliseconds, far more than handing it out."""
 
 TRUSTED_PAIRS = 512

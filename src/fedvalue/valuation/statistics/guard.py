@@ -1,8 +1,8 @@
 """Facts about the estimates that a reader of a party's values should know.
 
 A flag is a short stable name on the result; what it means is in `MEANINGS`, one sentence each, for the
-terminal and the report. It speaks about numbers, not about the party, and a party whose learnable share is
-sound has none.
+terminal and the report. It describes numbers, not the party, and a party whose learnable share is sound
+has none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
     """The flags of a party whose value and learnable value are known.
 
     Args:
-        party: The party; without a learnable value only its codes are looked at.
+        party: The party; without a learnable value only its codes are checked.
         n_samples: Number of samples of the valuation.
     """
     if _sound(party, n_samples):

@@ -15,7 +15,7 @@ For a coalition S, with N(.) a number of samples:
 2. *Bias.* With well filled cells loo(S) falls short of the information by the cost of learning the table,
    and the plug-in val(S) passes it by about the same amount, so their mean, mid(S), is nearly unbiased.
    In badly filled cells it is not, so the correction must be earned, see 3.
-3. *Monotone envelope.* More data never hurts someone who may ignore it:
+3. *Monotone envelope.* More data never hurts a predictor that may ignore it:
    v*(S) = m = max over d in S of v*(S - d), unless S is a record, that is loo(S) exceeds loo of every
    proper part (and 0) by a gain g of more than noise / n. Then v*(S) = min(mid(S), m + cap min(g, 2 (g
    - noise / n))) if this is larger: what may be luck counts for nothing, what is beyond doubt counts in
@@ -139,7 +139,7 @@ class JointTableGame:
             return float(self.table[mask])
         assert self.members is not None
         assert self.tops is not None
-        # One place more, for the padding: nobody is always there.
+        # One more place, for the padding, which counts as present.
         present = np.array([mask >> k & 1 for k in range(self.n_parties)] + [1], dtype=np.bool_)
         return float(self.tops[present[self.members].all(axis=1)].max(initial=0.0))
 

@@ -33,7 +33,7 @@ BITSET_SHARE = 256
 bytes per item, however many codes it has."""
 
 HASH_SEED = 20_240_229
-"""Any seed does: keys only have to differ for different blocks."""
+"""Any seed would do: keys only have to differ for different blocks."""
 
 
 class BlockTable(NamedTuple):

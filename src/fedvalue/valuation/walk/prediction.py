@@ -26,7 +26,7 @@ SECONDS_PER_WORK = 1.2e-9
 """What one item in one column of a block costs; measured likewise."""
 
 SERIAL_SHARE = 0.02
-"""Regions are walked apart from each other; only the first steps, to find them, are one worker's."""
+"""Regions are walked independently; only the first steps, which find them, run on one worker."""
 
 
 @dataclass(frozen=True, slots=True)

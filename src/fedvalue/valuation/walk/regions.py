@@ -1,10 +1,11 @@
 """Regions: how the walk of a large table falls into walks of small ones.
 
-A region is the set of coalitions that contain all columns of `inside` and none of `outside`, looked at where
-the inside columns have certain codes. Its items agree on the inside columns; the other columns are walked.
+A region is the set of coalitions that contain all columns of `inside` and none of `outside`, restricted to
+the items on which the inside columns have certain codes. Its items agree on the inside columns; the other
+columns are walked.
 Splitting a region by a *pivot* column gives one region where the pivot is outside and one per code where it
-is inside. Each coalition and each of its blocks lies in exactly one of them, so regions are walked apart from
-each other, by any worker, and none needs more memory than its own blocks.
+is inside. Each coalition and each of its blocks lies in exactly one of them, so regions are walked
+independently, by any worker, and none needs more memory than its own blocks take.
 
 What it costs. A block that is constant on the pivot is visited in two regions when a coalition without the
 pivot makes it too, else in one. So the pivot should be a column whose codes the others do not give away: for
@@ -36,10 +37,10 @@ REGION_BLOCKS = 200_000
 choice of regions a small part of the work."""
 
 BLOCKS_PER_REGION = 500
-"""What it takes to begin a region, in blocks: a pivot with many codes makes many of them."""
+"""Cost of starting a region, in blocks: a pivot with many codes makes many of them."""
 
 PIVOT_SEED = 3
-"""Seed of the sample that chooses a pivot. Any does; this one splits Spect and Breast well."""
+"""Seed of the sample that chooses a pivot. Any would do; this one splits Spect and Breast well."""
 
 KEEP = 120
 """Nodes per depth of the sample that chooses a pivot."""
@@ -99,7 +100,7 @@ def region_items(table: BlockTable, region: Region) -> NDArray[np.int64]:
 
 
 def region_table(table: BlockTable, region: Region, bitset_share: int = BITSET_SHARE) -> RegionTable | None:
-    """The table of a region, or None when nothing in it can be explained by anyone."""
+    """The table of a region, or None when no party can explain anything in it."""
     items = region_items(table, region)
     items = items[splittable_items(table.cells[items, -1], table.label[items])]
     codes = table.cells[items, :-1]
@@ -121,8 +122,8 @@ def region_table(table: BlockTable, region: Region, bitset_share: int = BITSET_S
 def split_region(table: BlockTable, region: Region, local: RegionTable) -> list[Region]:
     """Split a region by the best pivot; no regions when it has none.
 
-    The pivot is the column that leaves a random block of the region in the smallest region, as a sample of
-    its blocks tells, without making too many regions. Columns that stand for several parties are no
+    The pivot is the column that leaves a random block of the region in the smallest region, judging by a
+    sample of its blocks, without making too many regions. Columns that stand for several parties are no
     pivots: they may come more than once.
     """
     candidates = np.flatnonzero(local.table.multiplicity[: local.n_walked] == 1)
@@ -216,7 +217,7 @@ def _empty(region: RegionTable, room: int) -> BlockSet:
 
 
 def _enter(roots: Roots, n_walked: int, found: BlockSet) -> None:
-    """Enter the roots with mass 1 for nobody having arrived.
+    """Enter the roots with mass 1 for the case that no party has arrived yet.
 
     They are spread over the slots: their keys are never looked up, since no part is a whole root.
     """

@@ -147,7 +147,7 @@ def _describe_small(table, room, m, column, cell, n_walked):
 def _pass_on(table, room, found, n_walked, m, parent, n_parts, count):
     """Give every part its share of the masses and enter the new ones; return the new count of blocks.
 
-    A part that no column splits further is left out: nobody explains anything of it.
+    A part that no column splits further is left out: no party explains anything in it.
     """
     slots, masses, shares, multiplicity = found.slots, found.masses, found.shares, table.multiplicity
     part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
