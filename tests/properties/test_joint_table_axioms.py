@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.statistics.joint_table_game import joint_table_game
-from tests.support.joint_games import coalition_games, shapley_values
+from fedvalue.valuation.statistics.joint_table_game import coalition_games, joint_table_game
+from tests.support.joint_games import shapley_values
 
 
 def game_of(table):

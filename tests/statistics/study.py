@@ -20,8 +20,8 @@ import numpy as np
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.shapley_indices import shapley_of
 from fedvalue.valuation.statistics.influence import exact_influence
+from fedvalue.valuation.statistics.joint_table_game import coalition_games
 from tests.statistics.worlds import World, worlds
-from tests.support.joint_games import coalition_games
 
 USELESS = (2, 10, 50, 200)
 SIZES = {150: 200, 500: 120, 1000: 100, 3000: 50, 10_000: 24, 30_000: 10}

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from fedvalue.valuation.statistics.joint_table_game import coalition_games
 from tests.statistics import back_off, study
 from tests.statistics.worlds import worlds
-from tests.support.joint_games import coalition_games
 
 NAMES = [world.name for world in worlds()]
 WORLDS = dict(zip(NAMES, worlds(), strict=True))

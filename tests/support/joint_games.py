@@ -1,4 +1,4 @@
-"""Whole tables and Shapley values of the joint-table game, which the engine never needs."""
+"""Shapley values of the joint-table game, which the engine never needs."""
 
 from __future__ import annotations
 
@@ -9,32 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.valuation.frozen_random import antithetic_orders
-from fedvalue.valuation.items import ItemTable
 from fedvalue.valuation.shapley_indices import shapley_of
-from fedvalue.valuation.statistics import joint_table_game as module
-from fedvalue.valuation.statistics.joint_table_game import (
-    DEFAULTS,
-    EnvelopeSettings,
-    JointTableGame,
-    by_mask,
-    envelope_by_mask,
-    small_game,
-)
-from fedvalue.valuation.statistics.joint_table_search import every_coalition
+from fedvalue.valuation.statistics.joint_table_game import JointTableGame
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
-
-
-def coalition_games(items: ItemTable, settings: EnvelopeSettings = DEFAULTS) -> tuple[Floats, Floats]:
-    """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,), without pruning."""
-    if module.is_small(items):
-        learned, plug_in = small_game(items, settings)
-        return plug_in, learned
-    tables = every_coalition(items, settings.alpha)
-    loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
-    n = items.n_samples
-    return plug / n, envelope_by_mask(loo, plug, settings) / n
 
 
 def shapley_values(

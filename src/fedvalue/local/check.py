@@ -7,6 +7,7 @@ batches suggested is read once more, alone. Leaks are looked for in a sample of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,9 +107,14 @@ def check_sources(
         if wanted is not None and not any(wanted in look.names for look in looks):
             refuse_unknown_columns([wanted], looks[0].names, shown(sources[0]))
     for k, look in enumerate(looks):
-        look.read(lambda note, k=k: progress(k, len(looks), note) if progress else None)
+        look.read(partial(_report, progress, k, len(looks)))
     first = looks[0].id_set()
     return Check(files=tuple(look.report(first if k else None) for k, look in enumerate(looks)))
+
+
+def _report(progress: Progress | None, done: int, total: int, note: str) -> None:
+    if progress is not None:
+        progress(done, total, note)
 
 
 class _FileLook:

@@ -15,12 +15,13 @@ from fedvalue.valuation.statistics.joint_table_game import (
     CAP,
     NOISE,
     EnvelopeSettings,
+    coalition_games,
     joint_table_game,
     plug_in_game,
 )
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table, relabelled
-from tests.support.joint_games import coalition_games, shapley_values
+from tests.support.joint_games import shapley_values
 
 
 @pytest.fixture(params=["numpy", "compiled"], autouse=True)
@@ -178,5 +179,6 @@ def test_settings_out_of_range_are_refused():
         EnvelopeSettings(cap=0.5)
     with pytest.raises(InputError, match="noise must not be negative, got -1"):
         EnvelopeSettings(noise=-1)
-    with pytest.raises(InputError, match="at most 20 parties, got 21"):
-        plug_in_game(item_table(random_table(0, p=21)))
+    for table in (coalition_games, plug_in_game):
+        with pytest.raises(InputError, match="at most 20 parties, got 21"):
+            table(item_table(random_table(0, p=21)))

@@ -195,23 +195,37 @@ def joint_table_game(
     return JointTableGame(p, order, tables.complete, members=members, tops=tops / items.n_samples)
 
 
+def coalition_games(
+    items: ItemTable, settings: EnvelopeSettings = DEFAULTS, *, execution: Execution = HERE
+) -> tuple[Floats, Floats]:
+    """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,), without pruning.
+
+    Raises:
+        InputError: More than 20 parties.
+    """
+    _check_dense(items)
+    if is_small(items):
+        learned, plug_in = small_game(items, settings)
+        return plug_in, learned
+    from fedvalue.valuation.statistics.joint_table_search import every_coalition
+
+    tables = every_coalition(items, settings.alpha, execution)
+    loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
+    n = items.n_samples
+    return plug / n, envelope_by_mask(loo, plug, settings) / n
+
+
 def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
     """val(S) of all coalitions by bit mask, shape (2^p,).
 
     Raises:
         InputError: More than 20 parties.
     """
-    if items.n_parties > MAX_PARTIES_DENSE:
-        raise InputError(
-            f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {items.n_parties}"
-        )
+    _check_dense(items)
     if is_small(items):
         entropy = coalition_entropies(items)
         return np.asarray(entropy[0] - entropy)
-    from fedvalue.valuation.statistics.joint_table_search import every_coalition
-
-    tables = every_coalition(items, ALPHA, execution)
-    return by_mask(tables.plug, tables) / items.n_samples
+    return coalition_games(items, execution=execution)[0]
 
 
 def small_game(items: ItemTable, settings: EnvelopeSettings) -> tuple[Floats, Floats]:
@@ -291,3 +305,10 @@ def _records(tables: JointTables, settings: EnvelopeSettings) -> tuple[NDArray[n
             members[mine, place - 1] = tables.party[member]
         start = end
     return members, value[found]
+
+
+def _check_dense(items: ItemTable) -> None:
+    if items.n_parties > MAX_PARTIES_DENSE:
+        raise InputError(
+            f"coalition tables exist for at most {MAX_PARTIES_DENSE} parties, got {items.n_parties}"
+        )
