@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedvalue.engines import Execution
 from fedvalue.errors import InputError
 from fedvalue.federated.options import Mirror, Paper, Single, make_options
 from fedvalue.federated.run import federated_value
@@ -24,7 +25,7 @@ def test_the_cost_is_told_before_anything_is_sent(protocol: str, told: str) -> N
     events: list[str] = []
     result = federated_value(
         **COLUMNS, **PLAIN, protocol=protocol,
-        progress=lambda done, total, note="": events.append(note),
+        execution=Execution(progress=lambda done, total, note="": events.append(note)),
         tap=lambda data: events.append("sent"),
     )  # fmt: skip
     assert told in events[0]
