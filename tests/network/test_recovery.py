@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fedvalue.identity.tls_certificates import SERVER_ROLES
 from tests.support.databases import opened
 from tests.support.processes import Process, until
 from tests.support.programs import party_program, server_program
@@ -27,7 +28,7 @@ class Cast:
         for name in names:
             member = self.town.member(name)
             log = member.folder / "test.log"
-            if member.role in ("compute", "validate"):
+            if member.role in SERVER_ROLES:
                 mark = None if leap is None else str(leap)
                 arguments = (server_program, str(member.folder / "server.toml"), member.role, crash, mark)
             else:

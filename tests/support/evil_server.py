@@ -16,6 +16,7 @@ from fedvalue.crypto import keys
 from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.assisting_server import AssistingServer
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
@@ -25,8 +26,8 @@ Counts = Callable[[JointCounts], JointCounts]
 
 
 def _role(role: str, terms: Any, credentials: Any, chunks: Any, valuer: Any) -> Any:
-    kind = ComputationServer if role == "compute" else ValidationServer
-    return kind(terms, credentials=credentials, valuer=valuer, store=chunks)
+    kinds = {"compute": ComputationServer, "validate": ValidationServer, "assist": AssistingServer}
+    return kinds[role](terms, credentials=credentials, valuer=valuer, store=chunks)
 
 
 def counting(change: Counts) -> Any:

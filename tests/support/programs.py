@@ -173,7 +173,7 @@ def _crash_at_noise(wanted: int) -> None:
 
     def see(*envelopes: m.Envelope) -> None:
         nonlocal count
-        about = (m.NoiseCommit, m.NoiseSeed, m.NoiseOpening)
+        about = (m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.GramPledge, m.GramCoin, m.GramCheck)
         count += sum(isinstance(envelope.message, about) for envelope in envelopes)
         if count >= wanted:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -108,11 +108,17 @@ class Town:
             return values
         return {name: grid.rounded({"value": value})["value"] for name, value in values.items()}
 
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        return tuple(
+            server.name for server in self.consortium.signed.manifest.participants if server.endpoint
+        )
+
     def member(self, name: str) -> Member:
         return self.consortium.members[name]
 
     def start(self, *names: str, make_role: Any = server_role, **options: Any) -> Town:
-        for name in names or ("compute", "validate"):
+        for name in names or self.server_names:
             config = read_server_config(self.member(name).folder / "server.toml")
             identity = self.member(name).identity
             cards = read_pinned(config.peers, identity.card)

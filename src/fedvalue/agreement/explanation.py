@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import privacy_of
-from fedvalue.protocol.privacy import ADJACENCY, OBSERVER
+from fedvalue.protocol.privacy import ADJACENCY
 from fedvalue.protocol.release_grid import most_bits, parse_grid
 from fedvalue.untrusted_text import printable
 
@@ -25,6 +25,13 @@ _PROTOCOLS = {
         "mean, and whose they are; choose servers that may see such a table. Both servers compute "
         "independently. If a single server cheats and the parties are honest, the comparison detects {lies} "
         "before anything is released. A party that sends the servers different data gets no result."
+    ),
+    "gram": (
+        "Each party splits its columns into three random parts and gives each server two of them. No server "
+        "sees a row, an id, a code or a count, not even together with parties that follow the rules for "
+        "uploads. The servers add up how often two codes occur together and open these sums to the parties "
+        "alone. The parties detect a changed sum, and the servers a row that is not what it should be, "
+        "before anything is released. Two servers that work together see everything."
     ),
     "paper": (
         "The computation server intersects encrypted sample ids, and the validation server checks it, as the "
@@ -48,6 +55,17 @@ _POLICIES = {
         "or uniform groups it can infer attributes of individual persons."
     ),
 }
+_TABLES = (
+    "EVERY party learns how many samples have each pair of codes of any two columns, and each code with each "
+    "label: exact counts, from which attributes of individual persons can be inferred. The values follow "
+    "from them."
+)
+_NOISY_TABLES = (
+    "Every party learns how many samples have each pair of codes of any two columns, and each code with each "
+    "label, all of it with random noise that nobody knows; everything else follows from these counts: the "
+    "learnable values of all parties, interactions and uplift. No exact number about the data is released, "
+    "and the servers learn no result."
+)
 _NOISY = (
     "The task party learns the learnable value of every data party, interactions and uplift, a data party "
     "its own value, and all learn the total: all of it computed from counts with random noise, which no "
@@ -78,6 +96,9 @@ _COLUMNS = {
         "their values, and the learnable value treats each combination as a category of its own."
     ),
 }
+_COLUMNS_OF_GRAM = (
+    "Columns are used one by one, or a party's columns as one where it says so; the servers see neither."
+)
 
 
 def explain(signed: SignedManifest) -> str:
@@ -112,9 +133,21 @@ def _participants(m: Manifest) -> list[str]:
         f"Data parties (are valued): {', '.join(party.name for party in m.data)}",
         f"Computation server: {m.compute.name} at {m.compute.endpoint}",
         f"Validation server: {m.validate.name} at {m.validate.endpoint}",
-        "The two servers must be run by different operators: if they work together, or if any party works "
-        "together with a server, the protection described here does not hold.",
+        *(f"Assisting server: {one.name} at {one.endpoint}" for one in m.of_role("assist")),
+        _operators(m),
     ]
+
+
+def _operators(m: Manifest) -> str:
+    if m.protocol == "gram":
+        return (
+            "The three servers must be run by three different operators, none of them the task party: if two "
+            "of them work together, the protection described here does not hold."
+        )
+    return (
+        "The two servers must be run by different operators: if they work together, or if any party works "
+        "together with a server, the protection described here does not hold."
+    )
 
 
 def _grid(m: Manifest) -> str:
@@ -136,11 +169,11 @@ def _grid(m: Manifest) -> str:
 def _computed(m: Manifest) -> list[str]:
     changed = f"every number that it changes by more than {m.grid or '1e-9'} nats"
     lies = changed if m.epsilon is None else "every count that it changes,"
-    how = (
-        "Shapley value of conditional mutual information, in nats, and what a model can learn of it"
-        if m.epsilon is None
-        else "Shapley value of what a model can learn, in nats, from counts with noise"
-    )
+    how = "Shapley value of conditional mutual information, in nats, and what a model can learn of it"
+    if m.epsilon is not None:
+        how = "Shapley value of what a model can learn, in nats, from counts with noise"
+    elif m.protocol == "gram":
+        how = "Shapley value of what a model can learn, in nats, from counts of pairs"
     paragraphs = [
         f"The value of each data party's data for predicting the task party's label ({how}).",
         f"Protocol {m.protocol!r}. {_PROTOCOLS[m.protocol].format(lies=lies)}",
@@ -157,11 +190,19 @@ def _computed(m: Manifest) -> list[str]:
             f"checks are {hardened}."
         )
         paragraphs.append(_cheating_parties(m))
-    policy = _POLICIES[m.policy if m.protocol == "mirror" else "all"] if m.epsilon is None else _NOISY
-    paragraphs.append(f"Output policy {m.policy!r}. {policy}")
+    paragraphs.append(f"Output policy {m.policy!r}. {_released(m)}")
     if m.protocol == "mirror" and m.policy == "valuation" and m.epsilon is None:
         paragraphs += [_SHARES[m.shares], _grid(m)]
-    return [*paragraphs, _COLUMNS[m.settings.columns]]
+    return [*paragraphs, _COLUMNS_OF_GRAM if m.protocol == "gram" else _COLUMNS[m.settings.columns]]
+
+
+def _released(m: Manifest) -> str:
+    """Who learns what."""
+    if m.protocol == "gram":
+        return _TABLES if m.epsilon is None else _NOISY_TABLES
+    if m.epsilon is not None:
+        return _NOISY
+    return _POLICIES[m.policy if m.protocol == "mirror" else "all"]
 
 
 def _cheating_parties(m: Manifest) -> str:
@@ -189,11 +230,11 @@ def _promise(m: Manifest) -> list[str]:
             "`fedvalue manifest preview` shows what it costs and what exact values reveal."
         ]
     epsilon = float(privacy.epsilon)
-    size = f"{math.sqrt(privacy.label_variance):.3g} persons if every data party brings one column"
+    spread = math.sqrt(privacy.total(privacy.label_variance))
+    size = f"{spread:.3g} persons if every data party brings one column"
     return [
-        f"Noise with epsilon = {m.epsilon} and delta = {float(privacy.delta):.1g}. Both servers add the same "
-        "Gaussian noise to every count of a code with a label and of two codes, and compute everything that "
-        f"they release from these counts. Its standard deviation in a count with a label is {size}; it grows "
+        f"Noise with epsilon = {m.epsilon} and delta = {float(privacy.delta):.1g}. {_NOISE_OF[m.protocol]} "
+        f"Its standard deviation in a count with a label is {size}; it grows "
         "with the square root of the number of columns, that in counts of two codes with the number itself.",
         "What this promises to each person: any result is at most "
         f"{math.exp(epsilon):.3g} times as likely with that person's data as with any other data in their "
@@ -202,9 +243,24 @@ def _promise(m: Manifest) -> list[str]:
         "person. Runs on the same persons add up: after two of them the factor is the square. Each party "
         "keeps a ledger and refuses a run beyond its budget.",
         f"Tables that are compared (adjacency): {ADJACENCY}.",
-        f"Protected against (observer): {OBSERVER}. Both servers know the noise and the exact counts of "
-        "unnamed columns.",
+        f"Protected against (observer): {privacy.observer}. {_KNOW_NOISE[m.protocol]}",
     ]
+
+
+_NOISE_OF = {
+    "mirror": (
+        "Both servers add the same Gaussian noise to every count of a code with a label and of two codes, "
+        "and compute everything that they release from these counts."
+    ),
+    "gram": (
+        "Gaussian noise is inside every count of a code with a label and of two codes before anybody sees "
+        "it, three times over: each server knows two of the three, and one is enough for epsilon."
+    ),
+}
+_KNOW_NOISE = {
+    "mirror": "Both servers know the noise and the exact counts of unnamed columns.",
+    "gram": "No server knows all of the noise, or any count.",
+}
 
 
 def _samples(m: Manifest) -> list[str]:

@@ -25,6 +25,7 @@ from fedvalue.agreement import manifest_rules as rules
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.cards import Card, Identity, verify
+from fedvalue.identity.tls_certificates import SERVER_ROLES
 from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 
 SCHEMA = "fedvalue.manifest/2"
@@ -39,7 +40,7 @@ class Participant(Document, frozen=True, kw_only=True):
 
     Args:
         name: Unique in the manifest.
-        role: task, data, compute or validate.
+        role: task, data, compute, validate or assist.
         sign_key: Ed25519 public key.
         spki: SHA-256 of the TLS certificate's public key.
         certificate: TLS certificate, DER.
@@ -83,11 +84,12 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         nonce: 16 random bytes, so that two runs of one agreement differ.
         created: Start of validity.
         expires: After this moment nothing new is accepted.
-        participants: One task party, the data parties, one server of each kind.
+        participants: One task party, the data parties, a computation and a validation server; under gram
+            also an assisting server.
         n_samples: Rows of every party (align "equal"), or an upper bound of them ("intersect").
-        protocol: mirror, paper or single.
-        policy: "valuation": parties see values, never counts (mirror only). "counts": the task party
-            sees them; under paper and single every party does.
+        protocol: mirror, gram, paper or single.
+        policy: "valuation": parties see values, never exact counts (mirror, and gram with an epsilon).
+            "counts": the task party sees them; under every other protocol than mirror all parties do.
         q: Encryption ids per sample (paper).
         n_r: Adversarial samples per cell (paper): a number, which the servers then know, or "random:K":
             1 to K per cell, drawn from the parties' secret.
@@ -105,8 +107,10 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         deadlines: Seconds per stage.
         work_limit: Most visits, samples times coalitions, of an exact walk that method "auto" may start.
         versions: What the software of all participants must have in common.
-        epsilon: Noise on the tables behind the values (mirror, policy valuation): a decimal number as text,
-            like "0.5". None adds none.
+        epsilon: Noise on the tables behind the values (mirror and gram, policy valuation): a decimal number
+            as text, like "0.5". None adds none.
+        exact_tables: gram without noise, policy counts: every party gets the exact counts of all pairs of
+            codes.
         grid: Step in nats of the numbers that are released without noise (mirror, policy valuation), like
             "0.0001". None, or a finer grid than the default, needs research = true.
         shares: What a data party gets (mirror, policy valuation). "small": its learnable value, the total and
@@ -142,6 +146,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     work_limit: int = WORK_LIMIT
     versions: rules.Versions = msgspec.field(default_factory=rules.Versions)
     epsilon: str | None = None
+    exact_tables: bool = False
     grid: str | None = rules.GRID
     shares: str = "small"
     run: int = 1
@@ -173,6 +178,12 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     def validate(self) -> Participant:
         """The validation server."""
         return self.of_role("validate")[0]
+
+    @property
+    def servers(self) -> tuple[Participant, ...]:
+        """The servers that take part: under `single` the validation server does not."""
+        roles = SERVER_ROLES[:1] if self.protocol == "single" else SERVER_ROLES
+        return tuple(one for role in roles for one in self.of_role(role))
 
     @property
     def task(self) -> Participant:

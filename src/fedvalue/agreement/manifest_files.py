@@ -47,10 +47,9 @@ def draft(
         )
     if not 1 <= days <= MAX_DAYS:
         raise ConfigError(f"days must be from 1 to {MAX_DAYS}, got {days}", code="E_MANIFEST")
-    if endpoints.get("compute") == endpoints.get("validate"):
+    if len(set(endpoints.values())) < len(endpoints):
         raise ConfigError(
-            f"the two servers need different addresses, got {endpoints.get('compute')!r} for both",
-            code="E_MANIFEST",
+            f"the servers need different addresses, got {', '.join(endpoints.values())}", code="E_MANIFEST"
         )
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     for card in participants:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fedvalue.agreement.manifest import Manifest
 
-PROTOCOLS = ("mirror", "paper", "single")
+PROTOCOLS = ("mirror", "gram", "paper", "single")
 POLICIES = ("valuation", "counts")
 ALIGNMENTS = ("equal", "intersect")
 
@@ -153,7 +153,7 @@ class Terms(Document, frozen=True, kw_only=True):
         full_shares: Whether data parties may get more than their learnable value and the total.
     """
 
-    protocols: tuple[str, ...] = ("mirror",)
+    protocols: tuple[str, ...] = ("mirror", "gram")
     policies: tuple[str, ...] = ("valuation",)
     align: tuple[str, ...] = ALIGNMENTS
     columns: tuple[str, ...] = get_args(Columns)
@@ -214,7 +214,7 @@ def check_sense(m: Manifest) -> None:
     _choice("protocol", m.protocol, PROTOCOLS)
     _choice("policy", m.policy, POLICIES)
     _choice("align", m.align, ALIGNMENTS)
-    for key in ("harden", "by_coalition", "research"):
+    for key in ("harden", "by_coalition", "research", "exact_tables"):
         _need(isinstance(getattr(m, key), bool), f"{key} must be true or false")
     _need(
         0 < len(m.versions.software) <= 100 and m.versions.software.isprintable(),
@@ -236,7 +236,16 @@ def check_sense(m: Manifest) -> None:
 
 def _check_release(m: Manifest) -> None:
     # The other protocols give every party the counts; "values only" would be a false promise there.
-    _need(m.protocol == "mirror" or m.policy == "counts", f"protocol {m.protocol!r} needs policy 'counts'")
+    hides = m.protocol == "mirror" or (m.protocol == "gram" and not m.exact_tables)
+    exact = " with exact_tables" if m.exact_tables else ""
+    _need(hides or m.policy == "counts", f"protocol {m.protocol!r}{exact} needs policy 'counts'")
+    if m.protocol == "gram":
+        _need(
+            (m.epsilon is None) == m.exact_tables,
+            "protocol 'gram' needs an epsilon, or exact_tables = true to release counts without noise",
+        )
+    else:
+        _need(not m.exact_tables, "exact_tables is a term of protocol 'gram'")
     _choice("shares", m.shares, SHARES)
     try:
         Grid.of(m.grid)
@@ -246,8 +255,8 @@ def _check_release(m: Manifest) -> None:
     except InputError as error:
         raise ConfigError(str(error), code="E_MANIFEST") from None
     _need(
-        m.protocol == "mirror" and m.policy == "valuation",
-        "epsilon needs protocol 'mirror' with policy 'valuation'",
+        m.protocol in ("mirror", "gram") and m.policy == "valuation",
+        "epsilon needs protocol 'mirror' or 'gram' with policy 'valuation'",
     )
 
 
@@ -259,7 +268,8 @@ def _check_settings(m: Manifest) -> None:
     test = m.settings.acceptance
     if test is not None:
         _need(
-            m.epsilon is None, "settings.acceptance must be null: with noise, gains have no intervals to test"
+            m.epsilon is None and m.protocol != "gram",
+            "settings.acceptance must be null: gains from pair tables have no intervals to test",
         )
         _need(
             test.party is None or test.party in [one.name for one in m.data],
@@ -296,8 +306,10 @@ def _check_participants(m: Manifest) -> None:
     _need(len({one.sign_key for one in m.participants}) == len(names), "two participants share a signing key")
     _need(len({one.spki for one in m.participants}) == len(names), "two participants share a certificate")
     for role in ("task", *SERVER_ROLES):
-        number = len(m.of_role(role))
-        _need(number == 1, f"exactly one participant of role {role!r} is needed, got {number}")
+        number, wanted = len(m.of_role(role)), 0 if role == "assist" and m.protocol != "gram" else 1
+        why = "" if wanted else f" under protocol {m.protocol!r}: the assisting server belongs to 'gram'"
+        count = "exactly one" if wanted else "no"
+        _need(number == wanted, f"{count} participant of role {role!r} is needed{why}, got {number}")
     _need(len(m.data) >= 1, "at least one data party is needed")
     for one in m.participants:
         check_name("participant", one.name)

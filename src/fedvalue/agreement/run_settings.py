@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def terms_of(manifest: Manifest) -> RunTerms:
     """The protocol's terms of the run that the manifest authorises."""
     from fedvalue.protocol.settings import (
+        ASSIST,
         Adversarial,
         Align,
         ColumnView,
@@ -30,6 +31,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
         min_cell=manifest.min_cell,
     )
     features = manifest.settings.columns == "features"
+    third = manifest.of_role("assist")  # under `gram` alone
     return RunTerms(
         run_id=manifest.run_id,
         protocol=ProtocolName(manifest.protocol),
@@ -41,6 +43,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
         gates=None if manifest.research else gates,
         compute=manifest.compute.name,
         validate=manifest.validate.name,
+        assist=third[0].name if third else ASSIST,
         policy=Policy(manifest.policy),
         q=manifest.q,
         n_r=Adversarial.parse(manifest.n_r),
@@ -52,6 +55,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
         epsilon=manifest.epsilon,
         grid=manifest.grid,
         full_shares=manifest.shares == "full",
+        exact_tables=manifest.exact_tables,
     )
 
 
@@ -62,11 +66,7 @@ def pins_of(manifest: Manifest) -> dict[str, bytes]:
 
 def privacy_of(manifest: Manifest, n_samples: int, n_columns: int) -> Privacy | None:
     """What this agreement promises for these numbers of samples and columns; None for exact values."""
-    from fedvalue.protocol.privacy import Privacy, parse_epsilon
-
-    if manifest.epsilon is None:
-        return None
-    return Privacy(parse_epsilon(manifest.epsilon), n_samples, n_columns)
+    return None if manifest.epsilon is None else terms_of(manifest).promise(n_samples, n_columns)
 
 
 def credentials_of(
@@ -81,15 +81,15 @@ def credentials_of(
 
 
 def server_limit(manifest: Manifest, role: str, stage: str) -> int:
-    """Seconds that a stage may take at the server `compute` or `validate`."""
+    """Seconds that a stage may take at a server of this role."""
     limits = manifest.deadlines
     if stage in ("open", "keying"):
         # Parties come to the computation server first, which has two stages until everybody is ready. It
-        # ends the run before the validation server does, so that exactly those who are missing are named.
-        return limits.keying * (3 if role == "validate" else 1)
+        # ends the run before the others do, so that exactly those who are missing are named.
+        return limits.keying * (1 if role == "compute" else 3)
     if stage == "uploading":
-        # The validation server waits for uploads while the others still agree on keys.
-        return limits.upload + (limits.keying if role == "validate" else 0)
+        # The other servers wait for uploads while the parties still agree on keys.
+        return limits.upload + (0 if role == "compute" else limits.keying)
     # Comparing: the server that is done first waits for the other's computation.
     return limits.compute
 

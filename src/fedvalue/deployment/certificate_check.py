@@ -16,6 +16,7 @@ from fedvalue.federated.valuation_parts import derived
 from fedvalue.identity.cards import verify
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import check_endorsements
+from fedvalue.protocol.gram.gram_opening import OpenedSums, opened_tables
 from fedvalue.protocol.messages import Ready
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.mirror.server_result import (
@@ -27,7 +28,7 @@ from fedvalue.protocol.mirror.server_result import (
     decode_result,
 )
 from fedvalue.protocol.outcome import Evidence, Outcome, same_numbers
-from fedvalue.protocol.readiness import check_roster, ranges_of
+from fedvalue.protocol.readiness import check_roster, ranges_of, settings_of
 from fedvalue.protocol.release_grid import TOLERANCE
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def check_certificate(certificate: Certificate) -> CertificateCheck:
     4. Each server signed exactly the result that is in the file, for this run.
     5. Under `mirror`: every data party signed which column of these results is its own.
     6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the
-       certificate's values. Under `paper` and `single` this is not possible, and said.
+       certificate's values. Under `gram`: the sums that the servers signed fit together and give the
+       values. Under `paper` and `single` this is not possible, and said.
     7. The values add up to the total, and shares and flags follow from the values.
 
     The reader still has to decide whether the keys in the manifest belong to whom they name
@@ -95,7 +97,7 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     if result.run_id != manifest.run_id.hex():
         raise VerificationError("the result belongs to another run", code="E_REPLAY")
     # Step 4.
-    expected = [manifest.compute.name] + ([manifest.validate.name] if manifest.protocol != "single" else [])
+    expected = [server.name for server in manifest.servers]
     if set(certificate.servers) != set(expected):
         raise VerificationError(
             "a server's result is missing, or there is one too many", code="E_CERTIFICATE"
@@ -104,27 +106,10 @@ def _checked(certificate: Certificate) -> CertificateCheck:
         record, pin = certificate.servers[server], manifest.participant(server).sign_key
         keys.check_signature(pin, record.signature, "result", manifest.run_id, server, record.digest)
     # Steps 5 and 6.
-    if manifest.protocol == "mirror":
-        terms, pins = terms_of(manifest), pins_of(manifest)
-        digests = {server: certificate.servers[server].digest for server in expected}
-        check_endorsements(terms, certificate.endorsements, certificate.order, digests, pins)
-        proved.append("every data party signed which column of the results is its own")
-        for server in expected:
-            _check_values(certificate, manifest, server, readies)
-            proved.append(f"server {server!r} computed and signed these values")
-        if manifest.policy == "counts" and manifest.settings.columns == "features":
-            unproved.append(
-                "the learnable values: the parties' codebooks, on which they rest, are not in the file; they "
-                "are the task party's word"
-            )
-    else:
-        proved += [f"server {server!r} signed the digest of its counts" for server in expected]
-        unproved.append(
-            f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
-            "signed result into the file; the values are the task party's word"
-        )
+    more, doubts = _results_shown(certificate, manifest, readies, expected)
+    proved, unproved = proved + more, unproved + doubts
     # Step 7. Sampled values add up too, permutation by permutation; on a grid each is off by half a step.
-    learned = manifest.epsilon is not None
+    learned = manifest.epsilon is not None or manifest.protocol == "gram"
     total = result.learnable_total if learned else result.total
     values = result.learnable if learned else result.values
     grid, slack = terms_of(manifest).release_grid, TOLERANCE
@@ -132,12 +117,44 @@ def _checked(certificate: Certificate) -> CertificateCheck:
         slack += 0.5 * 10.0**-grid.digits * (len(result.parties) + 1)
     if total is None or abs(sum(value or 0.0 for value in values.values()) - total) > slack:
         raise VerificationError("the values do not add up to the total", code="E_TOTAL")
-    if manifest.epsilon is None and result.parties != derived(result).parties:
+    if not learned and result.parties != derived(result).parties:
         raise VerificationError("a share or a flag does not follow from the values", code="E_CERTIFICATE")
     if manifest.epsilon is not None:
         proved.append(f"all agreed on values with noise: {_noise(result)}")
         unproved.append("that the servers drew the noise honestly: only they know it")
     return CertificateCheck((*proved, "the values add up to the total"), tuple(unproved))
+
+
+def _results_shown(
+    certificate: Certificate, manifest: Manifest, readies: Mapping[str, Ready], servers: list[str]
+) -> tuple[list[str], list[str]]:
+    """Steps 5 and 6: what the servers' signed results show about the values, and what they do not."""
+    proved: list[str] = []
+    unproved: list[str] = []
+    if manifest.protocol == "mirror":
+        terms, pins = terms_of(manifest), pins_of(manifest)
+        digests = {server: certificate.servers[server].digest for server in servers}
+        check_endorsements(terms, certificate.endorsements, certificate.order, digests, pins)
+        proved.append("every data party signed which column of the results is its own")
+        for server in servers:
+            _check_values(certificate, manifest, server, readies)
+            proved.append(f"server {server!r} computed and signed these values")
+        if manifest.policy == "counts" and manifest.settings.columns == "features":
+            unproved.append(
+                "the learnable values: the parties' codebooks, on which they rest, are not in the file; they "
+                "are the task party's word"
+            )
+    elif manifest.protocol == "gram":
+        _check_sums(certificate, manifest, readies)
+        proved.append(f"servers {', '.join(map(repr, servers))} signed sums that fit together")
+        proved.append("the values follow from these sums")
+    else:
+        proved += [f"server {server!r} signed the digest of its counts" for server in servers]
+        unproved.append(
+            f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
+            "signed result into the file; the values are the task party's word"
+        )
+    return proved, unproved
 
 
 def _noise(result: Valuation) -> str:
@@ -170,13 +187,7 @@ def _check_values(
 ) -> None:
     """Whether the certificate's values are those in the result that the server signed."""
     record, order = certificate.servers[server], certificate.order
-    chunks = record.result
-    if not chunks:
-        raise VerificationError(f"the result of server {server!r} is not in the file", code="E_CERTIFICATE")
-    whole = keys.digest(*(m.bulk_digest(k, len(chunks), part) for k, part in enumerate(chunks)))
-    if whole != record.digest:
-        raise VerificationError(f"server {server!r} signed another result", code="E_SIGNATURE")
-    result = decode_result(b"".join(chunks))
+    result = decode_result(_signed_bytes(record, server))
     if isinstance(result, ValuesResult) != (manifest.policy == "valuation"):
         raise VerificationError(f"server {server!r} signed a result of another policy", code="E_CERTIFICATE")
     if isinstance(result, CountsResult):
@@ -195,6 +206,33 @@ def _check_values(
         raise VerificationError(f"server {server!r} signed other values", code="E_MIRROR")
     if result.n_samples != readies[manifest.task.name].rows:
         raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
+
+
+def _signed_bytes(record: ServerRecord, server: str) -> bytes:
+    """The result in a server's record, which is what the server signed."""
+    chunks = record.result
+    if not chunks:
+        raise VerificationError(f"the result of server {server!r} is not in the file", code="E_CERTIFICATE")
+    whole = keys.digest(*(m.bulk_digest(k, len(chunks), part) for k, part in enumerate(chunks)))
+    if whole != record.digest:
+        raise VerificationError(f"server {server!r} signed another result", code="E_SIGNATURE")
+    return b"".join(chunks)
+
+
+def _check_sums(certificate: Certificate, manifest: Manifest, readies: Mapping[str, Ready]) -> None:
+    """Whether the certificate's values follow from the sums that the servers of `gram` signed."""
+    settings = settings_of(terms_of(manifest), readies)
+    opened = {
+        server: OpenedSums.decode(_signed_bytes(certificate.servers[server], server))
+        for server in settings.servers
+    }
+    evidence = Evidence(roster=certificate.readies, results={})
+    outcome = Outcome(tables=opened_tables(settings, opened), evidence=evidence)
+    rates = certificate.match_rates if manifest.align == "intersect" else None
+    computed = task_valuation(manifest, outcome, rates).to_dict()
+    # Computed here again, perhaps on another machine: numbers differ in the last digits.
+    if not same_numbers(computed, certificate.result.to_dict(), TOLERANCE):
+        raise VerificationError("the values do not follow from the servers' sums", code="E_SUMS")
 
 
 def _computed_part(manifest: Manifest, result: dict[str, Any]) -> dict[str, Any]:

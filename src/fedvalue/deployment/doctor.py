@@ -64,7 +64,7 @@ def examine(place: Place) -> Iterator[Finding]:
         yield _agreement(signed, place, identity)
     if place.agreements:
         manifest = place.agreements[0].manifest
-        for server in (manifest.compute, manifest.validate):
+        for server in manifest.servers:
             yield from _server(identity, server, manifest, (place.addresses or {}).get(server.name))
         if identity.card.role not in SERVER_ROLES:
             yield from _party(place, manifest, identity)

@@ -32,6 +32,14 @@ def task_valuation(
         from fedvalue.valuation.engine import value_counts
 
         valuation = value_counts(outcome.counts, manifest.settings)
+    elif outcome.tables is not None:
+        from fedvalue.federated.valuation_parts import privacy_statement
+        from fedvalue.valuation.low_order.low_order_valuation import value_tables
+
+        valuation = value_tables(outcome.tables, manifest.settings)
+        privacy = _privacy(manifest, outcome)
+        if privacy is not None:
+            valuation = replace(valuation, privacy=privacy_statement(privacy))
     else:
         from fedvalue.federated.valuation_parts import valuation_of
 
@@ -47,13 +55,15 @@ def data_valuation(
 
     None where the task party alone learns something (`mirror` with policy `counts`).
     """
-    if outcome.counts is not None:
+    if outcome.counts is not None or outcome.tables is not None:
         full = task_valuation(manifest, outcome)
         own = replace(
-            full, parties=(full[name],), label_entropy=None, task_value=None, learnable_total=None,
-            learnable_total_interval=None, interactions=None, coalitions=None, joining=None, uplift=None,
+            full, parties=(full[name],), label_entropy=None, task_value=None, interactions=None,
+            coalitions=None, joining=None, uplift=None,
             details={key: item for key, item in full.details.items() if key != "acceptance"},
         )  # fmt: skip
+        if outcome.counts is not None:
+            own = replace(own, learnable_total=None, learnable_total_interval=None)
     elif name in outcome.shares:
         from fedvalue.federated.valuation_parts import valuation_of
 
@@ -71,7 +81,7 @@ def _described(
         "purpose": manifest.purpose,
         "consortium": manifest.consortium,
         "task": manifest.task.name,
-        "servers": [manifest.compute.name, manifest.validate.name],
+        "servers": [server.name for server in manifest.servers],
         "agreed": f"{manifest.created:%Y-%m-%d}",
     }
     details = {**valuation.details, "policy": manifest.policy, "agreement": agreement}

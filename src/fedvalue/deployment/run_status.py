@@ -316,9 +316,8 @@ def _agreement(path: Path) -> SignedManifest | None:
 
 def _asked(status: RunStatus, manifest: Manifest, identity: Identity, addresses: dict[str, str]) -> RunStatus:
     """The same with what the servers say."""
-    servers = [manifest.compute] + ([manifest.validate] if manifest.protocol != "single" else [])
     views = []
-    for server in servers:
+    for server in manifest.servers:
         client = ServerClient(
             identity, server, manifest, patience=0.0, address=addresses.get(server.name), call_seconds=5.0
         )

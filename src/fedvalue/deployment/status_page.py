@@ -28,6 +28,7 @@ _ROLES = {
     "data": "data party",
     "compute": "computation server",
     "validate": "validation server",
+    "assist": "assisting server",
 }
 
 _templates = Environment(

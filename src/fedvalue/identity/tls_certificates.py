@@ -17,10 +17,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedvalue.errors import ConfigError
 
-ROLES = ("task", "data", "compute", "validate")
-"""The paper's four kinds of participants, as they stand in a certificate."""
+SERVER_ROLES = ("compute", "validate", "assist")
+"""The paper's two servers, and the third one of protocol `gram`."""
 
-SERVER_ROLES = ("compute", "validate")
+ROLES = ("task", "data", *SERVER_ROLES)
+"""All kinds of participants, as they stand in a certificate."""
 
 MAX_DAYS = 825
 """Longest validity of a certificate, and of an agreement."""

@@ -26,6 +26,9 @@ LABEL_PART = Fraction(3, 4)
 ONE_WAY_PART = Fraction(1, 50)
 """Part of the privacy that one-way tables get under `gram`, where they serve the check of sums alone."""
 
+GRAM_SHARES = 3
+"""Under `gram` the noise is drawn three times and added, since each server knows two of the three draws."""
+
 _BITS = 16
 """Significant bits of rho, rounded down: two machines must not disagree in the last digit."""
 
@@ -87,8 +90,8 @@ class Privacy:
         epsilon: As agreed.
         n_samples: Number of samples.
         n_columns: Number of feature columns of all parties, the task party's included.
-        shares: How many times the noise is drawn and added: 1 where two servers draw it together, 3 under
-            `gram`, where each server knows two of three.
+        shares: How many times the noise is drawn and added: 1 where two servers draw it together,
+            `GRAM_SHARES` under `gram`.
     """
 
     epsilon: Fraction

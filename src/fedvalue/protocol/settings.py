@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from fedvalue.errors import InputError
-from fedvalue.protocol.privacy import Privacy, parse_epsilon
+from fedvalue.protocol.privacy import GRAM_SHARES, Privacy, parse_epsilon
 from fedvalue.protocol.release_grid import Grid
 
 COMPUTE = "compute"
@@ -227,7 +227,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if len(self.run_id) != RUN_ID_BYTES:
             raise InputError(f"run_id must have {RUN_ID_BYTES} bytes, got {len(self.run_id)}")
-        everyone = (self.compute, self.validate, self.assist, *self.everybody)
+        everyone = (*self.servers, *self.everybody)
         if len(set(everyone)) != len(everyone):
             raise InputError("participants must have different names")
         for name in everyone:
@@ -272,7 +272,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     def promise(self, n_samples: int, n_columns: int) -> Privacy:
         """What the agreed epsilon means for this many samples and feature columns of all parties."""
-        shares = 3 if self.protocol is ProtocolName.GRAM else 1
+        shares = GRAM_SHARES if self.protocol is ProtocolName.GRAM else 1
         return Privacy(parse_epsilon(self.epsilon), n_samples, n_columns, shares)
 
     def digest(self) -> bytes:

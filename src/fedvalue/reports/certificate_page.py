@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROLES = {
     "task": "asked, and holds the label", "data": "data party", "compute": "computation server",
-    "validate": "validation server",
+    "validate": "validation server", "assist": "assisting server",
 }  # fmt: skip
 """What participants do, in the order of the page."""
 
@@ -80,7 +80,7 @@ def render_certificate(
 
 _NEVER_PROVED = (
     "That each party’s table is true. No file can show that.",
-    "That the two servers, or a party and a server, did not work together.",
+    "That servers, or a party and a server, did not work together.",
 )
 
 
@@ -90,6 +90,9 @@ def _headline(manifest: Manifest) -> str:
             f"The servers {manifest.compute.name} and {manifest.validate.name} computed these values "
             "independently, and both signed them."
         )
+    if manifest.protocol == "gram":
+        names = ", ".join(server.name for server in manifest.servers)
+        return f"The servers {names} signed sums that fit together, and these values follow from them."
     return f"These values are the word of {manifest.task.name}, who signed them."
 
 

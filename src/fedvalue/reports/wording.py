@@ -44,6 +44,9 @@ PROTECTION = {
     "mirror": "Every party sent masked codes to two servers, which counted independently and compared their "
     "answers (protocol mirror). They saw renamed codes, neither ids nor what a code means; a lie of a single "
     "server is detected.",
+    "gram": "Every party split its columns into random parts for three servers, which added up how often two "
+    "codes occur together (protocol gram). No server saw a row or a sum; a lie of a single server is "
+    "detected.",
 }
 """What each protocol protects, in plain words."""
 

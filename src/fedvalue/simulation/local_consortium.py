@@ -20,6 +20,7 @@ from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.manifest_files import draft, write_manifest
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
+from fedvalue.identity.tls_certificates import SERVER_ROLES
 
 CONSORTIUM = "demo"
 
@@ -36,7 +37,7 @@ class Member:
     @property
     def command(self) -> list[str]:
         """Arguments of `fedvalue` for this member's process."""
-        if self.role in ("compute", "validate"):
+        if self.role in SERVER_ROLES:
             return ["serve", self.role, "--config", str(self.folder / "server.toml")]
         verb = "run" if self.role == "task" else "join"
         return [verb, "--config", str(self.folder / "party.toml")]
@@ -86,7 +87,8 @@ def build(
         accept: Lines of the section [accept] of every configuration.
         **terms: Of the manifest; n_samples and purpose at least.
     """
-    roles = {"compute": "compute", "validate": "validate"}
+    servers = SERVER_ROLES if terms.get("protocol") == "gram" else SERVER_ROLES[:2]
+    roles = {role: role for role in servers}
     roles |= {name: "task" if name == task else "data" for name in sources}
     members: dict[str, Member] = {}
     for name, role in roles.items():
@@ -99,11 +101,11 @@ def build(
         for other in members.values():
             if other is not member:
                 write_card(other.identity.card, member.folder / "peers" / f"{other.name}.json")
-    ports = {role: reserve_port() for role in ("compute", "validate")}
+    ports = {role: reserve_port() for role in servers}
     endpoints = {role: f"127.0.0.1:{port}" for role, (port, _) in ports.items()}
     signed = agree(members, endpoints, **terms)
     for member in members.values():
-        if member.role in ("compute", "validate"):
+        if member.role in servers:
             _server_toml(member, endpoints[member.role], accept)
         else:
             _party_toml(member, sources[member.name], accept)

@@ -59,7 +59,7 @@ def abandon(
             "this run is under way in another process: stop `fedvalue join` or `fedvalue run` first (Ctrl-C)",
             code="E_LOCKED",
         ) from None
-    servers = (signed.manifest.compute.name, signed.manifest.validate.name)
+    servers = [server.name for server in signed.manifest.servers]
     return {server: _notify(own, signed, server, (addresses or {}).get(server)) for server in servers}
 
 

@@ -178,10 +178,10 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
     manifest = signed.verify(now=dt.datetime.now(dt.UTC))
     check_pins(manifest, read_pinned(config.peers, identity.card))
     check_terms(manifest, config.accept)
-    servers = (manifest.compute.name, manifest.validate.name)
+    servers = tuple(server.name for server in manifest.servers)
     for name in config.addresses:
         if name not in servers:
-            raise ConfigError(f"addresses.{name}: the servers of this run are {' and '.join(servers)}")
+            raise ConfigError(f"addresses.{name}: the servers of this run are {', '.join(servers)}")
     own = manifest.participant(identity.card.name)
     if own.role != role:
         raise ConfigError(f"the manifest gives {own.name!r} the role {own.role!r}", code="E_MANIFEST")

@@ -9,18 +9,21 @@ from fedvalue.identity.tls_certificates import SERVER_ROLES
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.alignment import TOKEN_BYTES
+from fedvalue.protocol.gram.gram_layout import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
 
 FROM_PARTIES = (
     m.EphemeralKey, m.WrappedKeys, m.AlignTokens, m.Ready, m.Confirm, m.Declaration, m.ShareKeys,
-    m.CodebookChunk, m.SealedCodebook, m.Chunk, m.QueryKey, m.TokenChunk, m.Agree, m.Abort,
+    m.CodebookChunk, m.SealedCodebook, m.Chunk, m.QueryKey, m.TokenChunk, m.GramDeclaration, m.GramReveal,
+    m.Agree, m.Abort,
 )  # fmt: skip
 """What a party may send to a server; everything else is for servers only."""
 
 FROM_SERVERS = (
-    m.IntersectionChunk, m.ResultCommit, m.ResultOpening, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.Abort,
+    m.IntersectionChunk, m.ResultCommit, m.ResultOpening, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening,
+    m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest, m.Abort,
 )  # fmt: skip
 
 SLACK_BYTES = 1 << 20
@@ -46,9 +49,11 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
         upload += (TOKEN_BYTES + 1) * manifest.n_samples
     if manifest.participant(sender).role in SERVER_ROLES:
         upload *= 1 + len(manifest.data)  # what the computation server forwards is of all parties
-    if manifest.protocol == "mirror":
+    if manifest.protocol in ("mirror", "gram"):
         # All chunks but the last are at least half full.
         most = 2 * (upload // manifest.chunk_bytes) + SLACK_MESSAGES
+        if manifest.protocol == "gram":
+            most += manifest.n_samples // CHUNK_ROWS  # a narrow table fills its chunks with rows, not bytes
     else:
         most = upload // 64 + SLACK_MESSAGES  # one key and one set of at least 16 bytes per query
     if n_bytes > upload + SLACK_BYTES or messages > most:

@@ -1,11 +1,13 @@
-"""Carries messages from the computation server to the validation server, and its messages back.
+"""Carries messages between two servers of a run: ours to the other one, and its messages back.
 
-The computation server is a client of the validation server; nothing connects to a party.
+Of two servers the earlier one in the manifest's order is the client of the later one; nothing connects to a
+party.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment.network.rpc_client import ServerClient
@@ -13,103 +15,131 @@ from fedvalue.errors import FedValueError, TransportError
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
+    from fedvalue.agreement.manifest import Participant
     from fedvalue.deployment.servers.observability import Log
     from fedvalue.deployment.servers.run_host import RunHost
     from fedvalue.deployment.servers.server_store import ServerStore
     from fedvalue.identity.cards import Identity
 
 _LOOK_SECONDS = 2.0
-"""How often to ask the validation server for its messages while this server does not wait for one."""
+"""How often to ask the other server for its messages while none is expected, and how long to wait for one
+that is."""
 
-_COMPARE_SECONDS = 0.05
-"""The same while it does: long enough for the message that has come to be handled."""
+_PAUSE_SECONDS = 0.05
+"""Between two such waits."""
 
 
 class Courier:
-    """One thread per active run of the computation server. It ends with the run."""
+    """Two threads per active run and other server: one delivers, one fetches. They end with the run.
+
+    Args:
+        identity: This server's.
+        target: The other server.
+        host: The run.
+        manifest: The signed manifest, as it is submitted.
+        store: Where our messages are.
+        log: For the operator.
+    """
 
     def __init__(
-        self, identity: Identity, host: RunHost, manifest: bytes, store: ServerStore, log: Log
+        self,
+        identity: Identity,
+        target: Participant,
+        host: RunHost,
+        manifest: bytes,
+        store: ServerStore,
+        log: Log,
     ) -> None:
         self._host = host
-        self._identity = identity
+        self._target = target.name
+        self._client = ServerClient(identity, target, host.manifest, patience=0.0)
         self._manifest = manifest
         self._store = store
         self._log = log
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(work,), name="courier", daemon=True)
+            for work in (self._deliver, self._fetch)
+        ]
+        self._running = len(self._threads)
+        self._lock = threading.Lock()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Stop soon; undelivered messages stay in the outbox."""
         self._stop.set()
         self._host.journal.release_waiters()
-        self._thread.join(5.0)
+        for thread in self._threads:
+            thread.join(5.0)
 
-    def _run(self) -> None:
-        target = self._host.manifest.validate
-        client = ServerClient(self._identity, target, self._host.manifest, patience=0.0)
-        # After a restart, count from the store: a notice may have replaced messages over there.
-        delivered, taken, known = 0, self._store.accepted(self._host.run_id, target.name), False
+    def _run(self, work: Callable[[], None]) -> None:
         try:
             while not self._stop.is_set():
-                ended = self._host.ended
                 try:
-                    if not known:
-                        standing = client.submit(self._manifest)
-                        delivered, known = standing.next, True
-                    delivered = self._deliver(client, delivered)
-                    taken = self._fetch(client, taken)
+                    return work()
                 except TransportError as error:
                     if error.code == "E_DEADLINE":
-                        return  # the run is over, here or there
-                    # Not reachable now; the run's deadlines decide how long we try. Ask again what has
-                    # arrived there: a notice may have replaced what we would send next.
-                    known = False
+                        return None  # the run is over, here or there
+                    # Not reachable now; the run's deadlines decide how long we try.
                     self._stop.wait(1.0)
                 except FedValueError as error:
                     self._log.event("courier", level="warning", code=error.code, reason=str(error))
-                    return
-                else:
-                    if ended:
-                        return
-                    self._host.journal.wait_for_mail(target.name, delivered, self._patience())
+                    return None
         finally:
-            client.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        """The thread that ends last closes the connection."""
+        with self._lock:
+            self._running -= 1
+            last = not self._running
+        if last:
+            self._client.close()
             self._forget()
 
-    def _patience(self) -> float:
-        """Seconds to wait for mail of our own before the other server is asked for its."""
-        return _COMPARE_SECONDS if self._comparing else _LOOK_SECONDS
+    def _deliver(self) -> None:
+        # What has arrived there is asked at every start: a notice may have replaced what we would send next.
+        number = self._client.submit(self._manifest).next
+        while not self._stop.is_set():
+            ended = self._host.ended
+            bodies = self._store.mail(self._host.run_id, self._target, number, 1)
+            if bodies:
+                self._client.post(self._host.run_id, number, bodies[0])
+                number += 1
+            elif ended:
+                return
+            else:
+                self._host.journal.wait_for_mail(self._target, number, _LOOK_SECONDS)
+
+    def _fetch(self) -> None:
+        if self._host.ended:
+            return
+        self._client.submit(self._manifest)
+        # Count from the store: a notice may have replaced messages over there.
+        number = self._store.accepted(self._host.run_id, self._target)
+        while not (self._stop.is_set() or self._host.ended):
+            stage = self._host.journal.stage
+            expected = stage in self._talking
+            mail = self._client.poll(self._host.run_id, number, _LOOK_SECONDS if expected else 0.0)
+            for body in mail.bodies:
+                self._host.accept(self._target, number, body)
+                number += 1
+            if not mail.bodies:
+                # An empty answer before its time: the other server is full or shutting down.
+                self._host.journal.wait_for_stage(stage, _PAUSE_SECONDS if expected else _LOOK_SECONDS)
 
     @property
-    def _comparing(self) -> bool:
-        return self._host.journal.stage == State.COMPARING.value
+    def _talking(self) -> tuple[str, ...]:
+        """The stages in which servers wait for each other's messages."""
+        during_upload = (State.UPLOADING.value,) if self._host.manifest.protocol == "gram" else ()
+        return (*during_upload, State.COMPARING.value)
 
     def _forget(self) -> None:
         """Erase what reveals the exact values of an ended run with noise."""
-        manifest = self._host.manifest
-        if manifest.epsilon is None or not self._host.ended:
+        if self._host.manifest.epsilon is None or not self._host.ended:
             return
         try:
-            self._store.forget_mail_to(self._host.run_id, manifest.validate.name)
+            self._store.forget_mail_to(self._host.run_id, self._target)
         except FedValueError as error:
             self._log.event("purge", level="error", code=error.code)
-
-    def _deliver(self, client: ServerClient, number: int) -> int:
-        recipient = self._host.manifest.validate.name
-        while not self._stop.is_set():
-            bodies = self._store.mail(self._host.run_id, recipient, number, 1)
-            if not bodies:
-                break
-            client.post(self._host.run_id, number, bodies[0])
-            number += 1
-        return number
-
-    def _fetch(self, client: ServerClient, number: int) -> int:
-        # While the servers compare results, nothing goes on here until the other's message has come.
-        mail = client.poll(self._host.run_id, number, _LOOK_SECONDS if self._comparing else 0.0)
-        for body in mail.bodies:
-            self._host.accept(self._host.manifest.validate.name, number, body)
-            number += 1
-        return number

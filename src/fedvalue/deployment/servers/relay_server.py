@@ -43,7 +43,7 @@ from fedvalue.deployment.servers.server_role import MakeRole, server_role
 from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, TransportError, VerificationError
 from fedvalue.identity.cards import Card, Identity
-from fedvalue.identity.tls_certificates import check_tls_certificate, validity
+from fedvalue.identity.tls_certificates import SERVER_ROLES, check_tls_certificate, validity
 
 if TYPE_CHECKING:
     from fedvalue.deployment.network.rpc_server import Peer
@@ -112,7 +112,7 @@ class RelayServer:
             schedule=self._schedule,
         )
         self._hosts: dict[bytes, RunHost] = {}
-        self._couriers: dict[bytes, Courier] = {}
+        self._couriers: dict[bytes, list[Courier]] = {}
         self._joined: dict[tuple[bytes, str], float] = {}
         self._findings: tuple[float, list[Finding]] = (-math.inf, [])
         self._noted: dict[str, float] = {}
@@ -147,7 +147,7 @@ class RelayServer:
     def poll(self, peer: Peer, request: wire.Poll) -> wire.Mail:
         """The caller's mail; waits for it if there is none and fewer than the limit are waiting."""
         host, caller = self._find(peer, request.run_id)
-        if request.wait_ms:  # the other server looks without waiting
+        if request.wait_ms and caller.role not in SERVER_ROLES:
             host.waits(caller.name, request.patience)
         if request.wait_ms and not self._stopping.is_set() and self._waiting.acquire(blocking=False):
             try:
@@ -243,7 +243,7 @@ class RelayServer:
     def stop(self) -> None:
         """Stop couriers, timer and workers; what was accepted stays on disk."""
         self.drain()
-        for courier in list(self._couriers.values()):
+        for courier in [one for couriers in list(self._couriers.values()) for one in couriers]:
             courier.stop()
         self._ticker.join(5.0)
         for host in self._active():
@@ -331,9 +331,17 @@ class RelayServer:
                 raise RemoteProtocolError("no such run here", code="E_RUN")
             manifest = SignedManifest.from_json(row.manifest).manifest
             host = self._hosts[run_id] = RunHost(self._context, row, manifest)
-            if not host.ended and self._identity.card.role == "compute" and manifest.protocol != "single":
-                self._couriers[run_id] = Courier(self._identity, host, row.manifest, self._store, self._log)
+            if not host.ended:
+                self._couriers[run_id] = [
+                    Courier(self._identity, target, host, row.manifest, self._store, self._log)
+                    for target in self._later_servers(manifest)
+                ]
             return host
+
+    def _later_servers(self, manifest: Manifest) -> tuple[Participant, ...]:
+        """The servers that we call; those before us in the manifest's order call us."""
+        own = SERVER_ROLES.index(self._identity.card.role)
+        return tuple(one for one in manifest.servers if SERVER_ROLES.index(one.role) > own)
 
     def _check_manifest(self, signed: SignedManifest) -> None:
         """All signatures, valid now, known keys, acceptable terms, and ours to serve."""

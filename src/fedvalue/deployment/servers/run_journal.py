@@ -209,6 +209,11 @@ class RunJournal:
                 lambda: self._released or self.ended or self.mail_size(recipient) > after, timeout=seconds
             )
 
+    def wait_for_stage(self, stage: str, seconds: float) -> None:
+        """Return when the run is in another stage than this one, or time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._released or self.stage != stage, timeout=seconds)
+
     def release_waiters(self) -> None:
         """Let everybody who waits for mail return now: the server is shutting down."""
         with self._changed:
@@ -231,27 +236,27 @@ class RunJournal:
 
 
 def forget_noise(store: ServerStore, manifest: Manifest, own_role: str, run_id: bytes) -> None:
-    """Erase what this server sent the other one about the noise of an ended run.
+    """Erase what this server sent the others about the noise of an ended run.
 
-    If the run failed, the other server may not know yet: the notice stays, in place of everything sent
-    before it.
+    If the run failed, another server may not know yet: the notice stays, in place of everything sent
+    before it. So does the last message of `gram`, for which another server may still wait.
 
     Raises:
         EngineError: E_STORAGE: it is still there.
     """
     if manifest.epsilon is None:
         return
-    other = (manifest.validate if own_role == "compute" else manifest.compute).name
-    # The courier may erase it at the same moment.
-    for last in store.mail(run_id, other, max(0, store.mail_size(run_id, other) - 1), 1):
-        try:
-            notice = isinstance(codec.decode(last).message, m.Abort)
-        except FedValueError:
-            notice = False
-        if notice:
-            store.replace_mail_to(run_id, other, last)
-        else:
-            store.forget_mail_to(run_id, other)
+    for other in (server.name for server in manifest.servers if server.role != own_role):
+        # The courier may erase it at the same moment.
+        for last in store.mail(run_id, other, max(0, store.mail_size(run_id, other) - 1), 1):
+            try:
+                needed = isinstance(codec.decode(last).message, m.Abort | m.GramTest)
+            except FedValueError:
+                needed = False
+            if needed:
+                store.replace_mail_to(run_id, other, last)
+            else:
+                store.forget_mail_to(run_id, other)
 
 
 def waiting_for(names: Sequence[str]) -> str:

@@ -290,7 +290,7 @@ class RunWorker:
         state = self._role.state
         if state in (State.UPLOADING, State.COMPARING, State.AGREEING, State.DONE):
             return state.value
-        early = state is State.KEYING or self._context.identity.card.role == "validate"
+        early = state is State.KEYING or self._context.identity.card.role != "compute"
         return "open" if early else "keying"
 
     def _log(self, event: str, *, level: str = "info", **fields: str | int) -> None:

@@ -1,4 +1,4 @@
-"""One of the two servers: start, answer, and stop without losing anything."""
+"""A server: start, answer, and stop without losing anything."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def serve(
     handshakes: HandshakeWatch | None = None,
     routes: Routes | None = None,
 ) -> None:
-    """Run one of the two servers until `stop` is set or Ctrl-C is pressed.
+    """Run a server until `stop` is set or Ctrl-C is pressed.
 
     Logs go to stderr, one JSON object per line. The process itself is left as it is: hardening and
     signal handlers belong to the command (`fedvalue.deployment.process`).
 
     Args:
         config: What `read_server_config` returns.
-        role: compute or validate, if the identity must have this role.
+        role: compute, validate or assist, if the identity must have this role.
         stop: Ends the server when another thread or a signal handler sets it.
         on_start: Called once everything is loaded, right before the server listens.
         make_role: Replaces the honest role, for demonstrations and tests.

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from fedvalue.protocol.settings import RunTerms
 
 MakeRole = Callable[[str, "Manifest", "RunTerms", "Credentials", "ChunkStore"], "Server"]
-"""(compute or validate, manifest, terms, credentials, chunks) -> role"""
+"""(role of the server, manifest, terms, credentials, chunks) -> its role in the run"""
 
 
 def server_role(
     role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
 ) -> Server:
-    """The role `compute` or `validate` of a run."""
+    """The role `compute`, `validate` or `assist` of a run."""
+    from fedvalue.protocol.assisting_server import AssistingServer
     from fedvalue.protocol.computation_server import ComputationServer
     from fedvalue.protocol.validation_server import ValidationServer
 
-    kind = ComputationServer if role == "compute" else ValidationServer
+    kinds = {"compute": ComputationServer, "validate": ValidationServer, "assist": AssistingServer}
     valuer = killable(manifest, valuer_of(manifest))
-    return kind(terms, credentials=credentials, valuer=valuer, store=chunks)
+    return kinds[role](terms, credentials=credentials, valuer=valuer, store=chunks)
 
 
 def valuer_of(manifest: Manifest) -> Valuer:

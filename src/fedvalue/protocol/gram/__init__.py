@@ -4,6 +4,7 @@
 - `gram_layout`: which column is whose, and where a cell of a table lies in the matrix of all products.
 - `components`: how a party's columns become three components, any two of which are random.
 - `gram_upload`: the parties' side. `gram_sums`: a server's side. `gram_noise`: the noise of one component.
+- `gram_opening`: what the servers open, and how it is checked.
 
 Server j holds components j and j + 1 of every party.
 docs/protocol.md has the steps; decision 0321, the reasons.

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 N_CHECKS = 2
 """Check columns per party: a changed sum passes each with a chance of 2^-31."""
 
+CHUNK_ROWS = 1 << 16
+"""Most rows of a chunk: a server expands seeds to as many rows of every party at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class GramLayout:
@@ -88,7 +91,7 @@ class GramLayout:
     def chunk_rows(self) -> int:
         """Rows of one chunk, the same for all parties: the widest must fit."""
         widest = max(self.width_of(party) for party in self.everybody)
-        return max(1, min(1 << 16, self.chunk_bytes // (4 * (widest + N_CHECKS))))
+        return max(1, min(CHUNK_ROWS, self.chunk_bytes // (4 * (widest + N_CHECKS))))
 
     @property
     def n_chunks(self) -> int:

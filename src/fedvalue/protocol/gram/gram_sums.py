@@ -34,7 +34,7 @@ from fedvalue.protocol.gram.components import (
 )
 from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
 from fedvalue.protocol.gram.gram_noise import component_noise
-from fedvalue.protocol.gram.gram_upload import OpenedSums
+from fedvalue.protocol.gram.gram_opening import OpenedSums
 from fedvalue.protocol.gram.prime_field import (
     Elements,
     expanded,

@@ -8,11 +8,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from fedvalue.crypto import keys
@@ -27,13 +25,11 @@ from fedvalue.protocol.gram.components import (
     written_component,
     written_digest,
 )
-from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
+from fedvalue.protocol.gram.gram_layout import GramLayout
+from fedvalue.protocol.gram.gram_opening import OpenedSums, opened_tables
 from fedvalue.protocol.gram.prime_field import (
     Elements,
-    centred,
-    from_bytes,
     products,
-    reduced,
     to_bytes,
 )
 from fedvalue.protocol.outcome import Outcome, SignedResult
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.information.contingency import Codebook
-    from fedvalue.information.pair_tables import PairTables
     from fedvalue.protocol.keyring import Credentials, Keyring
     from fedvalue.protocol.samples import HashedSamples
     from fedvalue.protocol.settings import Settings
@@ -53,27 +48,6 @@ if TYPE_CHECKING:
 
 ALL_SERVERS = "\0gram"
 """In key derivation: rows stand in the same secret order at all servers."""
-
-FAR = 64
-"""Standard deviations of noise that no honest cell is outside its range."""
-
-
-class OpenedSums(msgspec.Struct, frozen=True):
-    """What a server opens to the parties.
-
-    Args:
-        cells: Its share of the upper triangle of the matrix of all products, then of the check columns.
-        salt: Of its commitment.
-        rho: What it got from every party.
-    """
-
-    cells: bytes
-    salt: bytes
-    rho: dict[str, bytes]
-
-    def commitment(self, run_id: bytes, server: str) -> bytes:
-        """What the server had to commit to."""
-        return keys.digest(b"gram-sums", run_id, server.encode(), self.salt, self.cells)
 
 
 class GramWork:
@@ -213,66 +187,19 @@ class GramWork:
         else:
             raise RemoteProtocolError(f"no {type(message).__name__} under gram", code="E_STATE")
         if self._inbox.complete:
-            self._check({server: self._opened(server) for server in self._settings.servers})
+            opened = {server: self._opened(server) for server in self._settings.servers}
+            self._outcome = Outcome(tables=opened_tables(self._settings, opened))
         return []
 
     def _opened(self, server: str) -> OpenedSums:
-        try:
-            opened = msgspec.msgpack.decode(self._inbox.bytes_of(server), type=OpenedSums)
-        except (msgspec.MsgspecError, ValueError, OverflowError) as error:
-            raise RemoteProtocolError("a result is malformed", code="E_MALFORMED") from error
+        opened = OpenedSums.decode(self._inbox.bytes_of(server))
         if opened.commitment(self._settings.run_id, server) != self._commitments.get(server):
             raise VerificationError(
                 f"{server!r} opened other sums than it had committed to", code="E_COMMITMENT"
             )
+        if opened.rho.get(self._name) != to_bytes(self._secrets.rho):
+            raise VerificationError(f"{server!r} used other check weights than ours", code="E_EQUIVOCATION")
         return opened
-
-    def _check(self, opened: Mapping[str, OpenedSums]) -> None:
-        layout = self._layout
-        first, *others = opened.values()
-        if any(other.rho != first.rho for other in others) or set(first.rho) != set(layout.everybody):
-            raise VerificationError("the servers got different check weights", code="E_EQUIVOCATION")
-        if first.rho[self._name] != to_bytes(self._secrets.rho):
-            raise VerificationError("the servers used other check weights than ours", code="E_EQUIVOCATION")
-        upper = np.triu_indices(layout.width)
-        n_cells = len(upper[0])
-        shape = (n_cells + layout.width * N_CHECKS,)
-        total = np.zeros(shape, dtype=np.uint64)
-        for server, one in opened.items():
-            total += from_bytes(one.cells, shape, who=server)
-        total = reduced(total)
-        gram = np.zeros((layout.width, layout.width), dtype=np.uint64)
-        gram[upper] = total[:n_cells]
-        gram = np.triu(gram) + np.triu(gram, 1).T
-        check = total[n_cells:].reshape(layout.width, N_CHECKS)
-        rho = np.concatenate(
-            [from_bytes(first.rho[p], (N_CHECKS, layout.width_of(p)), who=p) for p in layout.everybody],
-            axis=1,
-        )
-        if not np.array_equal(products(gram, np.ascontiguousarray(rho.T)), check):
-            raise VerificationError(
-                "the servers' sums do not fit together: one of them is wrong", code="E_SUMS"
-            )
-        self._outcome = Outcome(tables=self._tables(centred(gram)))
-
-    def _tables(self, gram: NDArray[np.int64]) -> PairTables:
-        privacy = self._settings.privacy
-        label, pair, one_way = 0.0, 0.0, 0.0
-        if privacy is not None:
-            label, pair, one_way = (
-                privacy.total(privacy.label_variance),
-                privacy.total(privacy.pair_variance),
-                privacy.total(privacy.one_way_variance),
-            )
-        far = FAR * math.sqrt(max(label, pair, one_way))
-        if gram.min() < -far or gram.max() > self._settings.n_samples + far:
-            raise RemoteProtocolError("a cell is outside its range", code="E_RANGE")
-        if privacy is None:
-            for feature in range(len(self._layout.sizes)):
-                own = self._layout.columns(feature)
-                if int(np.diag(gram[own, own]).sum()) != self._settings.n_samples:
-                    raise VerificationError("counts do not add up to the number of samples", code="E_TOTAL")
-        return self._layout.tables(gram, label, pair)
 
     @property
     def complete(self) -> bool:

@@ -23,8 +23,9 @@ from fedvalue.protocol.gram.prime_field import (
 )
 
 if TYPE_CHECKING:
+    from fedvalue.protocol.gram.gram_opening import OpenedSums
     from fedvalue.protocol.gram.gram_sums import GramSums
-    from fedvalue.protocol.gram.gram_upload import GramWork, OpenedSums
+    from fedvalue.protocol.gram.gram_upload import GramWork
     from fedvalue.protocol.gram.prime_field import Elements
 
 ServerCheat: TypeAlias = Callable[["GramSums"], None]
