@@ -74,7 +74,7 @@ def accept(
     from fedvalue.deployment.parties.accepting import deliver
 
     deliver(agreement, identity, _DELIVER_SECONDS)
-    say(f"Accepted as {seat.name}: both servers have your card.")
+    say(f"Accepted as {seat.name}: all servers have your card.")
     say(f"Next: fedvalue join --table FILE --id COLUMN{where}")
 
 

@@ -20,6 +20,13 @@ class Fault(StrEnum):
     CHEAT = "cheat"
 
 
+class Shown(StrEnum):
+    """Protocols that can be shown."""
+
+    MIRROR = "mirror"
+    GRAM = "gram"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("demo")(demo)
@@ -29,6 +36,9 @@ def demo(
     fault: Annotated[
         Fault | None, typer.Option(help="Break something on purpose, and see what happens.")
     ] = None,
+    protocol: Annotated[
+        Shown, typer.Option(help="mirror (two servers) or gram (three servers, values with noise).")
+    ] = Shown.MIRROR,
     output: Annotated[Path, typer.Option(help="Folder for result, report and certificate.")] = Path(
         "fedvalue-demo"
     ),
@@ -38,7 +48,7 @@ def demo(
         typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
     ] = None,
 ) -> None:
-    """Run two servers, a bank and four data parties on this machine, each its own process, over mutual TLS.
+    """Run servers, a bank and four data parties on this machine, each its own process, over mutual TLS.
 
     Shows live progress and the values, compares them with those of the joined table, checks the
     certificate and the audit logs, writes the report, and cleans up.
@@ -55,7 +65,11 @@ def demo(
     _end_as_with_ctrl_c()
     with tempfile.TemporaryDirectory(prefix="fedvalue-demo-") as temporary:
         ended = demonstrate(
-            keep or Path(temporary), output, _say, fault=None if fault is None else fault.value
+            keep or Path(temporary),
+            output,
+            _say,
+            fault=None if fault is None else fault.value,
+            protocol=protocol.value,
         )
     if ended.valuation is None:
         if not wrote_json({"detected": dict(ended.detected)}, json_file, "result"):

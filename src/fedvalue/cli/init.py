@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="Where the identity goes, e.g. identity.")],
     consortium: Annotated[str, typer.Option(help="Name of the group that runs valuations together.")],
-    role: Annotated[str, typer.Option(help="task, data, compute or validate.")],
+    role: Annotated[str, typer.Option(help="task, data, compute, validate or assist.")],
     name: Annotated[str, typer.Option(help="Your name in the consortium.")],
     days: Annotated[int, typer.Option(help="How long the certificate is valid.")] = 365,
 ) -> None:

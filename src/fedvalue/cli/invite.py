@@ -26,12 +26,15 @@ def invite(
     ] = None,
     compute_name: Annotated[str, typer.Option(help="Name of the computation server.")] = "compute",
     validate_name: Annotated[str, typer.Option(help="Name of the validation server.")] = "validate",
+    assist_name: Annotated[
+        str, typer.Option(help="Name of the assisting server, if there is one (--assist).")
+    ] = "assist",
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write the invitation to.")] = Path(
         "invitation.txt"
     ),
     home: HomeFolder = DEFAULT_HOME,
 ) -> None:
-    """Draft the terms and make one invitation for all data parties and both operators.
+    """Draft the terms and make one invitation for all data parties and operators.
 
     It makes your identity if there is none. Send the invitation to everybody
     over a channel that strangers do not read: anyone who reads it can take a
@@ -54,8 +57,10 @@ def invite(
     harden()
     place = Home(home)
     group = consortium or place.consortium or name
-    seats = {name: "task", compute_name: "compute", validate_name: "validate", **dict.fromkeys(party, "data")}
-    if len(seats) != 3 + len(party):
+    server_names = {"compute": compute_name, "validate": validate_name, "assist": assist_name}
+    servers = {server_names[role]: role for role in terms["endpoints"]}
+    seats = {name: "task", **servers, **dict.fromkeys(party, "data")}
+    if len(seats) != 1 + len(terms["endpoints"]) + len(party):
         raise ConfigError("two participants have the same name", code="E_INVITATION")
     stand_ins = [create_identity(group, role, one).card for one, role in seats.items() if role != "task"]
     draft([create_identity(group, "task", name).card, *stand_ins], **terms)  # nothing is made of wrong terms

@@ -1,4 +1,4 @@
-"""`fedvalue serve compute|validate|abort`: one of the two servers, and what its operator can do."""
+"""`fedvalue serve compute|validate|assist|abort`: one of the servers, and what its operator can do."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ Metrics = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Run the computation or the validation server.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Run the computation, the validation or the assisting server.", no_args_is_help=True
+    )
     group.command("compute")(compute)
     group.command("validate")(validate)
+    group.command("assist")(assist)
     group.command("abort")(abort)
     app.add_typer(group, name="serve")
 
@@ -52,6 +55,13 @@ def validate(
 ) -> None:
     """Run the validation server until SIGTERM, after `fedvalue accept`. Logs are JSON lines on stderr."""
     _serve("validate", _config(config, home, listen, metrics))
+
+
+def assist(
+    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
+) -> None:
+    """Run the third server of protocol gram until SIGTERM, after `fedvalue accept`."""
+    _serve("assist", _config(config, home, listen, metrics))
 
 
 def abort(

@@ -17,9 +17,22 @@ def agreed_terms(
     samples: Annotated[int, typer.Option(help="Number of samples that every party brings.")],
     compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
     validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
-    protocol: Annotated[str, typer.Option(help="mirror, paper or single.")] = "mirror",
+    assist: Annotated[
+        str | None,
+        typer.Option(
+            help="host:port of the assisting server, where a third operator runs one.", show_default=False
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="mirror, gram, paper or single; by default what fits the operators and the number of samples.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
-        str, typer.Option(help="valuation (mirror only) or counts (paper and single: always).")
+        str,
+        typer.Option(help="valuation (mirror and gram) or counts (paper, single, --exact-tables: always)."),
     ] = "valuation",
     q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
     n_r: Annotated[
@@ -65,10 +78,15 @@ def agreed_terms(
     ] = "equal",
     epsilon: Annotated[
         str | None,
-        typer.Option(
-            help="Release values with noise, such as 0.5 (mirror, valuation). Smaller protects more."
-        ),
+        typer.Option(help="Release values with noise, such as 0.5 (mirror and gram). Smaller protects more."),
     ] = None,
+    exact_tables: Annotated[
+        bool,
+        typer.Option(
+            "--exact-tables",
+            help="gram without noise: every party gets exact counts of pairs; every participant must accept.",
+        ),
+    ] = False,
     grid: Annotated[
         str,
         typer.Option(
@@ -98,6 +116,8 @@ def agreed_terms(
 ) -> dict[str, Any]:
     """Arguments of `agreement.manifest_files.draft`, from the options of a command."""
     from fedvalue.agreement.manifest import Deadlines
+    from fedvalue.agreement.protocol_choice import chosen_protocol
+    from fedvalue.cli.terminal import say
     from fedvalue.protocol.privacy import spell_epsilon
     from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.valuation.acceptance_test import AcceptanceTest
@@ -112,8 +132,15 @@ def agreed_terms(
         coding=coding,
         acceptance=None if accept is None else AcceptanceTest.parse(accept),
     )
+    if protocol is None:
+        needs_counts = accept is not None or policy != "valuation"
+        choice = chosen_protocol(samples, third_operator=assist is not None, needs_counts=needs_counts)
+        say(choice.why)
+        protocol, epsilon = choice.protocol, epsilon or choice.epsilon
+        assist = assist if protocol == "gram" else None
+    third = {} if assist is None else {"assist": assist}
     return {
-        "endpoints": {"compute": compute, "validate": validate},
+        "endpoints": {"compute": compute, "validate": validate, **third},
         "days": days,
         "purpose": purpose,
         "n_samples": samples,
@@ -130,6 +157,7 @@ def agreed_terms(
         "min_cell": 1 if research else 10,
         "align": align,
         "epsilon": None if epsilon is None else spell_epsilon(epsilon),
+        "exact_tables": exact_tables,
         "grid": grid,
         "shares": shares,
         "work_limit": work_limit,

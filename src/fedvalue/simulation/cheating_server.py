@@ -1,7 +1,7 @@
-"""A computation server that favours one party, for `fedvalue demo --fault cheat`.
+"""A computation server that changes the result, for `fedvalue demo --fault cheat`.
 
 A separate program (`python -m fedvalue.simulation.cheating_server server.toml`); the real server never
-imports this module. Everything about it is honest except two numbers in its result.
+imports this module. Everything about it is honest except two values in its result, or one sum (`gram`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
     from fedvalue.information.pair_tables import PairTables
     from fedvalue.protocol.chunk_store import ChunkStore
+    from fedvalue.protocol.gram.gram_sums import GramSums
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.outcome import Answer
     from fedvalue.protocol.server import Server
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 def cheating_role(
     role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
 ) -> Server:
-    """The computation server's role with a valuer that moves 0.01 nats from one party to another."""
+    """The computation server's role that moves 0.01 nats from one party to another, or shifts a sum."""
     from fedvalue.protocol.computation_server import ComputationServer
+    from fedvalue.simulation.drill.gram_cheats import shift_a_sum
 
     honest = valuer_of(manifest)
 
@@ -41,8 +43,14 @@ def cheating_role(
         second[number] -= 0.01
         return msgspec.structs.replace(answer, shares=(first, second, *rest))
 
+    class Shifting(ComputationServer):
+        def _make_gram(self, settings: Settings) -> GramSums:
+            sums = super()._make_gram(settings)
+            shift_a_sum(sums)
+            return sums
+
     assert role == "compute"
-    return ComputationServer(terms, credentials=credentials, valuer=favouring, store=chunks)
+    return Shifting(terms, credentials=credentials, valuer=favouring, store=chunks)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A whole federated valuation on this machine, with everything switched on.
 
-Two servers, a bank and four data parties, each its own process with its own folder, keys and table, talk
-over mutual TLS on loopback. The values are compared with those of the joined table, which nobody could
+Two or three servers, a bank and four data parties, each its own process with its own folder, keys and table,
+talk over mutual TLS on loopback. The values are compared with those of the joined table, which nobody could
 compute in a real run.
 """
 
@@ -15,7 +15,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from fedvalue.agreement.manifest import Manifest
 from fedvalue.errors import EngineError, VerificationError
+from fedvalue.federated.options import Gram, ProtocolOptions
 from fedvalue.federated.warm_up import warm_up
 from fedvalue.simulation.children import Child, Children, wait_until
 from fedvalue.simulation.local_consortium import LocalConsortium, Source, build
@@ -30,6 +32,12 @@ TASK = "bank"
 PARTIES = ("telco", "shop", "insurer", "utility")
 ID, LABEL = "customer", "defaulted"
 FAULTS = ("kill-party", "kill-server", "cheat")
+TERMS: Mapping[str, Mapping[str, Any]] = {"mirror": {}, "gram": {"protocol": "gram", "epsilon": "1"}}
+"""The protocols that can be shown, and the terms that each needs."""
+_CHEATS = {
+    "mirror": "the computation server will add 0.01 nats to one party and take them from another",
+    "gram": "the computation server will add five persons to one sum",
+}
 _START_SECONDS = 120.0
 _RUN_SECONDS = 600.0
 
@@ -49,7 +57,9 @@ class Demonstration:
     detected: Mapping[str, str] = field(default_factory=dict)
 
 
-def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None) -> Demonstration:
+def demonstrate(
+    root: Path, output: Path, say: Say, *, fault: str | None = None, protocol: str = "mirror"
+) -> Demonstration:
     """Run the demonstration.
 
     Args:
@@ -57,22 +67,26 @@ def demonstrate(root: Path, output: Path, say: Say, *, fault: str | None = None)
         output: Folder for result.json, report.html and certificate.json.
         say: Called with (who, words) as things happen.
         fault: What to break: "kill-party", "kill-server" or "cheat".
+        protocol: One of `TERMS`.
 
     Raises:
         EngineError: A process did not do what it should.
         VerificationError: A cheat went unnoticed, or an honest run did not give the values of the joined
             table.
     """
-    consortium = set_up(root, say)
+    consortium = set_up(root, say, **TERMS[protocol])
     say("demo", "loading the compiled kernels; the first time they are compiled, which takes a while")
-    warm_up(values=True)  # once here, instead of seven times side by side
+    warm_up(values=True)  # once here, instead of in every process side by side
     with Children() as children:
-        servers = {name: _child(children, consortium, name) for name in ("compute", "validate")}
+        servers = {
+            server.name: _child(children, consortium, server.name)
+            for server in consortium.signed.manifest.servers
+        }
         parties = {name: _child(children, consortium, name) for name in (TASK, *PARTIES)}
         if fault == "cheat":
             config = consortium.members["compute"].folder / "server.toml"
             servers["compute"].arguments = ["fedvalue.simulation.cheating_server", str(config)]
-            say("demo", "the computation server will add 0.01 nats to one party and take them from another")
+            say("demo", _CHEATS[protocol])
         for child in (*servers.values(), *parties.values()):
             child.start()
         say("demo", f"started {len(servers)} servers and {len(parties)} parties, each its own process")
@@ -103,8 +117,8 @@ def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
     return consortium
 
 
-def central_valuation(settings: ValuationSettings) -> Valuation:
-    """The valuation of the example tables, joined by id in this process."""
+def central_valuation(settings: ValuationSettings, protocol: ProtocolOptions | None = None) -> Valuation:
+    """The valuation of the example tables, joined by id in this process, or by a protocol in it."""
     from fedvalue.local.value import value_tables
     from fedvalue.tables.sources import read_table
 
@@ -118,6 +132,7 @@ def central_valuation(settings: ValuationSettings) -> Valuation:
         task=bank.drop_columns([ID, LABEL]),
         label=bank.column(LABEL),
         parties={name: tables[name].drop_columns([ID]) for name in PARTIES},
+        protocol=protocol,
     )
 
 
@@ -198,13 +213,32 @@ def _finished(consortium: LocalConsortium, output: Path) -> Demonstration:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, output / name)
     valuation = Valuation.from_json(folder / "result.json")
-    central = central_valuation(consortium.signed.manifest.settings).values
+    compared = _compared_noisy if valuation.privacy is not None else _compared
+    return Demonstration(valuation, (compared(valuation, consortium.signed.manifest), *_checks(consortium)))
+
+
+def _compared(valuation: Valuation, manifest: Manifest) -> str:
+    """Exact values are those of the joined table, on the grid."""
+    central = central_valuation(manifest.settings).values
     worst = max(abs(value - central[name]) for name, value in valuation.values.items())
-    grid = consortium.signed.manifest.grid
-    if worst > float(grid or 1e-9):
+    if worst > float(manifest.grid or 1e-9):
         raise VerificationError(f"federated and centralised values differ by {worst:.2g}", code="E_DEMO")
-    same = f"the centralised values of the joined table are the same on the grid of {grid} nats"
-    return Demonstration(valuation, (same, *_checks(consortium)))
+    return f"the centralised values of the joined table are the same on the grid of {manifest.grid} nats"
+
+
+def _compared_noisy(valuation: Valuation, manifest: Manifest) -> str:
+    """Values with noise lie around those of the same estimator without noise."""
+    central = central_valuation(manifest.settings, Gram(exact_tables=True))
+    inside = 0
+    for party in valuation.parties:
+        without, (low, high) = central[party.name].learnable, party.learnable_interval or (0.0, 0.0)
+        if without is None or party.learnable is None or abs(without - party.learnable) > 2 * (high - low):
+            raise VerificationError(f"the value of {party.name!r} is far off", code="E_DEMO")
+        inside += low <= without <= high
+    return (
+        f"without noise the joined table has values inside the 95% intervals of {inside} of "
+        f"{len(valuation.parties)} parties, and none is far off"
+    )
 
 
 def _checks(consortium: LocalConsortium) -> list[str]:
@@ -224,7 +258,7 @@ def _checks(consortium: LocalConsortium) -> list[str]:
         .read_text()
         .splitlines()
     ]
-    for server in ("compute", "validate"):
+    for server in (one.name for one in consortium.signed.manifest.servers):
         member = consortium.members[server]
         key = member.identity.card.sign_key
         entries = read_log(read_audit(member.folder / "state", consortium.signed.run_id), key)
