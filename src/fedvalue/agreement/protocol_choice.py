@@ -55,6 +55,6 @@ def chosen_protocol(n_samples: int, *, third_operator: bool, needs_counts: bool 
         "gram",
         GRAM_EPSILON,
         "Protocol gram, because three operators are available: no server sees a row, even with a party on "
-        f"its side. {n_samples:,} samples are enough for useful values with its noise (epsilon {GRAM_EPSILON} "
-        "unless --epsilon says otherwise).",
+        f"its side. {n_samples:,} samples are enough for useful values with its noise (epsilon "
+        f"{GRAM_EPSILON} unless --epsilon says otherwise).",
     )

@@ -38,10 +38,8 @@ def new(
     if file.exists():
         raise ConfigError(f"{file} exists and is not overwritten: name a new file")
     # A third operator takes no part where the terms do not name its server.
-    taking_part = [
-        card for card in read_cards(cards).values() if card.role in ("task", "data", *terms["endpoints"])
-    ]
-    signed = draft(taking_part, **terms)
+    roles = ("task", "data", *terms["endpoints"])
+    signed = draft([card for card in read_cards(cards).values() if card.role in roles], **terms)
     write_manifest(file, signed)
     typer.echo(f"run id  {signed.run_id.hex()}")
     typer.echo(f"Every participant reads it (`fedvalue manifest show {file}`) and signs it.", err=True)

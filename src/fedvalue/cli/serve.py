@@ -33,9 +33,7 @@ Metrics = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(
-        help="Run the computation, the validation or the assisting server.", no_args_is_help=True
-    )
+    group = typer.Typer(help="Run the computation, validation or assisting server.", no_args_is_help=True)
     group.command("compute")(compute)
     group.command("validate")(validate)
     group.command("assist")(assist)

@@ -26,7 +26,7 @@ def agreed_terms(
     protocol: Annotated[
         str | None,
         typer.Option(
-            help="mirror, gram, paper or single; by default what fits the operators and the number of samples.",
+            help="mirror, gram, paper or single; by default what fits the operators and --samples.",
             show_default=False,
         ),
     ] = None,
