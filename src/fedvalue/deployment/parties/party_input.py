@@ -4,8 +4,8 @@ Everything is checked here, before any byte leaves: missing columns, duplicate o
 labels, and the manifest's gates.
 
 A table that needs more memory than `table.memory_mib` is read in batches and kept on disk, if the run
-allows that: `mirror` over equal tables without epsilon, no PCA. The uploads are the same. Every other
-run holds the table in memory.
+allows that: `mirror` or `gram` over equal tables, no PCA. The uploads are the same. Every other run holds the
+table in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 ROW_BYTES = 120
-"""Memory per row of a table in memory: its id, hash, codes and place, and the chunks for both servers until
+"""Memory per row of a table in memory: its id, hash, codes and place, and the chunks for the servers until
 they are delivered. With three features 174 bytes in all were measured."""
 
 COLUMN_BYTES = 30
@@ -121,9 +121,8 @@ def coding_of(table: TableConfig, manifest: Manifest) -> CodingSettings:
 def _needs_memory(table: TableConfig, manifest: Manifest) -> str | None:
     """Why this table cannot be processed in batches; None if it can."""
     reasons = {
-        f"protocol {manifest.protocol!r}": manifest.protocol != "mirror",
+        f"protocol {manifest.protocol!r}": manifest.protocol not in ("mirror", "gram"),
         f"align = {manifest.align!r}": manifest.align != "equal",
-        "the ledger of epsilon": manifest.epsilon is not None,
         "principal components": manifest.settings.coding.pca is not None,
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
