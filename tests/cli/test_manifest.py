@@ -127,7 +127,7 @@ def test_new_refuses_unsafe_terms(made, tmp_path):
         (["--samples", "500", "--protocol", "paper"], "needs policy 'counts'"),
         (["--samples", "500", "--n-r", "many"], "n_r must be"),
         (["--samples", "500", "--compute", "nowhere"], "host:port"),
-        (["--samples", "500", "--compute", "h:2"], "different addresses, got 'h:2' for both"),
+        (["--samples", "500", "--compute", "h:2"], "different addresses, got h:2, h:2"),
         (["--samples", "500", "--days", "1000000000"], "days must be from 1 to 825"),
     ):
         done = fedvalue(

@@ -15,11 +15,11 @@ from fedvalue.federated.run import federated_value
 from fedvalue.information.pair_tables import PairTables, pair_tables
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.gram import components
+from fedvalue.protocol.gram import components, gram_upload
 from fedvalue.protocol.gram.gram_layout import GramLayout
 from fedvalue.protocol.gram.gram_sums import GramSums
-from fedvalue.protocol.gram.gram_upload import GramWork
 from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, products, reduced
+from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import State
 from fedvalue.simulation.drill.gram_drill import SCENARIOS, gram_rows, spoilt
 from fedvalue.valuation.low_order.low_order_valuation import low_order_values
@@ -254,10 +254,10 @@ def test_without_the_test_of_check_columns_a_party_would_read_a_row(monkeypatch)
     """Why step 7 is there: the difference of what is opened is the codes of one person, without noise."""
     monkeypatch.setattr(GramSums, "_agreed", lambda self, shape, values: np.zeros(shape, dtype=np.uint64))
     seen: list[np.ndarray] = []
-    checked = GramWork._check
+    checked = gram_upload.opened_tables
 
-    def reading(self: GramWork, opened: Any) -> None:
-        layout = self._layout
+    def reading(settings: Settings, opened: Any) -> PairTables:
+        layout = GramLayout.of(settings)
         n_cells = layout.width * (layout.width + 1) // 2
         total = np.zeros(n_cells + 2 * layout.width, dtype=np.uint64)
         for one in opened.values():
@@ -277,9 +277,9 @@ def test_without_the_test_of_check_columns_a_party_would_read_a_row(monkeypatch)
         seen.append(
             (total[n_cells:].reshape(layout.width, 2).astype(np.int64) - due.astype(np.int64))[:, 1] % PRIME
         )
-        checked(self, opened)
+        return checked(settings, opened)
 
-    monkeypatch.setattr(GramWork, "_check", reading)
+    monkeypatch.setattr(gram_upload, "opened_tables", reading)
     cast = cast_of(exact_tables=False)
     (probing,) = (one for one in SCENARIOS if "points at a person" in one.behaviour)
     spoilt(cast, probing, 0)

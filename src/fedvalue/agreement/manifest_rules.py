@@ -269,7 +269,7 @@ def _check_settings(m: Manifest) -> None:
     if test is not None:
         _need(
             m.epsilon is None and m.protocol != "gram",
-            "settings.acceptance must be null: gains from pair tables have no intervals to test",
+            "settings.acceptance must be null: from pair tables, gains have no intervals to test",
         )
         _need(
             test.party is None or test.party in [one.name for one in m.data],

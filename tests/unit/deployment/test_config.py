@@ -106,7 +106,11 @@ def test_a_database_uri_stays_as_it_is_and_out_of_repr(tmp_path):
         ("runs = 8", "runs = true", "limits.runs: expected `int`, got `bool`"),
         ("runs = 8", "rans = 8", r"unknown key limits.rans; did you mean runs\?"),
         ("runs = 8", "colour = 8", r"unknown key limits.colour; known keys: retention_days, runs, waiting"),
-        ('["mirror", "paper"]', '["mirror", "psi"]', r"protocols must be some of mirror, paper, single"),
+        (
+            '["mirror", "paper"]',
+            '["mirror", "psi"]',
+            r"some of mirror, gram, paper, single",
+        ),
         ('["mirror", "paper"]', '"mirror"', r"accept.protocols: expected `array`, got `str`"),
         ("research = true", 'research = "yes"', r"accept.research: expected `bool`, got `str`"),
         ('identity = "identity"', "identity = 7", "identity: expected text for a Path, got 7"),

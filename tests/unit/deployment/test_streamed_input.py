@@ -257,7 +257,6 @@ def test_too_many_codes_are_refused_before_they_fill_the_memory(tmp_path, monkey
     [
         ({"pca": 1}, "principal components"),
         ({"align": "intersect"}, "align = 'intersect'"),
-        ({"epsilon": "1"}, "the ledger of epsilon"),
         ({"protocol": "paper", "policy": "counts"}, "protocol 'paper'"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -70,23 +72,26 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
     monkeypatch: pytest.MonkeyPatch, code: str, tries: int
 ) -> None:
     """That the run is over there is no failure of the line, on which it waits and tries again."""
-    calls: list[str] = []
+    calls: Counter[int] = Counter()
 
     class Refusing:
         def __init__(self, *_: object, **__: object) -> None: ...
 
         def submit(self, manifest: bytes) -> None:
-            calls.append(code)
-            if len(calls) == 2:
+            thread = threading.get_ident()
+            calls[thread] += 1
+            if calls[thread] == 2:
                 courier._stop.set()
             raise TransportError("no", code=code)
 
         def close(self) -> None: ...
 
     monkeypatch.setattr(couriers, "ServerClient", Refusing)
-    agreed = SimpleNamespace(validate=SimpleNamespace(name="validate"), epsilon=None)
+    target = SimpleNamespace(name="validate")
+    agreed = SimpleNamespace(epsilon=None)
     host = SimpleNamespace(manifest=agreed, run_id=b"", ended=False, release_waiters=lambda: None)
     store = SimpleNamespace(accepted=lambda run_id, sender: 0)
-    courier = couriers.Courier(None, host, b"", store, None)  # type: ignore[arg-type]
-    courier._thread.join(30)
-    assert len(calls) == tries
+    courier = couriers.Courier(None, target, host, b"", store, None)  # type: ignore[arg-type]
+    for thread in courier._threads:
+        thread.join(30)
+    assert max(calls.values()) == tries

@@ -181,7 +181,7 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
     servers = tuple(server.name for server in manifest.servers)
     for name in config.addresses:
         if name not in servers:
-            raise ConfigError(f"addresses.{name}: the servers of this run are {', '.join(servers)}")
+            raise ConfigError(f"addresses.{name}: the servers of this run are {' and '.join(servers)}")
     own = manifest.participant(identity.card.name)
     if own.role != role:
         raise ConfigError(f"the manifest gives {own.name!r} the role {own.role!r}", code="E_MANIFEST")
