@@ -16,6 +16,7 @@ import urllib.request
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +120,7 @@ def _many_at_once(root: Path, runs: int = 20, n: int = 2_000) -> Row:
 class Measured:
     """What one federated run took, by the computation server's log."""
 
-    def __init__(self, events: list[dict[str, str]], resident: float) -> None:
+    def __init__(self, events: list[dict[str, str]], resident: float, written: float) -> None:
         at = {
             event["stage"]: dt.datetime.fromisoformat(event["time"])
             for event in events
@@ -128,18 +129,21 @@ class Measured:
         self.ready = (at["done"] - at["keying"]).total_seconds()
         first = min(event["time"] for event in events if event["event"] == "declared")
         self.upload = (at["done"] - dt.datetime.fromisoformat(first)).total_seconds()
+        # Under `gram` parties compute the values, after the servers are done.
+        self.values = written - dt.datetime.fromisoformat(first).timestamp()
         self.resident = resident
 
 
-def federated(root: Path, n: int, repeats: int = 1) -> list[Measured]:
-    """Runs one after the other on one pair of servers, every participant as its own process."""
-    consortium = _consortium(root, n)
+def federated(root: Path, n: int, repeats: int = 1, **terms: Any) -> list[Measured]:
+    """Runs one after the other on the same servers, every participant as its own process."""
+    consortium = _consortium(root, n, **terms)
     found = []
     with Children() as children:
         compute = _servers(children, consortium)
         for number in range(repeats):
             if number:
-                agree(consortium.members, _endpoints(consortium), purpose=f"run {number}", n_samples=n)
+                again = {"purpose": f"run {number}", "n_samples": n, **terms}
+                agree(consortium.members, _endpoints(consortium), **again)
             n_before = len(compute.errors().splitlines())
             parties = []
             for name in (TASK, *DATA):
@@ -151,17 +155,17 @@ def federated(root: Path, n: int, repeats: int = 1) -> list[Measured]:
             for child in parties:
                 assert child.code == 0, child.errors()[-1000:]
             events = [json.loads(line) for line in compute.errors().splitlines()[n_before:]]
-            found.append(Measured(events, _resident(consortium)))
+            written = (consortium.members[TASK].folder / "result.json").stat().st_mtime
+            found.append(Measured(events, _resident(consortium), written))
     return found
 
 
 def _endpoints(consortium: LocalConsortium) -> dict[str, str]:
-    manifest = consortium.signed.manifest
-    return {"compute": manifest.compute.endpoint, "validate": manifest.validate.endpoint}
+    return {server.role: server.endpoint for server in consortium.signed.manifest.servers}
 
 
-def make_tables(root: Path, n: int, *, text: bool = False) -> dict[str, pa.Table]:
-    """Six tables with the same ids, each in its own order, one column of few codes each.
+def make_tables(root: Path, n: int, *, text: bool = False, features: int = 1) -> dict[str, pa.Table]:
+    """Six tables with the same ids, each in its own order, one column (or more) of few codes each.
 
     Text ids have 16 characters, as in `bench_protocol`; a database joins them more slowly than numbers.
     """
@@ -175,6 +179,9 @@ def make_tables(root: Path, n: int, *, text: bool = False) -> dict[str, pa.Table
         order = rng.permutation(n)
         own = pa.array(np.char.mod("person-%09d", ids[order] - 10**9) if text else ids[order])
         columns = {"id": own, "x": code[order].astype(np.int32)}
+        for more in range(1, features):
+            code = np.where(rng.random(n) < 0.2, label, rng.integers(0, 5, n))
+            columns[f"x{more}"] = code[order].astype(np.int32)
         if name == TASK:
             columns["y"] = label[order].astype(np.int32)
         tables[name] = pa.table(columns)
@@ -203,13 +210,13 @@ def duckdb_seconds(tables: dict[str, pa.Table]) -> float:
     return best
 
 
-def _consortium(root: Path, n: int) -> LocalConsortium:
+def _consortium(root: Path, n: int, **terms: Any) -> LocalConsortium:
     folder = root.parent
     sources = {
         name: Source(str(folder / f"{name}.parquet"), "id", "y" if name == TASK else None)
         for name in (TASK, *DATA)
     }
-    consortium = build(root, TASK, sources, purpose="a benchmark", n_samples=n)
+    consortium = build(root, TASK, sources, **{"purpose": "a benchmark", "n_samples": n, **terms})
     for name in (TASK, *DATA):
         path = consortium.members[name].folder / "party.toml"
         path.write_text(path.read_text().replace('report = "report.html"\n', ""))
@@ -222,7 +229,7 @@ def _consortium(root: Path, n: int) -> LocalConsortium:
 
 def _servers(children: Children, consortium: LocalConsortium) -> Child:
     found = {}
-    for name in ("compute", "validate"):
+    for name in (server.name for server in consortium.signed.manifest.servers):
         member = consortium.members[name]
         child = children.add(Child(name, ["fedvalue", *member.command], member.folder))
         child.start()

@@ -54,6 +54,26 @@ def test_demo_detects_a_cheat(tmp_path):
     assert not (tmp_path / "out" / "result.json").exists()
 
 
+@pytest.mark.slow
+def test_demo_of_gram_has_three_servers_and_values_near_those_without_noise(tmp_path):
+    done = fedvalue("demo", "--protocol", "gram", "--output", tmp_path / "out", timeout=600)
+    assert done.code == 0, done.err
+    assert "started 3 servers and 5 parties" in done.err
+    assert "parties, and none is far off" in done.out
+    assert "ok  the values follow from these sums" in done.out
+    assert "audit log of assist:" in done.out
+
+
+@pytest.mark.slow
+def test_demo_of_gram_detects_a_shifted_sum(tmp_path):
+    done = fedvalue(
+        "demo", "--protocol", "gram", "--fault", "cheat", "--output", tmp_path / "out", timeout=600
+    )
+    assert done.code == 0, done.err
+    assert done.out.count("E_SUMS") == 5
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
 def test_demo_does_not_overwrite_a_folder(tmp_path):
     (tmp_path / "keep").mkdir()
     (tmp_path / "keep" / "something").write_text("mine")

@@ -193,3 +193,17 @@ def test_intersect_is_a_term_that_everybody_sees(tmp_path):
     seen = accept(tmp_path / "operator", tmp_path / "invitation.txt", "--as", "compute", "--yes")
     assert seen.code == 0, seen.err
     assert "The servers learn how the encrypted ids overlap" in " ".join(seen.out.split())
+
+
+def test_a_third_server_has_a_seat_of_its_own(tmp_path):
+    arguments = [*INVITE, "--assist", "127.0.0.1:9", "--assist-name", "umpire"]
+    arguments[arguments.index("--samples") + 1] = "20000"
+    done = fedvalue_here(*arguments, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "Protocol gram, because three operators are available" in done.err
+    assert "Assisting server: umpire at 127.0.0.1:9" in done.out
+    guest = tmp_path / "guest"
+    guest.mkdir()
+    accepted = accept(guest, tmp_path / "invitation.txt", "--as", "umpire", "--yes")
+    assert accepted.code == 0, accepted.err
+    assert "Next: fedvalue serve assist" in accepted.err

@@ -206,3 +206,24 @@ def test_an_address_of_a_server_that_is_none_is_refused(made):
     done = fedvalue("run", "--config", config)
     assert done.code == 4
     assert "addresses.comput: the servers of this run are compute and validate" in done.err
+
+
+def test_new_names_the_protocol_that_fits_and_why(tmp_path):
+    """With a third server gram where there are samples enough; otherwise the third takes no part."""
+    town = Town(tmp_path, n=100, parties=("telco",), protocol="gram", epsilon="1")
+    addresses = ("--compute", "h:1", "--validate", "h:2", "--assist", "h:3")
+    for samples, protocol, words in (
+        ("12000", "gram", "Protocol gram, because three operators are available"),
+        ("1200", "mirror", "1,200 samples are too few"),
+    ):
+        file = tmp_path / f"{protocol}.json"
+        done = fedvalue(
+            "manifest", "new", file, "--cards", town.root / "cards", "--purpose", "x", "--samples", samples,
+            *addresses,
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        assert words in done.err
+        agreed = json.loads(file.read_text())["manifest"]
+        assert agreed["protocol"] == protocol
+        assert agreed["epsilon"] == ("1" if protocol == "gram" else None)
+        assert ("assist" in [one["role"] for one in agreed["participants"]]) == (protocol == "gram")

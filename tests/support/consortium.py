@@ -9,6 +9,7 @@ from typing import Any
 
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
 from fedvalue.identity.cards import Identity, create_identity
+from fedvalue.identity.tls_certificates import SERVER_ROLES
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -36,9 +37,12 @@ def with_settings(terms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def manifest(**terms: Any) -> Manifest:
+    members = identities() | (
+        {"assist": identity("assist", "assist")} if terms.get("protocol") == "gram" else {}
+    )
     participants = tuple(
-        Participant.from_card(one.card, "127.0.0.1:7001" if one.card.role in ("compute", "validate") else "")
-        for one in identities().values()
+        Participant.from_card(one.card, "127.0.0.1:7001" if one.card.role in SERVER_ROLES else "")
+        for one in members.values()
     )
     defaults: dict[str, Any] = {
         "consortium": "alpha",
@@ -54,6 +58,6 @@ def manifest(**terms: Any) -> Manifest:
 
 def signed(**terms: Any) -> SignedManifest:
     result = SignedManifest(manifest(**terms))
-    for one in identities().values():
-        result = result.signed_by(one)
+    for one in result.manifest.participants:
+        result = result.signed_by(identity(one.name, one.role))
     return result

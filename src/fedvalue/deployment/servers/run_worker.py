@@ -180,7 +180,7 @@ class RunWorker:
                 self._end(number + 1, EngineError("an error inside the server", code="E_ENGINE"))
             else:
                 self._commit(number + 1, outputs)
-                if isinstance(stored.envelope.message, m.Declaration):
+                if isinstance(stored.envelope.message, m.Declaration | m.GramDeclaration):
                     self._log("declared", peer=stored.sender)
         return True
 
