@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedvalue.protocol.keyring import Credentials
     from fedvalue.protocol.outcome import Answer
     from fedvalue.protocol.server import Server
-    from fedvalue.protocol.settings import RunTerms
+    from fedvalue.protocol.settings import RunTerms, Settings
 
 
 def cheating_role(
