@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.support.town import TASK, Town, values_of
 
@@ -25,7 +26,9 @@ def town(tmp_path_factory):
 def log(town, tmp_path_factory):
     """The computation server's audit log, exported."""
     path = tmp_path_factory.mktemp("log") / "compute.jsonl"
-    done = fedvalue("audit", "export", town.member("compute").folder / "state", town.run_id.hex(), "-o", path)
+    done = fedvalue_here(
+        "audit", "export", town.member("compute").folder / "state", town.run_id.hex(), "-o", path
+    )
     assert done.code == 0, done.err
     return path
 
@@ -39,7 +42,7 @@ def receipts(town: Town, name: str):
 
 
 def test_an_honest_log_passes_with_the_receipts_of_a_party(town, log):
-    done = fedvalue(
+    done = fedvalue_here(
         "audit",
         "verify",
         log,
@@ -66,21 +69,21 @@ def test_a_changed_log_fails_at_the_right_entry(town, log, tmp_path):
     for name, changed in cases.items():
         path = tmp_path / f"{name}.jsonl"
         path.write_text("\n".join(changed) + "\n")
-        done = fedvalue("audit", "verify", path, "--card", card(town, "compute"))
+        done = fedvalue_here("audit", "verify", path, "--card", card(town, "compute"))
         assert (done.code, "entry 4:" in done.err, "[E_AUDIT]" in done.err) == (7, True, True), (
             name,
             done.err,
         )
     cut = tmp_path / "cut.jsonl"
     cut.write_text("\n".join(lines[:4]) + "\n")
-    assert fedvalue("audit", "verify", cut, "--card", card(town, "compute")).code == 0
-    done = fedvalue(
+    assert fedvalue_here("audit", "verify", cut, "--card", card(town, "compute")).code == 0
+    done = fedvalue_here(
         "audit", "verify", cut, "--card", card(town, "compute"), "--receipts", receipts(town, TASK)
     )
     assert (done.code, "receipt" in done.err) == (7, True)
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
-    done = fedvalue(
+    done = fedvalue_here(
         "audit", "verify", empty, "--card", card(town, "compute"), "--receipts", receipts(town, TASK)
     )
     assert (done.code, "[E_AUDIT]" in done.err) == (7, True)
@@ -95,19 +98,19 @@ def test_a_log_shown_to_people_holds_events_only(town, log):
 
 def test_the_certificate_checks_offline_and_a_forged_one_does_not(town, tmp_path):
     path = town.member(TASK).folder / "certificate.json"
-    done = fedvalue("audit", "certificate", path)
+    done = fedvalue_here("audit", "certificate", path)
     assert done.code == 0
     assert "telco" in done.out
     assert "signed these values" in done.err
     assert "NOT CHECKED  whose keys these are" in done.err
     assert town.member("telco").identity.card.fingerprint in done.err
-    done = fedvalue("audit", "certificate", path, "--peers", town.root / "cards")
+    done = fedvalue_here("audit", "certificate", path, "--peers", town.root / "cards")
     assert (done.code, "NOT CHECKED" in done.err) == (0, False)
     data = json.loads(path.read_text())
     data["result"]["parties"][0]["value"] += 0.001
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(data))
-    done = fedvalue("audit", "certificate", forged)
+    done = fedvalue_here("audit", "certificate", forged)
     assert done.code == 7
     assert done.out == ""
 
@@ -118,15 +121,15 @@ def test_join_and_run_give_the_stored_result_again(town):
     assert done.code == 0, done.err
     assert values_of(json.loads(done.out)) == pytest.approx(town.values, abs=1e-9)
     learnable = {party["name"]: party["learnable"] for party in json.loads(done.out)["parties"]}
-    done = fedvalue("join", "--config", town.member("telco").folder / "party.toml")
+    done = fedvalue_here("join", "--config", town.member("telco").folder / "party.toml")
     assert done.code == 0
     assert f"{learnable['telco']:.4f}" in done.out
-    done = fedvalue("join", "--config", town.member("telco").folder / "party.toml", "--json", "-")
+    done = fedvalue_here("join", "--config", town.member("telco").folder / "party.toml", "--json", "-")
     assert [party["name"] for party in json.loads(done.out)["parties"]] == ["telco"]
 
 
 def test_the_wrong_command_for_a_role_is_refused(town):
-    done = fedvalue("join", "--config", town.member(TASK).folder / "party.toml")
+    done = fedvalue_here("join", "--config", town.member(TASK).folder / "party.toml")
     assert (done.code, "has role 'task', not 'data'" in done.err) == (4, True)
     done = fedvalue("serve", "validate", "--config", town.member("compute").folder / "server.toml")
     assert (done.code, "has role 'compute', not 'validate'" in done.err) == (4, True)
@@ -162,14 +165,14 @@ def test_state_of_a_participant_is_private(town):
 def test_a_line_that_is_nested_too_deep_is_no_log_entry(tmp_path):
     log = tmp_path / "deep.jsonl"
     log.write_text("[" * 100_000)
-    done = fedvalue("audit", "show", log)
+    done = fedvalue_here("audit", "show", log)
     assert (done.code, "line 1 is not a log entry" in done.err) == (4, True)
 
 
 def test_a_certificate_has_a_page_for_people(town, tmp_path):
     """What was agreed, found, checked and not shown; a changed certificate has no page."""
     certificate = town.member(TASK).folder / "certificate.json"
-    done = fedvalue("report", certificate, "-o", tmp_path / "page.html")
+    done = fedvalue_here("report", certificate, "-o", tmp_path / "page.html")
     assert done.code == 0, done.err
     page = (tmp_path / "page.html").read_text()
     assert "<h1>The servers compute and validate computed these values independently, and both signed" in page
@@ -181,11 +184,11 @@ def test_a_certificate_has_a_page_for_people(town, tmp_path):
     ):
         assert words in page
     peers = town.root / "cards"
-    assert fedvalue("report", certificate, "-o", tmp_path / "pinned.html", "--peers", peers).code == 0
+    assert fedvalue_here("report", certificate, "-o", tmp_path / "pinned.html", "--peers", peers).code == 0
     assert "Whose keys these are" not in (tmp_path / "pinned.html").read_text()
     data = json.loads(certificate.read_text())
     data["result"]["parties"][0]["learnable"] += 0.01
     (tmp_path / "forged.json").write_text(json.dumps(data))
-    forged = fedvalue("report", tmp_path / "forged.json", "-o", tmp_path / "forged.html")
+    forged = fedvalue_here("report", tmp_path / "forged.json", "-o", tmp_path / "forged.html")
     assert forged.code == 7
     assert not (tmp_path / "forged.html").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 
@@ -19,7 +20,7 @@ def test_the_list_names_all_of_them_with_their_sizes() -> None:
 
 
 def test_json_is_alone_on_stdout() -> None:
-    ran = fedvalue("datasets", "--json", "-")
+    ran = fedvalue_here("datasets", "--json", "-")
     rows = {row["name"]: row for row in json.loads(ran.out)}
     assert list(rows) == [
         "wine",
@@ -42,7 +43,7 @@ def test_missing_sets_come_with_what_helps(tmp_path: Path, monkeypatch: pytest.M
     from fedvalue.datasets.catalogue import CATALOGUE
 
     monkeypatch.setenv("FEDVALUE_DATA", str(tmp_path))
-    ran = fedvalue("datasets", "--json", "-")
+    ran = fedvalue_here("datasets", "--json", "-")
     for row in json.loads(ran.out):
         assert row["found"] == (
             None if (place := locate.find(CATALOGUE[row["name"]])) is None else str(place)
@@ -50,13 +51,13 @@ def test_missing_sets_come_with_what_helps(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_music_is_not_downloaded() -> None:
-    ran = fedvalue("datasets", "--download", "music")
+    ran = fedvalue_here("datasets", "--download", "music")
     assert ran.code == 3
     assert "kaggle.com" in ran.err
     assert "[E_DATASET]" in ran.err
 
 
 def test_unknown_name() -> None:
-    ran = fedvalue("datasets", "--download", "iris")
+    ran = fedvalue_here("datasets", "--download", "iris")
     assert ran.code == 3
     assert "unknown data set 'iris'" in ran.err

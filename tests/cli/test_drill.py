@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 
@@ -18,7 +19,7 @@ def test_json_alone_on_stdout() -> None:
 
 
 def test_table_and_file(tmp_path: Path) -> None:
-    ran = fedvalue("drill", "--trials", "1", "--json", tmp_path / "drill.json", timeout=300)
+    ran = fedvalue_here("drill", "--trials", "1", "--json", tmp_path / "drill.json")
     assert ran.code == 0
     assert "paper as published" in ran.out
     assert "vpsic as published" in ran.out
@@ -28,21 +29,23 @@ def test_table_and_file(tmp_path: Path) -> None:
 
 
 def test_advice() -> None:
-    ran = fedvalue("drill", "--advise", "--cells", "128")
+    ran = fedvalue_here("drill", "--advise", "--cells", "128")
     assert ran.code == 0
     assert "128 cells" in ran.out
     assert "66.6667%" in ran.out
-    rows = json.loads(fedvalue("drill", "--advise", "--cells", "128", "--json", "-").out)
+    rows = json.loads(fedvalue_here("drill", "--advise", "--cells", "128", "--json", "-").out)
     assert {"q", "n_r", "detection", "n_bytes"} <= set(rows[0])
 
 
 def test_wrong_usage_is_told_in_a_line() -> None:
     for arguments in (("--advise",), ("--cells", "9"), ("--trials", "0"), ("--protocol", "single")):
-        ran = fedvalue("drill", *arguments)
+        ran = fedvalue_here("drill", *arguments)
         assert ran.code in (2, 3)
         assert ran.err
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    ran = fedvalue("drill", "--advise", "--cells", "9", "--json", tmp_path / "no" / "such" / "folder.json")
+    ran = fedvalue_here(
+        "drill", "--advise", "--cells", "9", "--json", tmp_path / "no" / "such" / "folder.json"
+    )
     assert ran.code == 3

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.cli.runner import fedvalue
+from tests.cli.here import fedvalue_here
 from tests.support.town import TASK, Town
 
 
@@ -17,7 +17,7 @@ def town(tmp_path_factory):
 
 
 def new(town, path, *options):
-    return fedvalue(
+    return fedvalue_here(
         "manifest", "new", path, "--cards", town.root / "cards", "--purpose", "a test", "--samples", "10000",
         "--compute", "127.0.0.1:1", "--validate", "127.0.0.1:2", *options,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def test_epsilon_stands_in_the_manifest_and_is_explained_with_all_that_belongs_t
     path = tmp_path / "manifest.json"
     assert new(town, path, "--epsilon", "0.50").code == 0
     assert json.loads(path.read_text())["manifest"]["epsilon"] == "0.5"
-    shown = fedvalue("manifest", "show", path)
+    shown = fedvalue_here("manifest", "show", path)
     text = " ".join(shown.out.split())
     for words in (
         "Noise with epsilon = 0.5 and delta = 1e-06", "at most 1.65 times as likely",
@@ -50,7 +50,7 @@ def test_without_epsilon_the_file_says_so(town, tmp_path):
     path = tmp_path / "manifest.json"
     assert new(town, path).code == 0
     assert json.loads(path.read_text())["manifest"]["epsilon"] is None
-    shown = fedvalue("manifest", "show", town.member(TASK).folder / "manifest.json").out
+    shown = fedvalue_here("manifest", "show", town.member(TASK).folder / "manifest.json").out
     assert "No noise is added." in " ".join(shown.split())
     assert "Noise with epsilon" not in shown
 

@@ -28,13 +28,15 @@ def test_init_makes_private_keys_and_prints_the_fingerprint(tmp_path):
     assert len(shown) == 16
     for name in ("sign.key", "tls.key"):
         assert (tmp_path / "id" / name).stat().st_mode & 0o777 == 0o600
-    card = fedvalue("audit", "card", tmp_path / "id" / "card.json")
+    card = fedvalue_here("audit", "card", tmp_path / "id" / "card.json")
     assert card.out.split("fingerprint")[1].split() == shown
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=365)
     assert re.search(r"valid until  (\d{4}-\d\d-\d\d) ", card.out)[1] in (
         f"{end:%Y-%m-%d}", f"{end - dt.timedelta(minutes=1):%Y-%m-%d}",
     )  # fmt: skip
-    again = fedvalue("init", tmp_path / "id", "--consortium", "alpha", "--role", "data", "--name", "telco")
+    again = fedvalue_here(
+        "init", tmp_path / "id", "--consortium", "alpha", "--role", "data", "--name", "telco"
+    )
     assert again.code == 4
     assert "never overwritten" in again.err
 
@@ -45,7 +47,7 @@ def test_init_makes_private_keys_and_prints_the_fingerprint(tmp_path):
 )
 def test_init_refuses_what_does_not_fit_a_certificate(tmp_path, option, value, words):
     arguments = {"--consortium": "alpha", "--role": "data", "--name": "telco", option: value}
-    done = fedvalue("init", tmp_path / "id", *(part for pair in arguments.items() for part in pair))
+    done = fedvalue_here("init", tmp_path / "id", *(part for pair in arguments.items() for part in pair))
     assert done.code == 4
     assert words in done.err
     assert not (tmp_path / "id").exists()
@@ -73,23 +75,23 @@ def test_show_explains_the_agreement_in_words(made):
 
 def test_verify_accepts_the_signed_one_and_names_what_is_wrong_with_others(made, tmp_path):
     original = made.member(TASK).folder / "manifest.json"
-    assert fedvalue("manifest", "verify", original).out.strip() == f"run id  {made.run_id.hex()}"
+    assert fedvalue_here("manifest", "verify", original).out.strip() == f"run id  {made.run_id.hex()}"
     data = json.loads(original.read_text())
     del data["signatures"]["shop"]
     unsigned = tmp_path / "unsigned.json"
     unsigned.write_text(json.dumps(data))
-    done = fedvalue("manifest", "verify", unsigned)
+    done = fedvalue_here("manifest", "verify", unsigned)
     assert (done.code, "not signed by shop" in done.err, "[E_MANIFEST]" in done.err) == (7, True, True)
     data = json.loads(original.read_text())
     data["manifest"]["policy"] = "counts"
     altered = tmp_path / "altered.json"
     altered.write_text(json.dumps(data))
-    assert fedvalue("manifest", "verify", altered).code == 7
+    assert fedvalue_here("manifest", "verify", altered).code == 7
     peers = tmp_path / "peers"
     shutil.copytree(made.root / "cards", peers)
-    assert fedvalue("manifest", "verify", original, "--peers", peers).code == 0
+    assert fedvalue_here("manifest", "verify", original, "--peers", peers).code == 0
     (peers / "shop.json").unlink()
-    done = fedvalue("manifest", "verify", original, "--peers", peers)
+    done = fedvalue_here("manifest", "verify", original, "--peers", peers)
     assert (done.code, "[E_IDENTITY]" in done.err) == (7, True)
 
 
@@ -100,23 +102,24 @@ def test_new_sign_merge_without(made, tmp_path):
         "manifest", "new", file, "--cards", made.root / "cards", "--purpose", "again", "--samples", "500",
         "--compute", "10.0.0.1:7101", "--validate", "10.0.0.2:7102",
     )  # fmt: skip
-    assert fedvalue(*draft).code == 0
-    again = fedvalue(*draft)
+    assert fedvalue_here(*draft).code == 0
+    again = fedvalue_here(*draft)
     assert (again.code, "is not overwritten" in again.err) == (4, True)
     shutil.copy(file, copy)
     assert (
-        fedvalue("manifest", "sign", file, "--identity", made.member("telco").folder / "identity").code == 0
+        fedvalue_here("manifest", "sign", file, "--identity", made.member("telco").folder / "identity").code
+        == 0
     )
-    done = fedvalue("manifest", "sign", copy, "--identity", made.member("shop").folder / "identity")
+    done = fedvalue_here("manifest", "sign", copy, "--identity", made.member("shop").folder / "identity")
     assert "missing signatures: bank, telco, compute, validate" in done.err
-    done = fedvalue("manifest", "merge", file, copy)
+    done = fedvalue_here("manifest", "merge", file, copy)
     assert "missing signatures: bank, compute, validate" in done.err
     rest = tmp_path / "rest.json"
-    assert fedvalue("manifest", "without", file, "shop", "-o", rest).code == 0
+    assert fedvalue_here("manifest", "without", file, "shop", "-o", rest).code == 0
     assert "shop" not in json.loads(rest.read_text())["signatures"]
-    assert fedvalue("manifest", "without", file, "bank", "-o", rest).code == 4
+    assert fedvalue_here("manifest", "without", file, "bank", "-o", rest).code == 4
     other = made.member(TASK).folder / "manifest.json"
-    done = fedvalue("manifest", "merge", file, other)
+    done = fedvalue_here("manifest", "merge", file, other)
     assert (done.code, "different agreements" in done.err) == (4, True)
 
 
@@ -130,7 +133,7 @@ def test_new_refuses_unsafe_terms(made, tmp_path):
         (["--samples", "500", "--compute", "h:2"], "different addresses, got h:2, h:2"),
         (["--samples", "500", "--days", "1000000000"], "days must be from 1 to 825"),
     ):
-        done = fedvalue(
+        done = fedvalue_here(
             "manifest", "new", tmp_path / "m.json", "--cards", made.root / "cards", "--purpose", "x",
             "--compute", "h:1", "--validate", "h:2", *extra,
         )  # fmt: skip
@@ -186,13 +189,19 @@ def test_a_file_of_a_stranger_sends_no_commands_to_the_terminal(made, tmp_path, 
         ("manifest", "show", "missing.json"),
         ("audit", "certificate", "missing.json"),
         ("audit", "verify", "missing.jsonl", "--card", "missing.json"),
-        ("serve", "compute", "--config", "missing.toml"),
         ("join", "--config", "missing.toml"),
         ("run", "--config", "missing.toml"),
     ],
 )
 def test_a_missing_file_is_one_line_and_exit_code_4(arguments, tmp_path):
-    done = fedvalue(*arguments, cwd=tmp_path)
+    done = fedvalue_here(*arguments, cwd=tmp_path)
+    assert done.code == 4
+    assert "missing" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_server_without_its_configuration_is_one_line_and_exit_code_4(tmp_path):
+    done = fedvalue("serve", "compute", "--config", "missing.toml", cwd=tmp_path)
     assert done.code == 4
     assert "missing" in done.err
     assert len(done.err.strip().splitlines()) == 1
@@ -203,7 +212,7 @@ def test_an_address_of_a_server_that_is_none_is_refused(made):
     config = made.member(TASK).folder / "tunnel.toml"
     written = (made.member(TASK).folder / "party.toml").read_text()
     config.write_text(written + '\n[addresses]\ncomput = "127.0.0.1:1"\n')
-    done = fedvalue("run", "--config", config)
+    done = fedvalue_here("run", "--config", config)
     assert done.code == 4
     assert "addresses.comput: the servers of this run are compute and validate" in done.err
 

@@ -15,9 +15,6 @@ import pytest
 import fedvalue
 from fedvalue.cli.value import public_command
 from tests.cli.here import fedvalue_here
-from tests.support.postgres import postgres
-
-__all__ = ["postgres"]
 
 LENDING = Path(__file__).parents[2] / "examples" / "lending"
 PARTIES = [

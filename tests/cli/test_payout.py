@@ -33,20 +33,20 @@ def test_pot_is_divided_to_the_cent_and_memorisers_get_nothing(result):
 
 
 def test_paying_by_the_papers_value_warns_who_is_paid_for_memorised_value(result):
-    ran = fedvalue("payout", result, "--pot", "100000", "--by", "shapley-cmi")
+    ran = fedvalue_here("payout", result, "--pot", "100000", "--by", "shapley-cmi")
     assert "Warning: rows would be paid" in ran.out
     assert "Warning: strong" not in ran.out
 
 
 def test_paper_value_pays_row_numbers_most(result):
     """What the default protects from."""
-    ran = fedvalue("payout", result, "--pot", "100000", "--by", "shapley-cmi", "--json", "-")
+    ran = fedvalue_here("payout", result, "--pot", "100000", "--by", "shapley-cmi", "--json", "-")
     shares = {share["name"]: Decimal(share["amount"]) for share in json.loads(ran.out)["shares"]}
     assert max(shares, key=shares.get) == "rows"
 
 
 def test_table_shows_amounts_ties_and_stability(result, tmp_path):
-    ran = fedvalue(
+    ran = fedvalue_here(
         "payout", result, "--pot", "1000", "--floor", "10", "--cap", "900",
         "--csv", tmp_path / "p.csv", "--json", tmp_path / "p.json",
     )  # fmt: skip

@@ -31,7 +31,7 @@ def test_report_is_written(folder):
 
 
 def test_prices_and_budget_are_in_the_report(folder):
-    ran = fedvalue(
+    ran = fedvalue_here(
         "report", "result.json", "-o", "priced.html", "--prices", "prices.csv", "--budget", "120", cwd=folder
     )
     assert ran.code == 0

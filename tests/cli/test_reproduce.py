@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.cli.reproduce import progress_lines
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 
 
@@ -26,32 +27,32 @@ def test_table1_prints_a_verdict_and_leaves_a_page(tmp_path: Path) -> None:
         "index.html",
     }
 
-    again = fedvalue("reproduce", "table1", "--out", out, "--workers", "0", "--json", "-")
+    again = fedvalue_here("reproduce", "table1", "--out", out, "--workers", "0", "--json", "-")
     (row,) = json.loads(again.out)
     assert set(row) == {"name", "claim", "measured", "verdict"}
 
-    other = fedvalue("reproduce", "table1", "--out", out, "--seed", "5")
+    other = fedvalue_here("reproduce", "table1", "--out", out, "--seed", "5")
     assert other.code == 3
     assert "holds results of seed 0 (now 5)" in other.err
     assert "`--out OTHER` keeps both" in other.err
 
 
 def test_unknown_experiment(tmp_path: Path) -> None:
-    ran = fedvalue("reproduce", "fig9", "--out", tmp_path / "out")
+    ran = fedvalue_here("reproduce", "fig9", "--out", tmp_path / "out")
     assert ran.code == 3
     assert "unknown experiment 'fig9'; there are table1, table2, fig2" in ran.err
     assert not (tmp_path / "out").exists()
 
 
 def test_unknown_profile(tmp_path: Path) -> None:
-    ran = fedvalue("reproduce", "table1", "--profile", "fast", "--out", tmp_path / "out")
+    ran = fedvalue_here("reproduce", "table1", "--profile", "fast", "--out", tmp_path / "out")
     assert ran.code == 3
     assert "profile must be one of quick, paper, got 'fast'" in ran.err
 
 
 def test_a_folder_of_someone_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    ran = fedvalue("reproduce", "fig5", "--out", tmp_path, "--fresh")
+    ran = fedvalue_here("reproduce", "fig5", "--out", tmp_path, "--fresh")
     assert ran.code == 3
     assert "is not empty and holds no results" in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

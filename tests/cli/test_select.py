@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_result_says_whom_to_invite(folder):
-    ran = fedvalue("select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "1200")
+    ran = fedvalue_here(
+        "select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "1200"
+    )
     assert ran.code == 0
     assert ran.out.startswith("With a budget of 1,200, invite strong for 1,000: it ")
     assert "over budget" in ran.out  # weak
@@ -62,8 +64,8 @@ def test_json_stands_alone_and_has_the_curve(folder):
 def test_table_is_valued_subset_by_subset(folder):
     """The same answer from the table as from the result made of it."""
     arguments = ("--prices", folder / "prices.csv", "--budget", "2000", "--json", "-")
-    from_data = fedvalue("select", folder / "table.csv", "--label", "label", "--each", *arguments)
-    from_result = fedvalue("select", folder / "result.json", *arguments)
+    from_data = fedvalue_here("select", folder / "table.csv", "--label", "label", "--each", *arguments)
+    from_result = fedvalue_here("select", folder / "result.json", *arguments)
     assert from_data.code == 0
     one, two = json.loads(from_data.out), json.loads(from_result.out)
     assert one["parties"] == two["parties"]
@@ -71,7 +73,7 @@ def test_table_is_valued_subset_by_subset(folder):
 
 
 def test_selection_is_written_to_a_file(folder, tmp_path):
-    ran = fedvalue(
+    ran = fedvalue_here(
         "select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "0",
         "--json", tmp_path / "s.json",
     )  # fmt: skip

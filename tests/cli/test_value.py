@@ -76,7 +76,7 @@ def test_json_holds_the_brute_force_values_and_the_documented_keys(
 
 
 def test_table_names_every_party_and_how_it_was_computed(loans: Path) -> None:
-    ran = fedvalue("value", loans, *GOOD)
+    ran = fedvalue_here("value", loans, *GOOD)
     assert ran.code == 0, ran.err
     assert "telco" in ran.out
     assert "shop" in ran.out
@@ -86,12 +86,12 @@ def test_table_names_every_party_and_how_it_was_computed(loans: Path) -> None:
 
 
 def test_each_makes_every_remaining_column_a_party(loans: Path) -> None:
-    ran = fedvalue("value", loans, "--label", "label", "--id", "id", "--each", "--json", "-")
+    ran = fedvalue_here("value", loans, "--label", "label", "--id", "id", "--each", "--json", "-")
     assert [party["name"] for party in json.loads(ran.out)["parties"]] == ["age", "bill", "calls", "spend"]
 
 
 def test_files_are_written_where_asked(loans: Path, tmp_path: Path) -> None:
-    ran = fedvalue("value", loans, *GOOD, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    ran = fedvalue_here("value", loans, *GOOD, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert ran.code == 0, ran.err
     assert json.loads((tmp_path / "r.json").read_text())["n_samples"] == N
     assert "<html" in (tmp_path / "r.html").read_text()
@@ -107,7 +107,7 @@ def test_other_bins_are_tried_and_the_report_says_whether_the_advice_changes(
     path = tmp_path / "numbers.csv"
     rows = [f"{a},{b},{y}" for a, b, y in zip(strong, useless, label, strict=True)]
     path.write_text("\n".join(["strong,useless,label", *rows]) + "\n")
-    ran = fedvalue(
+    ran = fedvalue_here(
         "value", path, "--label", "label", "--each", "--sensitivity", "--json", tmp_path / "r.json", "--html",
         tmp_path / "r.html",
     )  # fmt: skip
@@ -120,13 +120,13 @@ def test_other_bins_are_tried_and_the_report_says_whether_the_advice_changes(
 
 @pytest.mark.parametrize("extra", [["--state", "s"], ["--protocol", "mirror"], ["--no-statistics"]])
 def test_other_bins_are_tried_for_plain_tables_only(loans: Path, extra: list[str]) -> None:
-    ran = fedvalue("value", loans, *GOOD, "--sensitivity", *extra)
+    ran = fedvalue_here("value", loans, *GOOD, "--sensitivity", *extra)
     assert ran.code == 3
     assert "--sensitivity values the table several times" in ran.err
 
 
 def test_settings_of_columns_reach_the_result(loans: Path) -> None:
-    ran = fedvalue(
+    ran = fedvalue_here(
         "value", loans, *GOOD, "--columns", "joint", "--binning", "width", "--categorical", "bill,calls",
         "--label-bins", "4", "--json", "-",
     )  # fmt: skip
@@ -136,11 +136,11 @@ def test_settings_of_columns_reach_the_result(loans: Path) -> None:
         "bins": 5, "binning": "width", "label_bins": 4, "pca": None, "categorical": ["bill", "calls"],
         "clean_labels": False,
     }  # fmt: skip
-    assert fedvalue("value", loans, *GOOD, "--columns", "rows").code == 3
+    assert fedvalue_here("value", loans, *GOOD, "--columns", "rows").code == 3
 
 
 def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
-    ran = fedvalue(
+    ran = fedvalue_here(
         "value", loans, *GOOD, "--method", "sampled", "--permutations", "200", "--seed", "7", "--json", "-"
     )
     result = json.loads(ran.out)
@@ -232,9 +232,9 @@ def test_a_wrong_file_in_a_process_of_its_own_is_one_line_on_stderr(tmp_path: Pa
 def test_messages_name_the_columns_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("who,x,paid\n1,0,1\n1,1,1\n")
-    ran = fedvalue("value", path, "--label", "paid", "--party", "a=x")
+    ran = fedvalue_here("value", path, "--label", "paid", "--party", "a=x")
     assert "label 'paid'" in ran.err
-    ran = fedvalue("value", path, "--label", "paid", "--id", "who", "--party", "a=x")
+    ran = fedvalue_here("value", path, "--label", "paid", "--id", "who", "--party", "a=x")
     assert "column 'who'" in ran.err
 
 
@@ -243,7 +243,7 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "names.csv"
     path.write_text('" x","k, l",y\n0,1,0\n1,1,1\n0,0,0\n')
     parties = ["--party", '[/b]=" x"', "--party", ':smile:[red]="k, l"']
-    ran = fedvalue("value", path, "--label", "y", *parties, "--no-statistics")
+    ran = fedvalue_here("value", path, "--label", "y", *parties, "--no-statistics")
     assert ran.code == 0, ran.err
     assert "[/b]" in ran.out
     assert ":smile:[red]" in ran.out
@@ -255,7 +255,7 @@ def test_a_warning_about_many_parties_is_one_line(tmp_path: Path) -> None:
     header = ",".join([*(f"f{k}" for k in range(12)), "y"])
     rows = [",".join(map(str, row)) for row in rng.integers(0, 2, (300, 13))]
     path.write_text("\n".join([header, *rows]) + "\n")
-    ran = fedvalue("value", path, "--label", "y", "--each")
+    ran = fedvalue_here("value", path, "--label", "y", "--each")
     assert ran.code == 0, ran.err
     assert ran.out.count("Shapley-CMI is mostly memorised") == 1
     assert "more: Shapley-CMI is mostly memorised" in ran.out
@@ -298,7 +298,7 @@ def test_a_full_disk_is_exit_code_5(loans: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    ran = fedvalue("value", tmp_path / "none.csv", "--label", "y", "--party", "a=x")
+    ran = fedvalue_here("value", tmp_path / "none.csv", "--label", "y", "--party", "a=x")
     assert ran.code == 3
     assert "none.csv" in ran.err
 
@@ -306,7 +306,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     path.write_bytes(b"this is no Parquet file")
-    ran = fedvalue("value", path, "--label", "y", "--party", "a=x")
+    ran = fedvalue_here("value", path, "--label", "y", "--party", "a=x")
     assert ran.code == 3
     assert "table.parquet" in ran.err
 
@@ -355,7 +355,7 @@ def test_a_folder_of_parquet_files_is_streamed_to_the_same_values(
     folder.mkdir()
     pq.write_table(table.slice(0, 15), folder / "a.parquet")
     pq.write_table(table.slice(15), folder / "b.parquet")
-    whole, parts = (fedvalue("value", source, *GOOD, "--json", "-") for source in (loans, folder))
+    whole, parts = (fedvalue_here("value", source, *GOOD, "--json", "-") for source in (loans, folder))
     assert parts.code == 0, parts.err
     values = [[party["value"] for party in json.loads(ran.out)["parties"]] for ran in (whole, parts)]
     assert values[0] == pytest.approx(values[1], abs=1e-12)
@@ -368,23 +368,23 @@ def test_a_state_adds_rows_once_and_tells_what_changed(loans: Path, tmp_path: Pa
     second.write_text("\n".join([header, *rows[25:]]) + "\n")
     state = tmp_path / "counts.state"
     good = [*GOOD, "--binning", "width"]
-    assert fedvalue("value", first, *good, "--state", state).code == 0
-    ran = fedvalue("value", second, *good, "--state", state)
+    assert fedvalue_here("value", first, *good, "--state", state).code == 0
+    ran = fedvalue_here("value", second, *good, "--state", state)
     assert ran.code == 0, ran.err
     assert f"{N} rows" in ran.out
     assert "since" in ran.out
-    again = fedvalue("value", second, *good, "--state", state)
+    again = fedvalue_here("value", second, *good, "--state", state)
     assert f"{N} rows" in again.out
-    ran = fedvalue("value", second, *good, "--state", state, "--bins", "4")
+    ran = fedvalue_here("value", second, *good, "--state", state, "--bins", "4")
     assert ran.code == 3
     assert "bins" in ran.err
-    assert fedvalue("value", second, *good, "--state", state, "--protocol", "mirror").code == 3
+    assert fedvalue_here("value", second, *good, "--state", state, "--protocol", "mirror").code == 3
 
 
 @pytest.mark.parametrize("protocol", ["single", "paper", "mirror"])
 def test_a_protocol_gives_the_plain_values(loans: Path, protocol: str) -> None:
     plain, federated = (
-        json.loads(fedvalue("value", loans, *GOOD, *extra, "--json", "-").out)
+        json.loads(fedvalue_here("value", loans, *GOOD, *extra, "--json", "-").out)
         for extra in ((), ("--protocol", protocol))
     )
     assert federated["protocol"] == protocol

@@ -139,7 +139,7 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
         calls += 1
         if calls == 5:
             victim.kill()
-            victim.wait(30)
+            victim.wait()
 
     with connect(doomed_cluster.address) as executor:
         found = exact_values(items, options=options, execution=Execution(executor, kill))

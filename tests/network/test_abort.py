@@ -32,7 +32,7 @@ def test_a_party_ends_the_run_for_everybody(tmp_path):
         shown = fedvalue("abort", "--config", path)
         assert shown.code == 0
         assert "compute: has ended the run" in shown.err
-        others.join(60)
+        others.join()
         assert {name: end.code for name, end in ends.items() if isinstance(end, FedValueError)} == {
             TASK: "E_ABORTED", "shop": "E_ABORTED",
         }  # fmt: skip

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import PATIENCE
 from tests.support.town import TASK, Town, values_of
 
 pytestmark = pytest.mark.network
@@ -66,7 +67,7 @@ def test_the_launcher_runs_every_role_and_tells_only_how_it_ended(town: Town) ->
         )
         for name in SITES
     ]
-    ends = [json.loads(one.communicate(timeout=90)[0]) for one in started]
+    ends = [json.loads(one.communicate(timeout=PATIENCE)[0]) for one in started]
     assert [one["exit_code"] for one in ends] == [0, 0, 0]
     assert [one["role"] for one in ends] == ["run", "join", "join"]
     assert {key for one in ends for key in one} == {"site", "role", "exit_code"}
@@ -142,7 +143,7 @@ def test_vantage6s_wrapper_starts_every_node(town: Town, tmp_path: Path) -> None
         own = environment(town, PKG_NAME="v6_fedvalue", PYTHONPATH=str(BRIDGES / "vantage6"), **given)
         code = "from vantage6.algorithm.tools.wrap import wrap_algorithm; wrap_algorithm()"
         started.append(subprocess.Popen([program, "-c", code], env=own, cwd=tmp_path))
-    assert [one.wait(120) for one in started] == [0, 0, 0]
+    assert [one.wait(PATIENCE) for one in started] == [0, 0, 0]
     for name in SITES:
         assert json.loads((tmp_path / f"{name}.out").read_text())["exit_code"] == 0
     check_values(town)

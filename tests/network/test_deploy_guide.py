@@ -13,7 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ import pytest
 from fedvalue.information.pair_tables import pair_layout, tables_of_columns
 from fedvalue.valuation.low_order.low_order_valuation import value_tables
 from tests.naive import shapley_cmi
+from tests.support.processes import PATIENCE, until
 
 pytestmark = pytest.mark.network
 
@@ -148,7 +148,7 @@ def followed(tmp_path: Path, page: str) -> list[int]:
 
     def finish() -> None:
         for machine, process in together:
-            assert process.wait(120) == 0, (machine, (tmp_path / machine / "together.log").read_text())
+            assert process.wait(PATIENCE) == 0, (machine, (tmp_path / machine / "together.log").read_text())
         together.clear()
 
     try:
@@ -158,12 +158,13 @@ def followed(tmp_path: Path, page: str) -> list[int]:
             for machine in machines:
                 if how == "keeps running":
                     servers.append(start(machine, commands, "serve.log"))
-                    wait_for(tmp_path / machine / "serve.log", '"listening"')
+                    log = tmp_path / machine / "serve.log"
+                    until(lambda log=log: '"listening"' in log.read_text(), what="the server's start")
                 elif how == "together":
                     together.append((machine, start(machine, commands, "together.log")))
                 else:
                     done = start(machine, commands, "step.log")
-                    assert done.wait(120) == 0, (
+                    assert done.wait(PATIENCE) == 0, (
                         machine,
                         commands,
                         (tmp_path / machine / "step.log").read_text(),
@@ -172,7 +173,7 @@ def followed(tmp_path: Path, page: str) -> list[int]:
     finally:
         for process in servers:
             process.send_signal(signal.SIGTERM)
-        ends = [process.wait(30) for process in servers]
+        ends = [process.wait(PATIENCE) for process in servers]
         for _, process in together:
             process.kill()
         for person in people:
@@ -182,13 +183,6 @@ def followed(tmp_path: Path, page: str) -> list[int]:
 
 def serve_lines(folder: Path) -> list[str]:
     return (folder / "serve.log").read_text().splitlines()
-
-
-def wait_for(path: Path, words: str) -> None:
-    end = time.monotonic() + 60
-    while words not in path.read_text():
-        assert time.monotonic() < end, path.read_text()
-        time.sleep(0.1)
 
 
 def check_words(root: Path) -> None:

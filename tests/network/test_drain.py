@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -13,7 +12,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.databases import opened
 from tests.support.fault_proxy import FaultProxy
-from tests.support.processes import Process, until
+from tests.support.processes import PATIENCE, Process, until
 from tests.support.programs import server_program
 from tests.support.town import TASK, Town
 
@@ -43,7 +42,9 @@ def test_a_chunk_that_is_on_its_way_at_sigterm_finishes_or_is_sent_again(tmp_pat
 
     def post() -> None:
         try:
-            ends.append(town.client("telco", address=proxy.address, patience=60.0).post(town.run_id, 0, body))
+            ends.append(
+                town.client("telco", address=proxy.address, patience=PATIENCE).post(town.run_id, 0, body)
+            )
         except FedValueError as error:
             ends.append(error)
 
@@ -51,16 +52,17 @@ def test_a_chunk_that_is_on_its_way_at_sigterm_finishes_or_is_sent_again(tmp_pat
         town.client(TASK).submit(town.consortium.signed.to_json().encode())
         town.client("telco", address=proxy.address).health()
         proxy.delay = piece
+        passed = proxy.passed
         sender = threading.Thread(target=post, daemon=True)
         sender.start()
-        time.sleep(0.15)
+        until(lambda: proxy.passed > passed + (64 << 10), what="the first piece")
         assert not ends  # it is on its way
         server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait() == 0
         proxy.delay = 0.0
         starts = 1
         server = start()
-        sender.join(90)
+        sender.join(PATIENCE)
         (end,) = ends
         # Either the promise, or the word of the run: the chunk came before its time, and ended it (E_STATE).
         assert isinstance(end, wire.Standing) or end.code in ("E_STATE", "E_CONFLICT"), end

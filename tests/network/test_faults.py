@@ -19,7 +19,7 @@ from fedvalue.deployment.servers import courier, run_host
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
 from fedvalue.protocol import messages as m
-from tests.cli.runner import fedvalue
+from tests.cli.here import fedvalue_here
 from tests.support.databases import opened
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import Process, until
@@ -73,7 +73,7 @@ def test_a_run_through_a_bad_network_gives_the_same_values(town, faults):
     """Item 29: delay; 1 to 20 % of all pieces end in a reset; messages overtake each other."""
     proxies = proxied(town, **faults)
     try:
-        ends = town.join(seconds=120)
+        ends = town.join()
     finally:
         for proxy in proxies.values():
             proxy.close()
@@ -89,15 +89,16 @@ def test_a_partition_that_heals_does_not_change_the_result(town):
     proxies["validate"].partitioned = True
 
     def heal() -> None:
-        time.sleep(2.0)
+        until(lambda: proxies["validate"].refused > 5, what="attempts to reach the server")
         proxies["validate"].partitioned = False
 
     threading.Thread(target=heal, daemon=True).start()
     try:
-        ends = town.join(seconds=120)
+        ends = town.join()
     finally:
         for proxy in proxies.values():
             proxy.close()
+    assert proxies["validate"].refused > 5
     assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
@@ -105,20 +106,21 @@ def test_a_partition_that_heals_does_not_change_the_result(town):
 def test_a_half_open_connection_is_given_up_and_made_anew(town):
     """Item 29: the line goes silent without an end, and the connections are lost with it."""
     proxies = proxied(town)
+    line = proxies["compute"]
+    line.silent_after = 10_000  # in the middle of the first messages
 
     def silence() -> None:
-        time.sleep(0.3)
-        proxies["compute"].silent = True
-        time.sleep(1.0)
-        proxies["compute"].cut()
-        proxies["compute"].silent = False
+        until(lambda: line.held > 0, what="a message on the silent line")
+        line.cut()
+        line.silent = False
 
     threading.Thread(target=silence, daemon=True).start()
     try:
-        ends = town.join(seconds=120)
+        ends = town.join()
     finally:
         for proxy in proxies.values():
             proxy.close()
+    assert line.held > 0
     assert ended_well(ends), ends
     assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
 
@@ -135,7 +137,7 @@ def test_connections_that_are_half_open_for_good_are_given_up_and_made_anew(town
 
     threading.Thread(target=freeze, daemon=True).start()
     try:
-        ends = town.join(seconds=180)
+        ends = town.join()
     finally:
         for proxy in proxies.values():
             proxy.close()
@@ -189,7 +191,8 @@ def test_a_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_path, ser
         until(
             lambda: any(line.get("stage") == "uploading" for line in town.log("compute")), what="the uploads"
         )
-        time.sleep(1.5)
+        before = proxy.refused
+        until(lambda: proxy.refused > before, what="an attempt to reach the other server")
         proxy.partitioned = False
 
     town.start()
@@ -365,7 +368,8 @@ def test_what_is_stored_when_a_party_never_returns_is_noise(tmp_path):
 
     shop's process is killed for good when its first chunk is about to leave; the two others have uploaded.
     """
-    town = Town(tmp_path, n=20_000, deadlines=Deadlines(keying=30, upload=4, compute=4)).start()
+    town, ahead = Town(tmp_path, n=20_000), [0.0]
+    town.start(clock=lambda: time.time() + ahead[0])
     config = str(town.member("shop").folder / "party.toml")
     shop = Process(party_program, config, "data", ("upload", 1), log=tmp_path / "shop.log")
     stored: dict[tuple[str, str], bytes] = {}
@@ -379,7 +383,13 @@ def test_what_is_stored_when_a_party_never_returns_is_noise(tmp_path):
                     stored[server, path.parent.name] = message.data
         return len(stored) == 4
 
-    watcher = threading.Thread(target=until, args=(look, 60.0, "four stored uploads"), daemon=True)
+    def leap() -> None:
+        """Reach the deadline of the uploads when only shop's is missing."""
+        until(look, what="four stored uploads")
+        until(lambda: town.awaited() == ("shop",), what="the others' uploads")
+        ahead[0] = 4000.0
+
+    watcher = threading.Thread(target=leap, daemon=True)
     watcher.start()
     try:
         ends = town.join(TASK, "telco")
@@ -464,7 +474,7 @@ def test_an_edited_server_journal_log_is_noticed_with_the_parties_receipts(tmp_p
     # The command says the same, at the first entry for which a receipt tells another story.
     first = min(one.seq for one in receipts if one.actor == "compute" and one.seq >= left_out)
     (tmp_path / "forged.jsonl").write_text("\n".join(forged) + "\n")
-    done = fedvalue(
+    done = fedvalue_here(
         "audit", "verify", tmp_path / "forged.jsonl", "--card", member.folder / "identity" / "card.json",
         "--receipts", town.member("telco").folder / "state" / f"receipts-{short}.jsonl",
     )  # fmt: skip

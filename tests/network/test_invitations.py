@@ -25,7 +25,7 @@ from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import read_identity
 from fedvalue.invitation.invitation import Invitation, make_invitation
 from fedvalue.simulation.local_consortium import reserve_port
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 
 pytestmark = pytest.mark.network
 
@@ -73,7 +73,7 @@ class Guests:
         finally:
             stop.set()
             for thread in threads:
-                thread.join(30)
+                thread.join(PATIENCE)
 
     def agree(self, *names: str) -> dict[str, SignedManifest | FedValueError]:
         """Let parties take part in the exchange, each in a thread."""
@@ -98,7 +98,7 @@ class Guests:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
             assert not thread.is_alive(), ends
         return ends
 
@@ -123,7 +123,7 @@ def code_of(act, *arguments) -> str:
 def test_an_exchange_survives_a_restart_of_both_servers(guests):
     """The card is in the lobby, both servers stop and start, the rest follows; new cards need no restart."""
     with guests.serving():
-        deliver(*guests.accept("telco"), 60.0)
+        deliver(*guests.accept("telco"), PATIENCE)
     with guests.serving():
         ends = guests.agree("bank", "telco")
         assert isinstance(ends["bank"], SignedManifest), ends
@@ -132,13 +132,13 @@ def test_an_exchange_survives_a_restart_of_both_servers(guests):
         # The servers pinned the cards before they signed: the party connects as itself, at once.
         manifest = ends["bank"].manifest
         identity = read_identity(guests.home("telco").identity)
-        with closing(ServerClient(identity, manifest.compute, manifest, patience=10.0)) as client:
+        with closing(ServerClient(identity, manifest.compute, manifest, patience=PATIENCE)) as client:
             assert client.health().name == "compute"
         until(lambda: guests.home("compute").agreement().signed is not None, what="the server's copy")
         assert guests.home("compute").agreement().signed == ends["bank"]
         # Accepting again changes nothing; a second telco finds the seat taken.
-        deliver(*guests.accept("telco"), 60.0)
-        assert code_of(deliver, *guests.accept("telco", "thief"), 60.0) == "E_CONFLICT"
+        deliver(*guests.accept("telco"), PATIENCE)
+        assert code_of(deliver, *guests.accept("telco", "thief"), PATIENCE) == "E_CONFLICT"
 
 
 def test_a_stranger_does_not_get_into_the_lobby_nor_a_guest_out_of_it(guests, tmp_path):
@@ -172,10 +172,12 @@ def code_or_none(lobby: RemoteLobby) -> str | None:
 def test_a_server_that_swaps_a_card_in_its_lobby_is_found_out(guests):
     """The validation server puts a card of its own in the place of telco's: nobody signs anything."""
     with guests.serving():
-        deliver(*guests.accept("telco"), 60.0)
+        deliver(*guests.accept("telco"), PATIENCE)
         agreement, identity = guests.accept("telco", "evil")
         fake = agreement.exchange(identity).outgoing()["acceptance"]
-        with closing(sqlite3.connect(guests.home("validate").state / "server.sqlite", timeout=10)) as db:
+        with closing(
+            sqlite3.connect(guests.home("validate").state / "server.sqlite", timeout=PATIENCE)
+        ) as db:
             db.execute("UPDATE lobby SET body = ? WHERE seat = 'telco' AND kind = 'acceptance'", (fake,))
             db.commit()
         ends = guests.agree("bank")

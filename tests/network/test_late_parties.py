@@ -11,14 +11,23 @@ from fedvalue.agreement.manifest import Deadlines, SignedManifest
 from fedvalue.deployment.certificate_check import check_certificate
 from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.parties.party_process import take_part
+from fedvalue.deployment.servers import run_host
 from fedvalue.deployment.valuation_certificate import read_certificate
 from fedvalue.errors import FedValueError
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
 
-SHORT = Deadlines(keying=2, upload=60, compute=60)
+
+class Later:
+    """The clock of both servers, which a test puts ahead."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
 
 
 def numbered(town: Town, number: int) -> SignedManifest:
@@ -32,8 +41,15 @@ def refusal(town: Town, number: int) -> str:
 
 
 def test_a_run_that_a_late_party_missed_is_repeated_under_the_same_signatures(tmp_path):
-    town = Town(tmp_path, n=100, parties=("telco", "shop"), deadlines=SHORT).start()
+    town, clock = Town(tmp_path, n=100, parties=("telco", "shop")), Later()
+    town.start(clock=clock)
+
+    def give_up() -> None:
+        until(lambda: town.awaited() == ("shop",), what="bank and telco")
+        clock.ahead = 7200.0  # past the limit of the computation server, not of the other one
+
     try:
+        threading.Thread(target=give_up, daemon=True).start()
         ends = town.join(TASK, "telco")
         for end in ends.values():
             assert end.code == "E_DEADLINE"
@@ -76,7 +92,7 @@ def test_a_party_that_moves_on_ends_the_run_that_it_left(tmp_path):
         thread.start()
         until(lambda: '"joined"' in town.logs["compute"].getvalue(), what="the bank")
         town.client("telco").submit(numbered(town, 2).to_json().encode())
-        thread.join(30)
+        thread.join(PATIENCE)
         assert first["bank"].code == "E_SUPERSEDED"
         assert "'telco' has started run 2" in str(first["bank"])
         assert ended_well(town.join(again=(TASK,)))
@@ -95,9 +111,13 @@ def test_a_run_that_has_not_failed_is_not_repeated(tmp_path):
         town.stop()
 
 
-def test_those_who_wait_extend_the_deadline_together(tmp_path):
+def test_those_who_wait_extend_the_deadline_together(tmp_path, monkeypatch):
     """Bank and telco agree to wait; shop comes after the deadline of the terms, and the first run works."""
-    town = Town(tmp_path, n=100, parties=("telco", "shop"), deadlines=SHORT).start()
+    # They say so with every poll, of which there is none while the clock leaps.
+    monkeypatch.setattr(run_host, "_STILL_WAITING", 3600.0)
+    limits = Deadlines(keying=600, upload=600, compute=600)
+    town, clock = Town(tmp_path, n=100, parties=("telco", "shop"), deadlines=limits), Later()
+    town.start(clock=clock)
     try:
         ends = {}
 
@@ -106,11 +126,14 @@ def test_those_who_wait_extend_the_deadline_together(tmp_path):
 
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
-        until(lambda: town.logs["compute"].getvalue().count('"joined"') == 2, what="bank and telco")
-        time.sleep(2 * SHORT.keying)
+        until(lambda: town.awaited() == ("shop",), what="bank and telco")
+        host = town.servers["compute"][0]._host(town.run_id)
+        until(lambda: set(host._waiting) == {TASK, "telco"}, what="the word of both that they wait")
+        clock.ahead = 1200.0
+        host.tick(clock())
         assert town.client("shop").status(town.run_id).state == "open"
         ends.update(town.join("shop"))
-        thread.join(60)
+        thread.join(PATIENCE)
         assert len(ends) == 3
         assert ended_well(ends), ends
         assert town.result()["run_id"] == town.run_id.hex()

@@ -22,7 +22,7 @@ from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.databases import opened
-from tests.support.processes import Process, until
+from tests.support.processes import PATIENCE, Process, until
 from tests.support.programs import server_program
 from tests.support.roles import hello_body
 from tests.support.town import TASK, Town, ended_well
@@ -141,7 +141,7 @@ def test_a_party_cannot_send_more_than_the_manifest_allows(tmp_path, monkeypatch
 def test_a_message_of_nine_mebibytes_is_refused_by_grpc(town):
     """Item 18: RESOURCE_EXHAUSTED while reading; the server goes on."""
     client = town.client("telco")
-    error = refused(lambda: client._once("Post", b"z" * (9 << 20), 10.0))
+    error = refused(lambda: client._once("Post", b"z" * (9 << 20), PATIENCE))
     assert isinstance(error, TransportError)
     assert error.code == "E_SIZE"
     assert client.health().name == "compute"
@@ -158,7 +158,7 @@ def _tls_socket(town: Town, tmp_path) -> socket.socket:
     context.load_cert_chain(pem)
     context.set_alpn_protocols(["h2"])
     host, _, port = town.consortium.signed.manifest.compute.endpoint.rpartition(":")
-    return context.wrap_socket(socket.create_connection((host, int(port)), 5))
+    return context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE))
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -186,7 +186,7 @@ def _opened(town: Town, tmp_path) -> socket.socket:
 def test_an_endless_message_is_cut_off(town, tmp_path):
     """Item 18: a length of 4 GiB is announced and data keeps coming; it is refused at once."""
     with _opened(town, tmp_path) as tls:
-        tls.settimeout(5)
+        tls.settimeout(PATIENCE)
         tls.sendall(_frame(0, 0, 1, b"\x00" + (0xFFFFFFF0).to_bytes(4, "big") + b"z" * 1000))
         answer = b""
         try:
@@ -242,7 +242,7 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
     sockets: list[socket.socket] = []
     try:
         until(lambda: '"listening"' in server.text(), what="the server's start")
-        client = town.client("telco", patience=5.0)
+        client = town.client("telco", patience=PATIENCE)
         client.submit(town.consortium.signed.to_json().encode())
         for party in (TASK, "shop"):
             town.client(party).post(town.run_id, 0, hello_body(town.member(party).identity, town.run_id))
@@ -256,7 +256,7 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
         until(still, what="the end of the start")
         before = memory(server, "VmHWM")
         for _ in range(20):
-            assert refused(lambda: client._once("Post", b"z" * (9 << 20), 10.0)).code == "E_SIZE"
+            assert refused(lambda: client._once("Post", b"z" * (9 << 20), PATIENCE)).code == "E_SIZE"
         for _ in range(10):
             sockets.append(_opened(town, tmp_path))
             sockets[-1].settimeout(0.5)
@@ -291,7 +291,7 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
 
 def test_a_connection_that_never_begins_tls_does_no_harm(town):
     host, _, port = town.consortium.signed.manifest.compute.endpoint.rpartition(":")
-    sockets = [socket.create_connection((host, int(port)), 5) for _ in range(20)]
+    sockets = [socket.create_connection((host, int(port)), PATIENCE) for _ in range(20)]
     try:
         assert town.client("shop").health().name == "compute"
     finally:
@@ -299,24 +299,24 @@ def test_a_connection_that_never_begins_tls_does_no_harm(town):
             one.close()
 
 
-def test_more_than_eight_calls_at_once_of_one_peer_are_refused(town):
+def test_more_than_eight_calls_at_once_of_one_peer_are_refused(fresh):
     """Protocol.md 4.4: the ninth long poll of one party in one run is sent away; others are served."""
-    client = town.client("telco")
+    client = fresh.client("telco")
+    poll = wire.encode(wire.Poll(wire.VERSION, fresh.run_id, 0, wire.MAX_WAIT_MS))
     ends: list[object] = []
 
     def wait() -> None:
         try:
-            ends.append(
-                client._once("Poll", wire.encode(wire.Poll(wire.VERSION, town.run_id, 0, 3000)), 10.0)
-            )
+            ends.append(client._once("Poll", poll, PATIENCE))
         except Exception as error:
             ends.append(error)
 
     threads = [threading.Thread(target=wait) for _ in range(12)]
     for thread in threads:
         thread.start()
-    time.sleep(1.0)
-    assert town.client("shop").status(town.run_id).state == "open"
+    until(lambda: len(ends) >= 4, what="the refusal of four calls")
+    assert fresh.client("shop").status(fresh.run_id).state == "open"
+    fresh.servers["compute"][0].drain()  # the others are answered now
     for thread in threads:
         thread.join()
     busy = [end for end in ends if isinstance(end, Exception)]
@@ -396,7 +396,7 @@ def test_random_bytes_in_every_call_end_in_a_typed_error(town):
                 data[rng.randrange(len(data))] = rng.randrange(256)
         method = rng.choice(["Submit", "Post", "Poll", "Status", "Health"])
         with contextlib.suppress(FedValueError):
-            client._once(method, bytes(data), 10.0)
+            client._once(method, bytes(data), PATIENCE)
     # An error of our own inside would have been answered, and logged, as E_ENGINE.
     assert {line["code"] for line in town.log("compute") if "code" in line}.isdisjoint({"E_ENGINE"})
     assert client.health().name == "compute"
@@ -414,7 +414,7 @@ def test_an_unknown_method_is_not_implemented(town):
         grpc.secure_channel(participant.endpoint, credentials, options=options) as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        channel.unary_unary(f"/{wire.SERVICE}/Shutdown")(b"", timeout=5)
+        channel.unary_unary(f"/{wire.SERVICE}/Shutdown")(b"", timeout=PATIENCE)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -430,16 +430,19 @@ def held_calls(town: Town, party: str, n: int, done: threading.Event) -> list[gr
 
 
 @pytest.mark.parametrize("n", [200, 400])
-def test_calls_without_a_message_do_not_keep_others_out(town, n):
+def test_calls_without_a_message_do_not_keep_others_out(town, n, monkeypatch):
     """Item 18: one connection opens more calls than the server has threads, and sends nothing in them."""
+    monkeypatch.setattr(network_server, "ARRIVAL_SECONDS", PATIENCE)
     done = threading.Event()
     calls = held_calls(town, "telco", n, done)
     try:
-        time.sleep(1.0)
         for _ in range(5):
-            assert town.client("shop", patience=5.0).status(town.run_id).state == "open"
-        waiting = sum(not call.done() for call in calls)
-        assert waiting == network_server.CALLS_ARRIVING
+            assert town.client("shop", patience=PATIENCE).status(town.run_id).state == "open"
+        until(
+            lambda: sum(not call.done() for call in calls) == network_server.CALLS_ARRIVING,
+            what="the refusal of all others",
+        )
+        assert town.client("shop").status(town.run_id).state == "open"
     finally:
         done.set()
 
@@ -449,9 +452,11 @@ def test_a_call_whose_message_does_not_come_is_ended(town, monkeypatch):
     done = threading.Event()
     calls = held_calls(town, "telco", 3, done)
     try:
-        time.sleep(1.0)
-        assert not any(call.done() for call in calls)
-        assert town.client("shop").health().name == "compute"
-        until(lambda: all(call.done() for call in calls), what="the end of the calls")
+
+        def ended() -> bool:
+            assert town.client("shop").health().name == "compute"
+            return all(call.done() for call in calls)
+
+        until(ended, what="the end of the calls")
     finally:
         done.set()

@@ -55,7 +55,7 @@ def test_twenty_runs_at_once_with_the_same_participants(tmp_path):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(300)
+            thread.join()
     finally:
         town.stop()
     assert failures == []

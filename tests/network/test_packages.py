@@ -22,7 +22,7 @@ import yaml
 
 from fedvalue.deployment.servers.observability import Metrics
 from fedvalue.simulation.local_consortium import reserve_port
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "fedvalue-server"
@@ -112,11 +112,11 @@ def test_the_demonstration_of_compose_runs(tmp_path: Path) -> None:
             )
     try:
         for name in ("bank", "telco", "shop"):
-            assert running[name].wait(150) == 0, (tmp_path / f"{name}.log").read_text()[-3000:]
+            assert running[name].wait(PATIENCE) == 0, (tmp_path / f"{name}.log").read_text()[-3000:]
         url = f"http://127.0.0.1:{ports['metrics-compute'][0]}"
-        with urllib.request.urlopen(f"{url}/healthz", timeout=10) as reply:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE) as reply:
             assert reply.status == 200
-        with urllib.request.urlopen(f"{url}/status.json", timeout=20) as reply:
+        with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE) as reply:
             (run,) = json.load(reply)["runs"]
         assert (run["state"], run["purpose"]) == ("done", "A demonstration")
         shown = subprocess.check_output(
@@ -131,7 +131,7 @@ def test_the_demonstration_of_compose_runs(tmp_path: Path) -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in running.values():
-            process.wait(40)
+            process.wait(PATIENCE)
         for _, reservation in ports.values():
             reservation.close()
     (result,) = (tmp_path / "bank").rglob("result.json")
@@ -203,7 +203,7 @@ def test_the_systemd_units_are_valid() -> None:
         pytest.skip("needs systemd-analyze")
     units = sorted((DEPLOY / "systemd").iterdir())
     done = subprocess.run(
-        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False, timeout=60
+        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     complaints = [
         line
@@ -252,7 +252,7 @@ def test_systemd_hears_that_the_server_is_ready_and_alive(tmp_path: Path) -> Non
     folder = town.member("compute").folder
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
         heard.bind(str(tmp_path / "notify"))
-        heard.settimeout(60)
+        heard.settimeout(PATIENCE)
         process = subprocess.Popen(
             [sys.executable, "-m", "fedvalue", "serve", "compute", "--config", "server.toml"],
             cwd=folder, stderr=subprocess.DEVNULL,
@@ -268,7 +268,7 @@ def test_systemd_hears_that_the_server_is_ready_and_alive(tmp_path: Path) -> Non
                 last = heard.recv(200)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(PATIENCE)
 
 
 GUIDES = [DEPLOY.parent / "docs" / name for name in ("operate.md", "integrations.md")]

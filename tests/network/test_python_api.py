@@ -10,6 +10,7 @@ import pytest
 
 import fedvalue
 from fedvalue.errors import ConfigError
+from tests.support.processes import PATIENCE
 from tests.support.town import TASK, Town
 
 pytestmark = pytest.mark.network
@@ -34,11 +35,11 @@ def test_two_servers_and_three_parties_in_one_program(tmp_path):
             valuation = fedvalue.run(
                 town.member(TASK).folder / "party.toml", report=lambda stage, words: stages.append(stage)
             )
-            own = [future.result(60) for future in joined]
+            own = [future.result(PATIENCE) for future in joined]
         finally:
             stop.set()
         for server in servers:
-            server.result(60)
+            server.result(PATIENCE)
     assert valuation.values == pytest.approx(town.values, abs=1e-9)
     assert [list(one.learnable) for one in own] == [[name] for name in town.parties]
     assert {name: value for one in own for name, value in one.learnable.items()} == valuation.learnable

@@ -19,7 +19,7 @@ from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import read_pinned, save_identity, write_card
 from fedvalue.simulation.local_consortium import agree
-from tests.support.processes import Process, until
+from tests.support.processes import PATIENCE, Process, until
 from tests.support.programs import server_program
 from tests.support.town import TASK, Town, ended_well, values_of
 
@@ -67,7 +67,7 @@ def test_cards_are_added_and_revoked_while_a_server_runs(tmp_path):
 
         def connect(name: str) -> None:
             for _ in range(10):
-                client = town.client(name, patience=30.0)
+                client = town.client(name, patience=PATIENCE)
                 states.append(client.status(town.run_id).state)
                 client.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.certificates import check, resigned
 from tests.support.databases import opened
+from tests.support.processes import PATIENCE
 from tests.support.town import TASK, Town, ended_well, values_of
 
 pytestmark = pytest.mark.network
@@ -138,7 +139,7 @@ def test_a_shared_key_file_replaces_the_key_agreement_and_must_be_private(tmp_pa
         other = threading.Thread(target=take_part, args=(configs["telco"], "data", lambda *_: None, psk))
         other.start()
         take_part(configs[TASK], "task", lambda stage, words: None, psk)
-        other.join(30)
+        other.join(PATIENCE)
         assert values_of(town.result()) == pytest.approx(town.values, abs=1e-9)
     finally:
         town.stop()

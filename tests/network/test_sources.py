@@ -8,7 +8,6 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.postgres import postgres  # noqa: F401  # a fixture
 from tests.support.town import TASK, Town, ended_well, values_of
 
 PARTIES = ("telco", "shop", "insurer", "utility")
@@ -25,7 +24,7 @@ def source(town: Town, party: str, value: str) -> None:
 
 @pytest.mark.network
 @pytest.mark.postgres
-def test_a_run_with_four_kinds_of_sources_gives_the_centralised_values(tmp_path, postgres):  # noqa: F811
+def test_a_run_with_four_kinds_of_sources_gives_the_centralised_values(tmp_path, postgres):
     """Done when: PostgreSQL, Parquet, Arrow and CSV parties mixed."""
     town = Town(tmp_path, n=150, parties=PARTIES)
     pq.write_table(table_of(town, "telco"), town.member("telco").folder / "table.parquet")
@@ -49,7 +48,7 @@ def test_a_run_with_four_kinds_of_sources_gives_the_centralised_values(tmp_path,
 
 @pytest.mark.network
 @pytest.mark.postgres
-def test_a_database_that_refuses_is_reported_without_its_password(tmp_path, postgres):  # noqa: F811
+def test_a_database_that_refuses_is_reported_without_its_password(tmp_path, postgres):
     town = Town(tmp_path, n=100, parties=("telco",))
     source(town, "telco", f"{postgres.uri.replace(postgres.password, 'wrong-secret')}#customers")
     end = town.join("telco")["telco"]

@@ -23,8 +23,9 @@ from fedvalue.deployment.status_page import page_routes
 from fedvalue.errors import ConfigError, InputError
 from fedvalue.identity.cards import create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
+from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 from tests.support.town import TASK, Town, ended_well
 
 pytestmark = pytest.mark.network
@@ -41,8 +42,9 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     found = Town(tmp_path_factory.mktemp("status"), purpose="What helps <b>us</b>?").start()
     config = read_party_config(config_of(found, "telco"))
     threading.Thread(target=take_part, args=(config, "data"), daemon=True).start()
-    store = found.servers["compute"][0]._store
-    until(lambda: store.accepted(found.run_id, "telco") > 0, what="telco's first message")
+    until(lambda: found.awaited() == (TASK, "shop"), what="telco's first message")
+    store = found.servers["validate"][0]._store
+    until(lambda: store.run(found.run_id) is not None, what="telco at the other server")
     yield found
     ends = found.join(TASK, "shop")
     found.stop()
@@ -77,7 +79,7 @@ def test_the_command_prints_for_people_and_for_programs(town: Town) -> None:
     assert shown.code == 0, shown.err
     assert "awaited   bank, shop" in shown.out
     assert "next      Wait for bank, shop" in shown.out
-    data = json.loads(fedvalue("status", town.run_id.hex()[:8], "--config", config, "--json").out)
+    data = json.loads(fedvalue_here("status", town.run_id.hex()[:8], "--config", config, "--json").out)
     assert data["schema"] == "fedvalue.status/1"
     assert data["runs"][0]["awaited"] == [TASK, "shop"]
     secret = (town.member("telco").folder / "identity" / "tls.key").read_text().splitlines()[1]
@@ -111,7 +113,7 @@ def test_after_the_end_the_status_says_so_everywhere(tmp_path: Path) -> None:
         assert (run.state, run.next) == ("done", "Nothing: the run has ended well.")
         assert run.history[-1].event == "done"
         assert run.audit.endswith("entries, unbroken")
-    done = fedvalue("status", run.run_id, "--watch", "--json", "--config", config_of(town, "compute"))
+    done = fedvalue_here("status", run.run_id, "--watch", "--json", "--config", config_of(town, "compute"))
     assert done.code == 0, "watching one run ends with it"
     (line,) = done.out.splitlines()
     assert json.loads(line)["runs"][0]["state"] == "done"
@@ -173,7 +175,7 @@ def test_the_doctor_ends_with_an_exit_code(town: Town) -> None:
     good = fedvalue("doctor", "--config", str(config_of(town, "compute")), "--json")
     assert good.code == 0, good.out
     assert {one["level"] for one in json.loads(good.out)} <= {"ok", "warn"}
-    bad = fedvalue("doctor", "--config", str(config_of(town, "telco")), "--table", "none.csv")
+    bad = fedvalue_here("doctor", "--config", str(config_of(town, "telco")), "--table", "none.csv")
     assert bad.code == 4
     assert "fail  table" in bad.out
 
@@ -208,7 +210,7 @@ def test_the_page_shows_the_run_and_updates_itself(page_url: str, width: int) ->
         assert "bank, shop" in page.inner_text("article")
         page.click("summary")
         before = page.get_attribute("#page", "data-time")
-        page.wait_for_selector(f'#page:not([data-time="{before}"])', timeout=20_000)
+        page.wait_for_selector(f'#page:not([data-time="{before}"])', timeout=1000 * PATIENCE)
         assert page.get_attribute("details", "open") is not None, "what was opened stays open"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         browser.close()

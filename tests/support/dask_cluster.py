@@ -55,7 +55,7 @@ class DaskCluster:
         for process in [*self.workers, self.scheduler]:
             if process is not None and process.poll() is None:
                 process.kill()
-                process.wait(30)
+                process.wait()
         self.reservation.close()
 
 

@@ -5,6 +5,7 @@ It sees TLS records only and cannot read or change a message; it can do what a b
 
 from __future__ import annotations
 
+import math
 import random
 import socket
 import struct
@@ -22,6 +23,8 @@ class FaultProxy:
         jitter: Every piece is held back by a random time up to this, so that what is sent over one
             connection overtakes what was sent earlier over another.
         seed: Of the chances.
+
+    It counts: `resets`, connections `refused` in a partition, pieces `held` in silence, bytes `passed`.
     """
 
     def __init__(
@@ -33,7 +36,11 @@ class FaultProxy:
         self.delay, self.reset, self.jitter = delay, reset, jitter
         self.partitioned = False
         self.silent = False
+        self.silent_after = math.inf
         self.resets = 0
+        self.refused = 0
+        self.passed = 0
+        self.held = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: set[socket.socket] = set()
@@ -66,10 +73,11 @@ class FaultProxy:
             except OSError:
                 return
             if self.partitioned:
+                self.refused += 1
                 _abort(near)
                 continue
             try:
-                far = socket.create_connection(self._target, 5)
+                far = socket.create_connection(self._target)
             except OSError:
                 _abort(near)
                 continue
@@ -83,12 +91,16 @@ class FaultProxy:
             while data := source.recv(65536):
                 if self.delay or self.jitter:
                     time.sleep(self.delay + self.jitter * self._rng.random())
+                if self.passed > self.silent_after:
+                    self.silent, self.silent_after = True, math.inf
+                self.held += self.silent
                 while (self.silent or source in self._frozen) and not self._closed.is_set():
                     time.sleep(0.05)  # half open: neither data nor an end
                 if self.partitioned or self._rng.random() < self.reset:
                     self.resets += 1
                     break
                 sink.sendall(data)
+                self.passed += len(data)
         except OSError:
             pass
         finally:

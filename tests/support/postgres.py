@@ -1,8 +1,4 @@
-"""A real PostgreSQL server on loopback, made for one test session and thrown away after it.
-
-Use the fixture by importing it where it is needed: `from tests.support.postgres import postgres`.
-It skips, saying so, where no server is installed.
-"""
+"""A real PostgreSQL server on loopback, for the fixture `postgres`, thrown away at the end."""
 
 from __future__ import annotations
 
@@ -18,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from fedvalue.simulation.local_consortium import reserve_port
 
@@ -118,21 +112,10 @@ def _unprivileged(folder: Path) -> list[str]:
 
 
 def _wait(binaries: Path, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None:
         ready = [binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
         if subprocess.run(ready, check=False).returncode == 0:
             return
         time.sleep(0.05)
     raise RuntimeError("PostgreSQL did not start: " + log.read_text()[-2000:])
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A running server, or a skip where none is installed."""
-    pytest.importorskip("adbc_driver_postgresql")
-    binaries = server_binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server on this machine: install the package `postgresql`")
-    with postgres_server(binaries) as server:
-        yield server

@@ -1,7 +1,7 @@
 """Real processes for tests, killed with SIGKILL where a test says so.
 
-They are forked from a process that has imported what they need, except gRPC, which the package imports on
-use: forked from a process that has loaded it, one start in some hundreds hung.
+They are forked from a process that has loaded the programs and their kernels, which takes a second, and
+done nothing else. It must not load gRPC, which is not safe to fork: one start in some hundreds hung.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+PATIENCE = 240.0
+"""Seconds after which a test gives up waiting: what works is done long before, also on a busy machine."""
+
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.programs"])
+_context.set_forkserver_preload(["tests.support.preloaded"])
 
 
 def _redirected(target: Callable[..., None], log: str, arguments: tuple[Any, ...]) -> None:
@@ -42,7 +45,7 @@ class Process:
     def code(self) -> int | None:
         return self._process.exitcode
 
-    def wait(self, seconds: float = 60.0) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         self._process.join(seconds)
         assert self._process.exitcode is not None, f"still running: {self.text()[-2000:]}"
         return self._process.exitcode
@@ -69,7 +72,7 @@ class Process:
         return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0, what: str = "it") -> None:
+def until(condition: Callable[[], bool], seconds: float = PATIENCE, what: str = "it") -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what} did not happen within {seconds} s"

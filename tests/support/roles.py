@@ -34,7 +34,15 @@ def party_input(codes: np.ndarray, label: np.ndarray | None = None) -> PartyInpu
 def run_roles(
     agreed: SignedManifest, inputs: dict[str, PartyInput], tamper: Any = lambda sender, to, body: body
 ) -> dict[str, PartyRole]:
-    """Carry every message to its end; errors come out as they are."""
+    """Carry every message to its end; errors come out as they are. The parties' roles."""
+    roles = run_everybody(agreed, inputs, tamper)
+    return {name: roles[name] for name in inputs}
+
+
+def run_everybody(
+    agreed: SignedManifest, inputs: dict[str, PartyInput], tamper: Any = lambda sender, to, body: body
+) -> dict[str, Any]:
+    """`run_roles`, with the servers' roles; a message that `tamper` makes None is lost."""
     manifest = agreed.manifest
     parties = {
         name: party_role(identity(name), manifest, given.samples, bytes([k]) * 32)
@@ -57,7 +65,7 @@ def run_roles(
         body = tamper(envelope.sender, envelope.recipient, codec.encode(envelope))
         if body is not None:
             mail.extend(roles[envelope.recipient].receive(codec.decode(body)))
-    return parties
+    return roles
 
 
 def ready_body(name: str, agreed: SignedManifest, server: str) -> bytes:

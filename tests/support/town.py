@@ -32,6 +32,7 @@ from fedvalue.simulation.local_consortium import LocalConsortium, Member, Source
 from fedvalue.valuation.result import Valuation
 from tests.naive import shapley_cmi
 from tests.support.consortium import with_settings
+from tests.support.processes import PATIENCE
 
 TASK = "bank"
 DATA = ("telco", "shop")
@@ -162,7 +163,7 @@ class Town:
             return ()
 
     def join(
-        self, *names: str, seconds: float = 60.0, again: Sequence[str] = (), **changes: Any
+        self, *names: str, seconds: float = PATIENCE, again: Sequence[str] = (), **changes: Any
     ) -> dict[str, Valuation | FedValueError | None]:
         """Let parties take part, each in a thread, and return what each ended with.
 

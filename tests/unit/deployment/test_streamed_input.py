@@ -28,7 +28,6 @@ from fedvalue.protocol.samples import MemorySamples
 from fedvalue.protocol.transitions import State
 from fedvalue.tables.file_options import FileOptions
 from tests.support.consortium import manifest, signed
-from tests.support.postgres import postgres  # noqa: F401  # a fixture
 from tests.support.roles import run_roles
 
 N = 3000
@@ -144,7 +143,7 @@ def test_a_partys_own_categorical_columns_are_never_binned(tmp_path, monkeypatch
 
 
 @pytest.mark.postgres
-def test_a_database_streams(postgres, tmp_path, monkeypatch):  # noqa: F811
+def test_a_database_streams(postgres, tmp_path, monkeypatch):
     """Two queries in place of two passes over files; the order of rows is the query's."""
     postgres.store("streamed", rows("telco"))
     source = f"{postgres.uri}#select * from streamed order by id"
