@@ -66,8 +66,13 @@ test-all: $(READY)  ## Run the default suite and the slow tests
 	$(PYTEST)
 
 .PHONY: check
-check: lint docs  ## Run everything CI runs: lint, documentation, tests with the coverage floor
+check: $(DOCS_READY)  ## Run everything CI runs: lint, documentation, tests with the coverage floor
+	$(MAKE) -j 2 lint docs kernels
 	$(MAKE) test PYTEST_OPTIONS="-p tests.support.traced_tests --cov --cov-report= --cov-fail-under=$(COVERAGE_FLOOR) $(PYTEST_OPTIONS)"
+
+.PHONY: kernels
+kernels: $(READY)  ## Compile what runs compiled, as the tests do otherwise before they start
+	$(BIN)/fedvalue warm-up
 
 .PHONY: lint
 lint: $(READY)  ## Check format, lint, types and layers (under a minute)

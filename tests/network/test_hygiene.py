@@ -13,7 +13,7 @@ from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.identity.cards import Identity
 from fedvalue.simulation.children import Child, Children, wait_until
 from tests.support.databases import opened
-from tests.support.processes import Process
+from tests.support.processes import PATIENCE, Process
 from tests.support.programs import buggy_party_program, party_program, server_program
 from tests.support.town import TASK, Town
 
@@ -46,8 +46,12 @@ def seed_of(state: Path) -> bytes:
 
 
 def has_begun(state: Path) -> bool:
+    """Without a look the database of a party that is about to make it would be made here."""
+    if not (state / "party.sqlite").exists():
+        return False
     with opened(state / "party.sqlite") as db:
-        return bool(db.execute("SELECT count(*) FROM runs").fetchone()[0])
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return "runs" in tables and bool(db.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +65,10 @@ def waiting(tmp_path_factory):
             found[name] = children.add(Child(name, ["fedvalue", *member.command], member.folder))
             found[name].start()
         # On a machine that has never run it, a server compiles its kernels first.
-        wait_until(lambda: '"accepted"' in found["validate"].errors(), 300, "telco's arrival")
+        wait_until(lambda: '"accepted"' in found["validate"].errors(), PATIENCE, "telco's arrival")
         # A party asks for the number of its run before it begins one.
         state = town.member("telco").folder / "state"
-        wait_until(lambda: has_begun(state), 60, "the beginning of telco's run")
+        wait_until(lambda: has_begun(state), PATIENCE, "the beginning of telco's run")
         yield town, found
 
 

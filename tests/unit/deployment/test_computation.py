@@ -32,7 +32,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.settings import WORK_LIMIT
 from tests.support.consortium import NOW, identity, signed
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 
 NAMES = ("compute", "validate", "bank", "telco", "shop")
 
@@ -110,7 +110,8 @@ class Server:
     def compute(self) -> None:
         """Let it compute; returns when it does."""
         self.post("bank", m.EphemeralKey("bank", bytes(32), bytes(64)))
-        until(lambda: self.relay._host(self.run.run_id).journal.stage == "computing", what="the computation")
+        host = self.relay._host(self.run.run_id)
+        until(lambda: host.journal.stage in ("computing", "failed"), what="the computation")
 
     @property
     def end(self) -> tuple[str, str]:
@@ -206,7 +207,7 @@ def test_an_operator_ends_a_computing_run(tmp_path, processes):
             abort_run(tmp_path, "0" * 6)
         with pytest.raises(InputError, match="at least 6 hex digits"):
             abort_run(tmp_path, "12")
-        assert abort_run(tmp_path, run.run_id.hex()[:8]) == (run.run_id, "failed")
+        assert abort_run(tmp_path, run.run_id.hex()[:8], patience=PATIENCE) == (run.run_id, "failed")
         assert server.end == ("failed", "E_ABORTED")
         assert not processes[0].usable
         assert abort_run(tmp_path, run.run_id.hex()) == (run.run_id, "failed")  # again is harmless

@@ -21,6 +21,7 @@ from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
+from tests.support.processes import PATIENCE
 from tests.support.roles import party_input
 
 N = 12_000
@@ -194,7 +195,7 @@ def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypat
 
     def slow(*arguments, **named):
         writing.set()
-        go_on.wait(30)
+        go_on.wait(PATIENCE)
         write_durably(*arguments, **named)
 
     monkeypatch.setattr(upload_files, "write_durably", slow)
@@ -207,10 +208,10 @@ def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypat
 
     thread = threading.Thread(target=upload)
     thread.start()
-    assert writing.wait(30)
+    assert writing.wait(PATIENCE)
     run.host.fail(TransportError("too late", code="E_DEADLINE"))
     go_on.set()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert ends == ["E_DEADLINE"]
     assert not run.files()
     assert not run.relay._store._uploads._recent._messages

@@ -27,6 +27,7 @@ from fedvalue.deployment.servers.upload_files import FILE_FROM
 from fedvalue.errors import ConfigError, EngineError
 from fedvalue.storage.durable_files import write_durably
 from tests.cli.runner import fedvalue
+from tests.support.processes import PATIENCE
 
 
 def test_a_log_line_is_json_with_known_fields_only():
@@ -77,7 +78,7 @@ def test_a_log_that_cannot_be_written_stops_nobody():
 def get(server: LoopbackServer, path: str, **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -13,6 +13,7 @@ from fedvalue.deployment.servers import courier as couriers
 from fedvalue.errors import TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from tests.support.processes import PATIENCE
 from tests.unit.deployment.test_damaged_disk import AGREED, Run, run  # noqa: F401
 
 
@@ -93,5 +94,5 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
     store = SimpleNamespace(accepted=lambda run_id, sender: 0)
     courier = couriers.Courier(None, target, host, b"", store, None)  # type: ignore[arg-type]
     for thread in courier._threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert max(calls.values()) == tries

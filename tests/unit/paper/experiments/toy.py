@@ -14,10 +14,13 @@ from fedvalue.paper.experiments.drawing import panels
 
 
 def square(x: int, trace: str, seconds: float = 0.0, name: str = "") -> Numbers:
-    """x², with one line in the trace per call; the line is there before the wait."""
+    """x², with one line in the trace per call; the line is there before the wait.
+
+    In a process with STOP_AT the call of that number does not end.
+    """
     with Path(trace).open("a", encoding="utf-8") as file:
         file.write(f"{x}\n")
-    time.sleep(seconds)
+    time.sleep(3600 if len(calls(Path(trace))) == int(os.environ.get("STOP_AT", "-1")) else seconds)
     return {"square": x * x, "pid": os.getpid()}
 
 
