@@ -188,7 +188,10 @@ class Town:
             thread.start()
         for thread in threads:
             thread.join(seconds)
-            assert not thread.is_alive(), f"still running after {seconds} s; ended: {ends}"
+            assert not thread.is_alive(), (
+                f"still running after {seconds} s; ended: {ends}; logs: "
+                f"{ {name: log.getvalue()[-3000:] for name, log in self.logs.items()} }"
+            )
         return ends
 
     def result(self) -> dict[str, Any]:
