@@ -68,6 +68,8 @@ class RunWorker:
         self._pump_lock = threading.Lock()
         self._chunks = SpooledChunks(context.store, journal.run_id)
         self._role_or_none: Server | None = None
+        # A caller that asks for the standing may need the role at the same moment as the worker thread.
+        self._role_lock = threading.Lock()
         self._computation = Computation(self._begin_computing)
         self._rebuilding = False
         # After a crash the role is behind the journal; the first worker thread brings it up to date.
@@ -272,18 +274,20 @@ class RunWorker:
 
     @property
     def _role(self) -> Server:
-        """The protocol's role, made when it is first needed."""
-        if self._role_or_none is None:
-            context, manifest, run_id = self._context, self._journal.manifest, self._journal.run_id
-            credentials = credentials_of(manifest, context.identity, context.store.seed(run_id))
-            role = context.make_role(manifest, terms_of(manifest), credentials, self._chunks)
-            role.start()  # a server sends nothing before it has received something
-            self._role_or_none = role
-        return self._role_or_none
+        """The protocol's role, made when it is first needed, by whichever thread needs it."""
+        with self._role_lock:
+            if self._role_or_none is None:
+                context, manifest, run_id = self._context, self._journal.manifest, self._journal.run_id
+                credentials = credentials_of(manifest, context.identity, context.store.seed(run_id))
+                role = context.make_role(manifest, terms_of(manifest), credentials, self._chunks)
+                role.start()  # a server sends nothing before it has received something
+                self._role_or_none = role
+            return self._role_or_none
 
     def _drop_role(self) -> None:
-        self._chunks = SpooledChunks(self._context.store, self._journal.run_id)
-        self._role_or_none = None
+        with self._role_lock:
+            self._chunks = SpooledChunks(self._context.store, self._journal.run_id)
+            self._role_or_none = None
 
     def _stage(self) -> str:
         """Open (until every party has come), keying, uploading, comparing, agreeing or done."""
