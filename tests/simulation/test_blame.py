@@ -18,6 +18,7 @@ from fedvalue.protocol.mirror.blame import UploadOpening, liars
 from fedvalue.protocol.party_roles import PartyRole
 from fedvalue.protocol.settlement import committed
 from fedvalue.simulation.drill import mirror_cheats as cheats
+from fedvalue.simulation.drill import party_cheats as parties
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Postman, World
@@ -64,7 +65,7 @@ def test_honest_participants_are_cleared(columns: str, grid: str | None) -> None
 
 def test_a_party_that_sent_different_columns_is_named() -> None:
     plot = Plot(np.random.default_rng(1))
-    cast = world().cast(engine=ENGINE, data_party=cheats.cheating_party("p0", cheats.SplitWork, plot))
+    cast = world().cast(engine=ENGINE, data_party=parties.cheating_party("p0", parties.SplitWork, plot))
     audit, named = audited(cast)
     assert {error.code for error in audit.errors.values()} == {"E_MIRROR"}
     assert named(audit.openings, audit.answers) == ("p0",)
@@ -72,7 +73,7 @@ def test_a_party_that_sent_different_columns_is_named() -> None:
 
 def test_a_party_that_signed_two_roots_is_named() -> None:
     plot = Plot(np.random.default_rng(1))
-    cast = world().cast(engine=ENGINE, data_party=cheats.cheating_party("p0", cheats.TwoRootsWork, plot))
+    cast = world().cast(engine=ENGINE, data_party=parties.cheating_party("p0", parties.TwoRootsWork, plot))
     audit, named = audited(cast)
     assert "E_SPLIT" in {error.code for error in audit.errors.values()}
     assert named(audit.openings, audit.answers) == ("p0",)
@@ -96,7 +97,7 @@ def test_a_server_that_computed_wrongly_is_named(role: str, kind: Any) -> None:
 def test_a_party_cannot_clear_itself_with_other_rows() -> None:
     """The rows that it sent to one server do not give the other upload, and other rows give neither."""
     plot = Plot(np.random.default_rng(1))
-    cast = world().cast(engine=ENGINE, data_party=cheats.cheating_party("p0", cheats.SplitWork, plot))
+    cast = world().cast(engine=ENGINE, data_party=parties.cheating_party("p0", parties.SplitWork, plot))
     audit, named = audited(cast)
     other = World.drawn(9, n=80, sizes=(2, 3)).cast(engine=ENGINE).parties[0]._samples
     lied = UploadOpening(other, audit.openings["p0"].ring)

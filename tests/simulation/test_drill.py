@@ -1,4 +1,4 @@
-"""Cheating servers against every protocol: hardened and mirrored runs detect each of them every time."""
+"""Cheats against every protocol: hardened and mirrored runs detect each server and party every time."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ EXPECTED_CODES = {
     ("mirror", "a party sends the servers different columns"): {"E_MIRROR"},
     ("mirror", "a party signs two roots"): {"E_SPLIT"},
     ("mirror", "a party changes another's column"): {"E_AUTH"},
+    ("mirror", "a party declares other columns"): {"E_DECLARED"},
+    ("paper", "a party's sets depend on the cell"): {"E_MARGINAL"},
+    ("paper", "a party takes another's value"): {"E_MARGINAL"},
     ("mirror", "replay another run"): {"E_REPLAY"},
     ("mirror", "swap cells"): {"E_MIRROR"},
     ("mirror", "merge cells"): {"E_MIRROR"},
@@ -81,10 +84,13 @@ def test_two_servers_with_one_lie_are_never_detected(rows: list[DrillRow]) -> No
 
 @pytest.mark.parametrize(
     "behaviour",
-    ["drop the only one", "return one party's upload", "ignore a party", "marginal-preserving forgery"],
-)
+    [
+        "drop the only one", "return one party's upload", "ignore a party", "marginal-preserving forgery",
+        "a party's sets depend on the cell", "a party takes another's value",
+    ],
+)  # fmt: skip
 def test_the_published_check_is_fooled(rows: list[DrillRow], behaviour: str) -> None:
-    """Attacks A1, A2 and A7 pass Steps 3 and 4 with probability 1, and a wrong value is accepted."""
+    """Attacks A1, A2 and A7, and two of a data party, pass Steps 3 and 4 with probability 1."""
     row = next(r for r in rows if r.behaviour == behaviour and r.protocol == "paper" and not r.hardened)
     assert (row.detected, row.predicted) == (0, 0.0)
 

@@ -9,8 +9,8 @@ import pytest
 from fedvalue.protocol import codec, party_roles, readiness
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.naming import Naming
-from fedvalue.protocol.mirror.upload import MirrorWork
-from fedvalue.protocol.party_roles import DataParty
+from fedvalue.simulation.drill.party_cheats import TurnedWork, cheating_party
+from fedvalue.simulation.drill.plot import Plot
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.test_what_servers_see import chunk_words, watched
@@ -143,24 +143,10 @@ def test_a_table_that_does_not_fit_is_refused_before_rows_are_counted(change: di
     assert "'p0' declares another table than agreed" in str(postman.errors["compute"])
 
 
-class TurnedWork(MirrorWork):
-    """A party's work that declares, and signs, the columns in another order."""
-
-    def _upload(self, server: str) -> tuple[m.Declaration, list[m.AnyMessage]]:
-        declared, rest = super()._upload(server)
-        if self._name == "p0":
-            turned = (*declared.radices[:2], *declared.radices[:1:-1])
-            declared = msgspec.structs.replace(declared, radices=turned)
-        return declared, rest
-
-
-class TurnedParty(DataParty):
-    mirror_work = TurnedWork
-
-
 def test_a_false_declaration_accuses_nobody_alone() -> None:
     """A server cannot know which of two parties declares the false columns, so it names both."""
-    postman = run(World.drawn(1, n=12, sizes=(2, 5)).cast(data_party=TurnedParty))
+    cheat = cheating_party("p0", TurnedWork, Plot(np.random.default_rng(0)))
+    postman = run(World.drawn(1, n=12, sizes=(2, 5)).cast(data_party=cheat))
     words = str(postman.errors["compute"])
     assert postman.errors["compute"].code == "E_DECLARED"
     assert "'p0'" in words

@@ -16,7 +16,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.transitions import State
 from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.simulation.drill.mirror_cheats import SplitWork, cheating_party
+from fedvalue.simulation.drill.party_cheats import SplitWork, cheating_party
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Codes, Postman, World, run

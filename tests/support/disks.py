@@ -5,6 +5,7 @@ Root passes over permissions, so a read-only folder proves nothing; a mount does
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -22,10 +23,19 @@ class Disk:
         self._ballast = folder / "ballast"
 
     def fill(self, *, leave: int = 0) -> None:
-        """Take all the space but `leave` bytes."""
-        free = os.statvfs(self.folder)
+        """Take all the space but `leave` bytes, while others may be writing too."""
         with self._ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - leave))
+            while True:
+                free = os.statvfs(self.folder)
+                room = free.f_bavail * free.f_frsize - leave
+                try:
+                    os.posix_fallocate(file.fileno(), 0, max(1, room))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    if room > 1:
+                        continue  # somebody else took some of it
+                return
 
     def clear(self) -> None:
         """Give the space back."""

@@ -118,7 +118,7 @@ app = typer.Typer(
     name="fedvalue",
     cls=_LazyCommands,
     help="What is each party's data worth for a vertical federated learning task, "
-    "before anyone trains a model or shows a row?",
+    "before anyone trains a model or hands over a table?",
     epilog="Exit codes: "
     + "; ".join(f"{code} {meaning}" for code, meaning in exit_codes.MEANINGS.items())
     + ".",

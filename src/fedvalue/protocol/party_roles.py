@@ -53,6 +53,8 @@ class PartyRole(Role):
 
     mirror_work: ClassVar[type[MirrorWork]] = MirrorWork
     """What a party does under `mirror`; the drill puts one that cheats here."""
+    token_work: ClassVar[type[TokenWork]] = TokenWork
+    """The same under `single` and `paper`."""
 
     def __init__(
         self,
@@ -220,7 +222,7 @@ class PartyRole(Role):
                 self._columns, hashes.whole.codes, self._samples.sizes, self._samples.codebooks, strict=True
             )
         ]
-        return TokenWork(
+        return self.token_work(
             self.settings,
             self.name,
             ring,

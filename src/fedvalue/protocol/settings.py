@@ -46,7 +46,7 @@ _WHOLE = 1_000_000
 
 
 class ProtocolName(StrEnum):
-    """The four ways to count without showing rows."""
+    """The four ways to count without a common table."""
 
     SINGLE = "single"
     PAPER = "paper"

@@ -1,15 +1,13 @@
-"""Servers and parties that cheat under `mirror`.
+"""Servers that cheat under `mirror`.
 
-A server counts truly and answers falsely: to the other server, or to parties after both have agreed. A party
-sends the two servers different columns.
+They count truly and answer falsely: to the other server, or to parties after both have agreed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,13 +17,9 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.mirror.counting import MirrorCounting
-from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Answer, Valuer
-from fedvalue.protocol.party_roles import DataParty
-from fedvalue.protocol.samples import HashedSamples, MemoryHashed, RowBlock
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import RunTerms
-from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
 
@@ -188,71 +182,6 @@ class ReplayingComputationServer(ComputationServer):
             return sent
         self._plot.fired = True
         return [self._to(party, old) for party in self.terms.everybody for old in self._stolen]
-
-
-class SplitWork(MirrorWork):
-    """A party's work that sends the validation server another column: one person has another code there."""
-
-    plot: Plot
-
-    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
-        samples = self._samples
-        if server == self._settings.validate:
-            self._samples = self._other_samples()
-        yield from super()._masked(server)
-        self._samples = samples
-
-    def _other_samples(self) -> HashedSamples:
-        """One person gets a code that it does not have; everything else about the upload is in order."""
-        (rows,) = self._samples.parts(b"")
-        codes = rows.codes[0].copy()
-        person, n_codes = self.plot.rng.integers(len(codes)), len(self._marginals[self._name])
-        codes[person] = (codes[person] + 1) % n_codes
-        self.plot.fired = True
-        return MemoryHashed(RowBlock(rows.hashes, (codes,)))
-
-
-class TwoRootsWork(SplitWork):
-    """The same with a root of its own for each server: each sees one that fits."""
-
-    def begin(self) -> list[m.Envelope]:
-        """The uploads, of which each server gets the half that it can check."""
-        return [self._forged(envelope) for envelope in super().begin()]
-
-    def _forged(self, envelope: m.Envelope) -> m.Envelope:
-        message = envelope.message
-        if not isinstance(message, m.Declaration) or envelope.recipient != self._settings.validate:
-            return envelope
-        digests = (bytes(32), message.root.digests[1])
-        root = signed_root(self._settings, self._name, digests, self._signing_key)
-        return m.Envelope(
-            envelope.run_id, envelope.sender, envelope.recipient, msgspec.structs.replace(message, root=root)
-        )
-
-
-class ShiftingWork(MirrorWork):
-    """A party's work that adds to another column of every row, and knows no key of its codes."""
-
-    plot: Plot
-
-    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
-        layout, own = self._naming.layout, self._naming.place(self._name)
-        other = next(place for place in range(len(layout.radices)) if place != own)
-        for words in super()._masked(server):
-            words[:, layout.lane[other]] += np.uint64(layout.stride[other])
-            self.plot.fired = True
-            yield words
-
-
-def cheating_party(name: str, work: type[MirrorWork], plot: Plot) -> Callable[..., DataParty]:
-    """Makes the data parties of a run, of which the named one cheats."""
-    cheat = type("CheatingParty", (DataParty,), {"mirror_work": type("Work", (work,), {"plot": plot})})
-
-    def make(terms: RunTerms, party: str, **named: Any) -> DataParty:
-        role: DataParty = (cheat if party == name else DataParty)(terms, party, **named)
-        return role
-
-    return make
 
 
 def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:

@@ -17,8 +17,10 @@ from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.role import Role
+from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill import mirror_cheats as mirror
+from fedvalue.simulation.drill import party_cheats as parties
 from fedvalue.simulation.drill import predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Plot
@@ -57,8 +59,18 @@ class DrillTable:
 DISTINCT = DrillTable.of([3, 5, 2, 7, 4, 1, 6, 8], 2)
 """Every cell another count: the size of an intersection names its cell."""
 
+EXCLUSIVE = DrillTable.of([5, 0, 0, 5, 0, 5, 5, 0], 2)
+"""The label is the exclusive or of both parties, whose codes are equally frequent."""
+
 BALANCED = DrillTable.of([6, 4, 4, 6], 1)
 """Equal marginals: the table 10, 0, 0, 10 has the same ones."""
+
+
+UNLIKE = DrillTable(
+    DISTINCT.label,
+    (DISTINCT.parties[0], DrillColumn("b", DISTINCT.parties[1].codes + DISTINCT.parties[0].codes, 3)),
+)
+"""Parties that differ in the number of their codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +136,9 @@ def _fiddle(
     return servers
 
 
-def _party(work: type[MirrorWork]) -> Callable[[Plot], Servers]:
+def _party(work: type[MirrorWork] | type[TokenWork]) -> Callable[[Plot], Servers]:
     def servers(plot: Plot) -> Servers:
-        return Servers(data_party=mirror.cheating_party("a", work, plot))
+        return Servers(data_party=parties.cheating_party("a", work, plot))
 
     return servers
 
@@ -204,9 +216,17 @@ SCENARIOS: tuple[Scenario, ...] = (
             validation=partial(mirror.FiddlingValidationServer, plot=plot, fiddle=mirror.swap)
         ),
     ),
-    Scenario("a party sends the servers different columns", None, _party(mirror.SplitWork)),
-    Scenario("a party signs two roots", None, _party(mirror.TwoRootsWork)),
-    Scenario("a party changes another's column", None, _party(mirror.ShiftingWork)),
+    Scenario("a party sends the servers different columns", None, _party(parties.SplitWork)),
+    Scenario("a party signs two roots", None, _party(parties.TwoRootsWork)),
+    Scenario("a party changes another's column", None, _party(parties.ShiftingWork)),
+    Scenario("a party declares other columns", None, _party(parties.TurnedWork), table=UNLIKE),
+    Scenario(
+        "a party's sets depend on the cell", _party(parties.CellWork), None, missed=lambda q, n_r: 1.0,
+    ),
+    Scenario(
+        "a party takes another's value", _party(parties.CellWork), None, table=EXCLUSIVE, n_r=0,
+        missed=lambda q, n_r: 1.0,
+    ),
     Scenario(
         "both servers share one lie", _paper_collusion, lambda plot: Servers(shared_lie=True),
         table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0, collusion=True,
