@@ -73,13 +73,13 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
     monkeypatch: pytest.MonkeyPatch, code: str, tries: int
 ) -> None:
     """That the run is over there is no failure of the line, on which it waits and tries again."""
-    calls: Counter[int] = Counter()
+    calls: Counter[threading.Thread] = Counter()
 
     class Refusing:
         def __init__(self, *_: object, **__: object) -> None: ...
 
         def submit(self, manifest: bytes) -> None:
-            thread = threading.get_ident()
+            thread = threading.current_thread()
             calls[thread] += 1
             if calls[thread] == 2:
                 courier._stop.set()
