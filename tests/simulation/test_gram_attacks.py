@@ -15,7 +15,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.gram.components import held_by, seed_rows, written_component
 from fedvalue.protocol.gram.gram_layout import GramLayout
-from fedvalue.protocol.gram.prime_field import PRIME, from_bytes
+from fedvalue.protocol.gram.prime_field import PRIME, from_bytes, to_bytes
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
@@ -100,3 +100,37 @@ def test_a_server_of_gram_sees_nothing_that_depends_on_a_code():
                     rows = seed_rows(layout, party, declared.seeds[place], 0)
                 for column in rows.T:
                     assert stats.kstest(column / PRIME, "uniform").pvalue > 1e-5
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_simulator_that_knows_no_column_produces_what_a_server_receives_from_the_others(number):
+    """From the server's own random components: checks of a component that two servers hold are its own
+    numbers, those of the third complete them to 0, and masked ones are uniform and complete its own to 0."""
+    from scipy import stats
+
+    masked = []
+    for seed in range(8):
+        world = World.drawn(seed, n=60, sizes=(2, 3, 4), n_label=3)
+        cast = world.cast("gram", epsilon="1", secret=bytes([seed]) * 32)
+        postman = run(cast)
+        servers = cast.task.settings.servers
+        sent = [codec.decode(data) for data in postman.log]
+        received = [e for e in sent if e.recipient == servers[number] and e.sender in servers]
+        own = {type(e.message): e.message for e in sent if e.sender == servers[number]}
+        for kind, field in ((m.GramCheck, "sums"), (m.GramTest, "values")):
+            mine = getattr(own[kind], field)
+            held = from_bytes(mine, (2, len(mine) // 8), who="us")
+            first, second = held_by(number)
+            (third,) = {0, 1, 2} - {first, second}
+            simulated = {first: held[0], second: held[1], third: (2 * PRIME - held[0] - held[1]) % PRIME}
+            for envelope in received:
+                if isinstance(envelope.message, kind):
+                    parts = [simulated[c] for c in held_by(servers.index(envelope.sender))]
+                    assert getattr(envelope.message, field) == to_bytes(np.stack(parts))
+        entries = [e.message.entries for e in received if isinstance(e.message, m.GramCheck)]
+        shares = [from_bytes(one, (len(one) // 4,), who="us") for one in (own[m.GramCheck].entries, *entries)]
+        assert not (sum(shares) % PRIME).any()
+        masked += shares[1].tolist()
+        # Nothing else comes from other servers but hashes, coins and what parties signed for all of them.
+        assert {type(e.message) for e in received} == {m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest}
+    assert stats.kstest(np.array(masked) / PRIME, "uniform").pvalue > 1e-4
