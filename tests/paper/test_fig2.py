@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedvalue.paper.experiments import correlations, fig2, fig3, table2
-from fedvalue.paper.experiments.base import Numbers
+from fedvalue.paper.experiments import correlations, paper_tables
+from fedvalue.paper.experiments.correlation_figures import Fig2, Fig3
+from fedvalue.paper.experiments.experiment import Numbers
 from fedvalue.paper.experiments.setting import discretised, uneven_groups
 from fedvalue.paper.reference import MODELS, ShapSize, draw_rows
 from tests import naive
@@ -30,8 +31,8 @@ def results() -> dict[str, Numbers]:
 def test_accuracies_of_deterministic_models_are_the_papers_to_three_decimals(name: str) -> None:
     """Mean and population deviation over the five hold-outs, as printed."""
     for model in ("SVM", "LR"):
-        scores = [table2.accuracy(name, model, draw)["accuracy"] for draw in range(5)]
-        printed = table2.PAPER[name][model]
+        scores = [paper_tables.accuracy(name, model, draw)["accuracy"] for draw in range(5)]
+        printed = paper_tables.ACCURACIES[name][model]
         assert (round(float(np.mean(scores)), 3), round(float(np.std(scores)), 3)) == printed
 
 
@@ -43,6 +44,7 @@ def test_codes_are_those_of_pandas_cut() -> None:
 
 def test_shapley_cmi_and_shap_ensemble_agree(results: dict[str, Numbers]) -> None:
     """The paper: almost all above 0.8. Eight repeats with sd 0.1 and coarse SHAP values leave 0.65."""
+    fig2 = Fig2()
     numbers = fig2.summarise(results)
     assert len(numbers["cells"]) == 3 * 2
     for cell in numbers["cells"]:
@@ -50,7 +52,7 @@ def test_shapley_cmi_and_shap_ensemble_agree(results: dict[str, Numbers]) -> Non
         assert cell["value"]["mean"] > 0.65, cell
         assert cell["learnable"]["n"] == 1
     assert fig2.judge(numbers).measured.startswith(f"{fig2.above(numbers, 'value')} of 6 ")
-    assert {c["features"] for c in fig3.summarise(results)["cells"]} == {1, 2, 3}
+    assert {c["features"] for c in Fig3().summarise(results)["cells"]} == {1, 2, 3}
 
 
 def test_the_values_behind_the_figure_are_shapley_cmi(results: dict[str, Numbers]) -> None:
@@ -92,5 +94,5 @@ def test_models_are_normalised_before_they_are_averaged(results: dict[str, Numbe
     for values in one["shap"].values():
         assert sum(values) == pytest.approx(1.0)
     with pytest.raises(KeyError):
-        correlations.ensemble_correlation([one], ("SVM",), shap="no such")
+        correlations.correlation([one], "value", "no such", ("SVM",))
     assert replace(correlations.SIZES["paper"]).shap == ShapSize(500, 50, 2048)

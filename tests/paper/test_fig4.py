@@ -7,24 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.paper.experiments import fig4
-from fedvalue.paper.experiments.base import Unit
+from fedvalue.paper.experiments.experiment import Unit
+from fedvalue.paper.experiments.fig4 import Fig4
 from fedvalue.paper.experiments.runner import reproduce
 
 
-def cut_down(profile: str, seed: int) -> list[Unit]:
+class CutDown(Fig4):
     """All six sets and three protocols, 2 and 4 data parties; the per-query protocols on 300 rows."""
-    return [
-        replace(unit, settings={**unit.settings, "rows": 300 if unit.settings["rows"] else None})
-        for unit in fig4.units(profile, seed)
-        if unit.settings["n_parties"] in (2, 4)
-    ]
+
+    def units(self, profile: str, seed: int) -> list[Unit]:
+        return [
+            replace(unit, settings={**unit.settings, "rows": 300 if unit.settings["rows"] else None})
+            for unit in super().units(profile, seed)
+            if unit.settings["n_parties"] in (2, 4)
+        ]
 
 
 @pytest.mark.data
 def test_fig4_is_reproduced_to_1e_9_on_all_sets_with_every_protocol(tmp_path: Path) -> None:
-    experiment = replace(fig4.EXPERIMENT, units=cut_down)
-    (document,) = reproduce([experiment], profile="quick", out=tmp_path, workers=0)
+    (document,) = reproduce([CutDown()], profile="quick", out=tmp_path, workers=0)
     runs = document["numbers"]["runs"]
     assert len(runs) == 6 * 3 * 2
     assert {run["dataset"] for run in runs if run["protocol"] == "mirror" and run["n_samples"] == 30_000} == {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from fedvalue.paper.experiments.base import Experiment
+    from fedvalue.paper.experiments.experiment import Experiment
     from fedvalue.typing import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
@@ -50,7 +50,7 @@ def reproduce(
     are in CPU seconds, but run best on an idle machine.
     """
     from fedvalue.cli.terminal import progress_bar, say
-    from fedvalue.paper.experiments.registry import chosen
+    from fedvalue.paper.experiments.experiment import chosen
     from fedvalue.paper.experiments.runner import check_needs
     from fedvalue.paper.experiments.runner import reproduce as run
 

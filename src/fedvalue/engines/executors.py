@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +47,9 @@ class ProcessEngine(Executor):
 
     def _new_pool(self) -> ProcessPoolExecutor:
         # Spawned: forking a process that has running threads can deadlock the child.
-        return ProcessPoolExecutor(self.max_workers, mp_context=multiprocessing.get_context("spawn"))
+        return ProcessPoolExecutor(
+            self.max_workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_with_parent
+        )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a worker."""
@@ -64,6 +67,18 @@ class ProcessEngine(Executor):
     def worker_pids(self) -> list[int]:
         """Process ids of the workers that have started."""
         return sorted(self._pool._processes or {})
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the main process is gone: a killed run must not leave workers behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 Result = TypeVar("Result")

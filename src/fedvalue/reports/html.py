@@ -78,13 +78,13 @@ def notebook(result: Valuation) -> str:
 
 
 @cache
-def templates() -> Environment:
-    """The page templates, with everything escaped."""
+def templates(package: str = "fedvalue.reports") -> Environment:
+    """The page templates of a package, with everything escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # Autoescape everything: names of parties come from other organisations.
     return Environment(
-        loader=PackageLoader("fedvalue.reports"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,14 +10,14 @@ dealt to parties in several ways. The authors' reading comes first; the others s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue.datasets import NAMES
-from fedvalue.paper.experiments.base import Numbers, Unit, unit_seed
+from fedvalue.paper.experiments.experiment import Numbers, Unit, unit_seed
 from fedvalue.paper.experiments.numbers import mean_sd, pearson
 from fedvalue.paper.experiments.setting import (
     Discretised,
@@ -100,10 +100,10 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
     for model in MODELS:
         fitted = fit_model(model, data.codes, data.label, probabilities=True, svm_rows=size.svm_rows)
         explained[model] = feature_shap(fitted, data.codes, size.shap, seed=seed)
-    found: Numbers = {}
+    by_reading: Numbers = {}
     for reading in READINGS:
         deals = size.deals if reading == "label-only" else size.others
-        found[reading] = {
+        by_reading[reading] = {
             str(k): [
                 _deal(data, explained, reading, k, deal, size, draw, seed)
                 # Every assignment of single features to label-only parties is the same.
@@ -113,8 +113,8 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
             if (reading, k) != ("uneven", 1)
         }
     if 1 in features:
-        found["uneven"]["1"] = found["label-only"]["1"]
-    return found
+        by_reading["uneven"]["1"] = by_reading["label-only"]["1"]
+    return by_reading
 
 
 def _deal(
@@ -191,19 +191,16 @@ def _learnable(data: Discretised, groups: Groups, seed: int) -> list[float]:
 
 def units(profile: str, seed: int, names: Sequence[str] = NAMES) -> list[Unit]:
     """One per data set and draw of its rows."""
-    found = []
+    pieces = []
     for name in names:
         for number in range(N_DRAWS):
             key = f"draw/{name}/{number}"
             settings = {
-                "name": name,
-                "draw": number,
-                "profile": profile,
-                "features": list(FEATURES_PER_PARTY),
+                "name": name, "draw": number, "profile": profile, "features": list(FEATURES_PER_PARTY),
                 "seed": unit_seed(seed, key),
-            }
-            found.append(Unit(key, draw, settings, cost=_COST[name] * (1 if profile == "quick" else 100)))
-    return found
+            }  # fmt: skip
+            pieces.append(Unit(key, draw, settings, cost=_COST[name] * (1 if profile == "quick" else 100)))
+    return pieces
 
 
 def draws_of(results: Mapping[str, Numbers], name: str) -> list[Numbers]:
@@ -216,45 +213,36 @@ def assignments(draws: Sequence[Numbers], reading: str, k: int) -> list[Numbers]
     return [one for each in draws for one in each[reading][str(k)]]
 
 
-def ensemble_correlation(
-    repeats: Sequence[Numbers], selected: Sequence[str], *, of: str = "value", shap: str = "shap"
-) -> Numbers:
-    """Correlation of `of` ("value" or "learnable") with SHAP-ensemble over the data parties."""
-    return summary(
-        pearson(one[of], shap_ensemble({m: np.array(v) for m, v in one[shap].items()}, selected))
-        for one in repeats
-        if of in one
-    )
+def correlation(repeats: Sequence[Numbers], a: str, b: str, models: Sequence[str] = ()) -> Numbers:
+    """Correlation over the data parties of two numbers of each repeat, where a repeat has both.
+
+    Args:
+        repeats: See `draw`.
+        a: "value", "learnable" or "sizes".
+        b: "shuffled", or "shap" or "shap_of_sum", of which the ensemble of `models` is taken.
+        models: Which ones.
+    """
+
+    def numbers(one: Numbers, key: str) -> Any:
+        if not key.startswith("shap"):
+            return one[key]
+        return shap_ensemble({m: np.array(v) for m, v in one[key].items()}, models)
+
+    return _summary(pearson(numbers(one, a), numbers(one, b)) for one in repeats if a in one and b in one)
 
 
-def correlation_of_means(draws: Sequence[Numbers], k: int, selected: Sequence[str]) -> Numbers:
+def correlation_of_means(draws: Sequence[Numbers], k: int, models: Sequence[str]) -> Numbers:
     """The same of values and SHAP values that were averaged over the draws first, per assignment."""
     each = []
     for deal in range(len(draws[0]["label-only"][str(k)])):
         same = [one["label-only"][str(k)][deal] for one in draws]
         value = np.mean([one["value"] for one in same], axis=0)
         shap = {m: np.mean([one["shap"][m] for one in same], axis=0) for m in MODELS}
-        each.append(pearson(value, shap_ensemble(shap, selected)))
-    return summary(each)
+        each.append(pearson(value, shap_ensemble(shap, models)))
+    return _summary(each)
 
 
-def control_correlation(repeats: Sequence[Numbers], a: str, b: str, selected: Sequence[str] = ()) -> Numbers:
-    """Correlation of two of "value", "shuffled", "sizes" and "shap" (the ensemble of `selected`)."""
-
-    def numbers(one: Numbers, key: str) -> Any:
-        if key != "shap":
-            return one[key]
-        return shap_ensemble({m: np.array(v) for m, v in one["shap"].items()}, selected)
-
-    return summary(pearson(numbers(one, a), numbers(one, b)) for one in repeats if a in one and b in one)
-
-
-def model_correlation(repeats: Sequence[Numbers], model: str) -> Numbers:
-    """Correlation of Shapley-CMI with SHAP-m over the data parties."""
-    return summary(pearson(one["value"], one["shap"][model]) for one in repeats)
-
-
-def summary(correlations: Any) -> Numbers:
+def _summary(correlations: Iterable[float | None]) -> Numbers:
     """Mean and spread over the repeats that have a correlation."""
     mean, sd, n = mean_sd(correlations)
     return {"mean": mean, "sd": sd, "n": n}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours: told apart by people with every kind of colour vision.
+# Okabe and Ito's colours, distinct for people with every kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#595959")
 
 _STYLE: dict[Any, Any] = {
@@ -76,3 +76,28 @@ def grouped_bars(
                color=COLOURS[k % len(COLOURS)], error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
     ax.set_xticks(range(len(groups)), [group.capitalize() for group in groups])
     ax.grid(visible=False, axis="x")
+
+
+def error_and_time(
+    curves: Mapping[str, Sequence[Mapping[str, float]]], *, xlabel: str, published: str, **axis: Any
+) -> Figure:
+    """MAPE with its spread, and CPU seconds here and as published, over the same axis.
+
+    Args:
+        curves: Data set -> points with `x`, `mape`, `sd`, `seconds` and `published` seconds.
+        xlabel: What x is.
+        published: What the published procedure is called in the legend.
+        axis: Settings of the x axis.
+    """
+    figure, (left, right) = panels(1, 2, width=7.8, height=3.2)
+    for colour, (name, points) in zip(COLOURS, curves.items(), strict=False):
+        x, label = [p["x"] for p in points], name.capitalize()
+        left.errorbar(x, [p["mape"] for p in points], [p["sd"] for p in points], fmt="o-", color=colour,
+                      label=label)  # fmt: skip
+        right.plot(x, [p["seconds"] for p in points], "o-", color=colour, label=label)
+        right.plot(x, [p["published"] for p in points], "o--", color=colour, label=f"{label}, {published}")
+    left.set(xlabel=xlabel, ylabel="MAPE, %", ylim=(0, None), **axis)
+    right.set(xlabel=xlabel, ylabel="CPU seconds", yscale="log", **axis)
+    left.legend(fontsize=8)
+    right.legend(fontsize=8)
+    return figure

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from fedvalue.paper.experiments.base import Experiment, Numbers, Table, Unit, Verdict, unit_seed
-from fedvalue.paper.experiments.drawing import COLOURS, panels
+from fedvalue.paper.experiments.drawing import error_and_time
+from fedvalue.paper.experiments.experiment import (
+    Experiment,
+    Numbers,
+    Table,
+    Unit,
+    Verdict,
+    data_sets_of,
+    unit_seed,
+)
 from fedvalue.paper.experiments.numbers import linear_fit, mape, mean_sd
 from fedvalue.paper.experiments.published import recount_seconds
 from fedvalue.paper.experiments.setting import discretised, even_groups
@@ -75,138 +83,124 @@ def recount(name: str, n_permutations: int, split_seed: int, seed: int) -> Numbe
     return {"seconds_per_permutation": recount_seconds(_counts(name, split_seed), n_permutations, seed)}
 
 
-def units(profile: str, seed: int) -> list[Unit]:
-    """A reference per data set, then one timing per number of permutations."""
-    size = _SIZES[profile]
-    found = []
-    for name in DATASETS:
-        split = {"name": name, "split_seed": unit_seed(seed, f"sampling/{name}")}
-        key = f"sampling/{name}/reference"
-        how = (
-            {"method": "exact", "n_permutations": 2}
-            if name == "breast"
-            else {"method": "sampled", "n_permutations": size["music_permutations"]}
-        )
-        found.append(Unit(key, reference, {**split, **how, "seed": unit_seed(seed, key)}, cost=60.0))
-        key = f"sampling/{name}/published"
-        settings = {**split, "n_permutations": size["recounted"], "seed": unit_seed(seed, key)}
-        found.append(Unit(key, recount, settings, cost=2.0, alone=True))
-        for n in SAMPLINGS:
-            key = f"sampling/{name}/{n}"
-            settings = {
-                **split, "n_permutations": n, "repeats": size["repeats"], "seed": unit_seed(seed, key)
-            }  # fmt: skip
-            found.append(Unit(key, sample, settings, cost=0.3 + n / 5000, alone=True))
-    return found
+class Fig7(Experiment):
+    """Error and time of sampled permutations."""
 
-
-def summarise(results: Mapping[str, Numbers]) -> Numbers:
-    """MAPE against the reference, and times."""
-    found: Numbers = {}
-    for name in dict.fromkeys(key.split("/")[1] for key in results):
-        truth = results[f"sampling/{name}/reference"]
-        points = []
-        for n in SAMPLINGS:
-            one = results[f"sampling/{name}/{n}"]
-            mean, sd, _ = mean_sd([mape(run, truth["values"]) for run in one["runs"]])
-            points.append({"n": n, "mape": mean, "sd": sd, "seconds": one["seconds"]})
-        per_permutation = results[f"sampling/{name}/published"]["seconds_per_permutation"]
-        found[name] = {
-            "points": points,
-            "reference": {
-                "method": truth["method"],
-                "n_permutations": truth["n_permutations"],
-                "seconds": truth["seconds"],
-                "relative_error_percent": mape(
-                    np.array(truth["values"]) + np.array(truth["se"]), truth["values"]
-                ),
-                "n_parties": len(truth["values"]),
-            },
-            "published_seconds_per_permutation": per_permutation,
-            "ratio_per_permutation": per_permutation / (points[-1]["seconds"] / points[-1]["n"]),
-        }
-    return {"datasets": found}
-
-
-def judge(numbers: Numbers) -> Verdict:
-    """Two claims per data set: the error falls with the samplings and is small at 5,000; time is linear.
-
-    Falls: from each number of samplings to the next, at most one rise, and at 1,200 at most half of the
-    error at 100. Small: at most 5% at 5,000. Linear: a line explains 95% of the variance of the times.
-    """
-    claims, words = [], []
-    for name, row in numbers["datasets"].items():
-        error = {point["n"]: point["mape"] for point in row["points"]}
-        ordered = [error[n] for n in sorted(error)]
-        rises = sum(later > earlier for earlier, later in pairwise(ordered))
-        claims.append(rises <= 1 and error[1200] <= 0.5 * error[100])
-        claims.append(error[5000] <= 5.0)
-        r2 = linear_fit([p["n"] for p in row["points"]], [p["seconds"] for p in row["points"]])[2]
-        claims.append(r2 >= 0.95)
-        against = (
-            "exact values"
-            if row["reference"]["method"] == "exact"
-            else f"{row['reference']['n_permutations']:,} permutations (their own error "
-            f"{row['reference']['relative_error_percent']:.2f}%)"
-        )
-        words.append(
-            f"{name.capitalize()} ({row['reference']['n_parties']} data parties): MAPE {error[100]:.1f}% at "
-            f"100, {error[1200]:.1f}% at 1,200 and {error[5000]:.1f}% at 5,000 samplings "
-            f"against {against}; time linear with R² = {r2:.3f}; a permutation is "
-            f"{row['ratio_per_permutation']:,.0f} times as fast as recounting."
-        )
-    measured = " ".join(words)
-    if all(claims):
-        return Verdict("reproduced", measured)
-    return Verdict("partly" if any(claims) else "not reproduced", measured)
-
-
-def tables(numbers: Numbers) -> list[Table]:
-    """MAPE and seconds by number of samplings."""
-    rows = []
-    for name, row in numbers["datasets"].items():
-        published = row["published_seconds_per_permutation"]
-        rows += [
-            (name.capitalize(), f"{p['n']:,}", f"{p['mape']:.2f} ± {p['sd']:.2f}", f"{p['seconds']:.3f}",
-             f"{published * p['n']:,.1f}")
-            for p in row["points"]
-        ]  # fmt: skip
-    header = ("data set", "samplings", "MAPE, %", "CPU seconds", "recounting every prefix, s (extrapolated)")
-    return [Table(header, tuple(rows))]
-
-
-def draw(numbers: Numbers) -> Figure:
-    """MAPE and time."""
-    figure, (left, right) = panels(1, 2, width=7.8, height=3.2)
-    for k, (name, row) in enumerate(numbers["datasets"].items()):
-        n = [p["n"] for p in row["points"]]
-        left.errorbar(n, [p["mape"] for p in row["points"]], [p["sd"] for p in row["points"]],
-                      fmt="o-", color=COLOURS[k], label=name.capitalize())  # fmt: skip
-        right.plot(n, [p["seconds"] for p in row["points"]], "o-", color=COLOURS[k], label=name.capitalize())
-        right.plot(n, [x * row["published_seconds_per_permutation"] for x in n], "--", color=COLOURS[k],
-                   label=f"{name.capitalize()}, recounting")  # fmt: skip
-    left.set(xlabel="samplings", ylabel="MAPE, %", xscale="log", ylim=(0, None))
-    right.set(xlabel="samplings", ylabel="CPU seconds", xscale="log", yscale="log")
-    left.legend(fontsize=8)
-    right.legend(fontsize=8)
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="fig7",
-    title="Fig. 7. Shapley sampling",
-    claim="MAPE drops dramatically from 100 to 1,200 samplings, then converges to a small value; time is "
-    "nearly linear in the samplings; 5,000 are a good choice (Breast and Music).",
-    units=units,
-    summarise=summarise,
-    judge=judge,
-    tables=tables,
-    draw=draw,
-    notes=(
+    name = "fig7"
+    title = "Fig. 7. Shapley sampling"
+    claim = (
+        "MAPE drops dramatically from 100 to 1,200 samplings, then converges to a small value; time is "
+        "nearly linear in the samplings; 5,000 are a good choice (Breast and Music)."
+    )
+    notes = (
         "One feature per party, all rows. Breast is compared with exact values, Music with a far longer "
         "sampled run whose own error is stated.",
         "Permutations are drawn in antithetic pairs; the paper draws them independently.",
         "The published procedure recounts every prefix; it is timed for a few permutations and extrapolated.",
-    ),
-    data=DATASETS,
-)
+    )
+    data = DATASETS
+
+    def units(self, profile: str, seed: int) -> list[Unit]:
+        """A reference per data set, then one timing per number of permutations."""
+        size = _SIZES[profile]
+        pieces = []
+        for name in DATASETS:
+            exact = name == "breast"
+            calls: dict[str, tuple[Any, Numbers, float, bool]] = {
+                "reference": (
+                    reference,
+                    {
+                        "method": "exact" if exact else "sampled",
+                        "n_permutations": 2 if exact else size["music_permutations"],
+                    },
+                    60.0,
+                    False,
+                ),
+                "published": (recount, {"n_permutations": size["recounted"]}, 2.0, True),
+            }
+            for n in SAMPLINGS:
+                settings = {"n_permutations": n, "repeats": size["repeats"]}
+                calls[str(n)] = (sample, settings, 0.3 + n / 5000, True)
+            split_seed = unit_seed(seed, f"sampling/{name}")
+            for part, (call, settings, cost, alone) in calls.items():
+                key = f"sampling/{name}/{part}"
+                of_all = {"name": name, "split_seed": split_seed, "seed": unit_seed(seed, key)}
+                pieces.append(Unit(key, call, settings | of_all, cost=cost, alone=alone))
+        return pieces
+
+    def summarise(self, results: Mapping[str, Numbers]) -> Numbers:
+        """MAPE against the reference, and times."""
+        rows: Numbers = {}
+        for name in data_sets_of(results):
+            truth = results[f"sampling/{name}/reference"]
+            points = []
+            for n in SAMPLINGS:
+                one = results[f"sampling/{name}/{n}"]
+                mean, sd, _ = mean_sd([mape(run, truth["values"]) for run in one["runs"]])
+                points.append({"n": n, "mape": mean, "sd": sd, "seconds": one["seconds"]})
+            per_permutation = results[f"sampling/{name}/published"]["seconds_per_permutation"]
+            rows[name] = {
+                "points": points,
+                "reference": {
+                    "method": truth["method"],
+                    "n_permutations": truth["n_permutations"],
+                    "seconds": truth["seconds"],
+                    "relative_error_percent": mape(
+                        np.array(truth["values"]) + np.array(truth["se"]), truth["values"]
+                    ),
+                    "n_parties": len(truth["values"]),
+                },
+                "published_seconds_per_permutation": per_permutation,
+                "ratio_per_permutation": per_permutation / (points[-1]["seconds"] / points[-1]["n"]),
+            }
+        return {"datasets": rows}
+
+    def judge(self, numbers: Numbers) -> Verdict:
+        """Two claims per data set: the error falls with the samplings and is small at 5,000; time is linear.
+
+        Falls: from each number of samplings to the next, at most one rise, and at 1,200 at most half of the
+        error at 100. Small: at most 5% at 5,000. Linear: a line explains 95% of the variance of the times.
+        """
+        claims, sentences = [], []
+        for name, row in numbers["datasets"].items():
+            error = {point["n"]: point["mape"] for point in row["points"]}
+            rises = sum(later > earlier for earlier, later in pairwise(error[n] for n in sorted(error)))
+            r2 = linear_fit([p["n"] for p in row["points"]], [p["seconds"] for p in row["points"]])[2]
+            claims += [rises <= 1 and error[1200] <= 0.5 * error[100], error[5000] <= 5.0, r2 >= 0.95]
+            against = (
+                "exact values"
+                if row["reference"]["method"] == "exact"
+                else f"{row['reference']['n_permutations']:,} permutations (their own error "
+                f"{row['reference']['relative_error_percent']:.2f}%)"
+            )
+            sentences.append(
+                f"{name.capitalize()} ({row['reference']['n_parties']} data parties): MAPE {error[100]:.1f}% "
+                f"at 100, {error[1200]:.1f}% at 1,200 and {error[5000]:.1f}% at 5,000 samplings "
+                f"against {against}; time linear with R² = {r2:.3f}; a permutation is "
+                f"{row['ratio_per_permutation']:,.0f} times as fast as recounting."
+            )
+        return Verdict.of(claims, " ".join(sentences))
+
+    def tables(self, numbers: Numbers) -> list[Table]:
+        """MAPE and seconds by number of samplings."""
+        rows = []
+        for name, row in numbers["datasets"].items():
+            published = row["published_seconds_per_permutation"]
+            rows += [
+                (name.capitalize(), f"{p['n']:,}", f"{p['mape']:.2f} ± {p['sd']:.2f}", f"{p['seconds']:.3f}",
+                 f"{published * p['n']:,.1f}")
+                for p in row["points"]
+            ]  # fmt: skip
+        published = "recounting every prefix, s (extrapolated)"
+        return [Table(("data set", "samplings", "MAPE, %", "CPU seconds", published), tuple(rows))]
+
+    def draw(self, numbers: Numbers) -> Figure:
+        """MAPE and time."""
+        curves = {
+            name: [
+                {**p, "x": p["n"], "published": p["n"] * row["published_seconds_per_permutation"]}
+                for p in row["points"]
+            ]
+            for name, row in numbers["datasets"].items()
+        }
+        return error_and_time(curves, xlabel="samplings", published="recounting", xscale="log")

@@ -1,30 +1,31 @@
 """Run experiments: units over the cores, then summary, verdict, drawing and page.
 
 Units that measure time run one by one in this process, after the others, so that nothing runs beside
-them. Workers are spawned, not forked: numba's threads and a fork do not go together.
+them.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-import multiprocessing
 import os
 import platform
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from importlib import metadata
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedvalue._version import __version__
-from fedvalue.errors import EngineError, FedValueError, InputError
-from fedvalue.paper.experiments.base import PROFILES, Experiment, Numbers, Unit, Verdict
-from fedvalue.paper.experiments.page import write_index
+from fedvalue.datasets import locate
+from fedvalue.datasets.catalogue import CATALOGUE
+from fedvalue.engines import ProcessEngine, map_in_order, n_cores
+from fedvalue.errors import FedValueError, InputError
+from fedvalue.paper.experiments.drawing import styled, svg
+from fedvalue.paper.experiments.experiment import PROFILES, Experiment, Numbers, Unit, Verdict
+from fedvalue.paper.experiments.pages import write_index
 from fedvalue.paper.experiments.store import Store, write
+from fedvalue.paper.extras import require_extra, versions
 
 if TYPE_CHECKING:
     from fedvalue.typing import Progress
@@ -50,7 +51,7 @@ def reproduce(
         out: The folder to write to.
         seed: Of everything random.
         workers: Processes; the number of cores when None, this process alone when 0.
-        fresh: Throw earlier results in `out` away.
+        fresh: Discard earlier results in `out`.
         progress: Called with the part of the predicted work that is done.
 
     Returns:
@@ -91,13 +92,8 @@ def check_needs(experiments: Sequence[Experiment]) -> dict[str, str]:
         InputError: The extra `paper` is missing, or every data set of an experiment; the message says how to
             get them.
     """
-    from fedvalue.datasets import locate
-    from fedvalue.datasets.catalogue import CATALOGUE
-
     if any(experiment.models for experiment in experiments):
-        from fedvalue.paper.reference import require_paper_extra
-
-        require_paper_extra()
+        require_extra("paper")
     wanted = {name for experiment in experiments for name in experiment.data}
     absent = {
         entry.name: locate.missing_message(entry)
@@ -113,71 +109,27 @@ def check_needs(experiments: Sequence[Experiment]) -> dict[str, str]:
 def _run_units(
     store: Store, units: Sequence[Unit], *, workers: int | None, progress: Progress | None
 ) -> dict[str, Numbers]:
-    records: dict[str, Numbers] = {}
-    todo: list[Unit] = []
-    for unit in units:
-        record = store.unit(unit)
-        if record is None:
-            todo.append(unit)
-        else:
-            records[unit.key] = record
-    total = sum(unit.cost for unit in todo)
-    done = 0.0
-
-    def finished(unit: Unit, result: Numbers, cpu_seconds: float) -> None:
-        nonlocal done
-        store.keep(unit, result, cpu_seconds)
-        records[unit.key] = {"settings": unit.settings, "cpu_seconds": cpu_seconds, "result": result}
-        done += unit.cost
-        if progress is not None:
-            progress(done, total, unit.key)
-
+    records = {unit.key: record for unit in units if (record := store.unit(unit)) is not None}
+    todo = [unit for unit in units if unit.key not in records]
+    total, done = sum(unit.cost for unit in todo), 0.0
     if progress is not None:
         progress(0.0, max(total, 1e-9), f"{len(records)} of {len(units)} pieces already done")
     together = sorted((unit for unit in todo if not unit.alone), key=lambda unit: -unit.cost)
-    workers = (os.cpu_count() or 1) if workers is None else workers
-    if workers == 0:
-        for unit in together:
-            finished(unit, *_call(unit))
-    elif together:
-        _run_parallel(together, min(workers, len(together)), finished)
-    for unit in todo:
-        if unit.alone:
-            finished(unit, *_call(unit))
+    alone = [unit for unit in todo if unit.alone]
+    workers = n_cores() if workers is None else workers
+    with ExitStack() as stack:
+        results: Iterable[tuple[Numbers, float]] = map(_call, together)
+        if workers and together:
+            pool = stack.enter_context(ProcessEngine(min(workers, len(together))))
+            results = map_in_order(pool, _call, ((unit,) for unit in together))
+        for unit, (result, cpu_seconds) in zip(
+            [*together, *alone], chain(results, map(_call, alone)), strict=True
+        ):
+            records[unit.key] = store.keep(unit, result, cpu_seconds)
+            done += unit.cost
+            if progress is not None:
+                progress(done, total, unit.key)
     return records
-
-
-def _run_parallel(units: Sequence[Unit], workers: int, finished: Any) -> None:
-    pool = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_with_parent
-    )
-    try:
-        running: dict[Future[tuple[Numbers, float]], Unit] = {pool.submit(_call, u): u for u in units}
-        while running:
-            done = wait(running, return_when=FIRST_COMPLETED).done
-            # A failure ends the run, so what was finished beside it is stored first.
-            for future in sorted(done, key=lambda one: one.exception() is not None):
-                unit = running.pop(future)
-                finished(unit, *future.result())
-    except BrokenProcessPool as error:
-        raise EngineError(
-            "a worker process died, perhaps for lack of memory; finished pieces are kept, run the same "
-            "command again (with --workers 1 if memory is short)"
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_with_parent() -> None:
-    """End this worker when the main process is gone: a killed run must not leave workers behind."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _call(unit: Unit) -> tuple[Numbers, float]:
@@ -205,7 +157,7 @@ def _finish(
         "profile": store.profile,
         "seed": store.seed,
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "versions": versions(),
+        "versions": versions("paper"),
         "machine": {"cores": os.cpu_count(), "processor": platform.machine()},
         "data": [name for name in experiment.data if name not in missing],
         "missing": missing,
@@ -214,7 +166,9 @@ def _finish(
         "settings": {key: record["settings"] for key, record in records.items()},
         "numbers": numbers,
     }
-    draw(experiment, numbers, store.folder / f"{experiment.name}.svg")
+    with styled():
+        figure = experiment.draw(numbers)
+    write(store.folder / f"{experiment.name}.svg", svg(figure, salt=experiment.name))
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     write(store.folder / f"{experiment.name}.json", text + "\n")
     return document
@@ -228,23 +182,3 @@ def without(verdict: Verdict, missing: Sequence[str], n_data_sets: int) -> Verdi
     names = ", ".join(name.capitalize() for name in missing)
     text = f"On {n_data_sets - len(missing)} of {n_data_sets} data sets (not on this machine: {names}): "
     return Verdict(word, text + verdict.measured)
-
-
-def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:
-    """Write the drawing as SVG."""
-    from fedvalue.paper.experiments.drawing import styled, svg
-
-    with styled():
-        figure = experiment.draw(numbers)
-    write(path, svg(figure, salt=experiment.name))
-
-
-def versions() -> dict[str, str]:
-    """What the numbers were made with."""
-    found = {"fedvalue": __version__, "python": platform.python_version()}
-    for package in ("numpy", "numba", "scikit-learn", "shap"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
-from fedvalue.paper.experiments.base import Numbers, Unit
+from fedvalue.paper.experiments.experiment import Numbers, Unit
 from fedvalue.storage.durable_files import atomic_write
 
 SCHEMA = "fedvalue.reproduction/1"
@@ -40,7 +40,7 @@ class Store:
             folder: The out folder; made when missing.
             seed: Of this run.
             profile: Of this run.
-            fresh: Throw earlier results of any run in this folder away first.
+            fresh: Discard earlier results of any run in this folder first.
 
         Raises:
             InputError: The folder holds results of another version, seed or profile, or other files.
@@ -71,8 +71,8 @@ class Store:
         record = _read(self._path(unit.key))
         return record if record is not None and record.get("settings") == _plain(unit.settings) else None
 
-    def keep(self, unit: Unit, result: Numbers, cpu_seconds: float) -> None:
-        """Store a finished unit."""
+    def keep(self, unit: Unit, result: Numbers, cpu_seconds: float) -> Numbers:
+        """Store a finished unit and return its record."""
         record = {
             "key": unit.key,
             "settings": unit.settings,
@@ -80,6 +80,7 @@ class Store:
             "result": result,
         }
         write(self._path(unit.key), json.dumps(record, allow_nan=False) + "\n")
+        return record
 
     def _path(self, key: str) -> Path:
         return self.folder / "units" / f"{key.replace('/', '.')}.json"
@@ -113,7 +114,7 @@ def _mismatch(folder: Path, theirs: Numbers, ours: Numbers) -> str:
     )
     return (
         f"{folder} holds results of {what}, which are not mixed with new ones; "
-        f"`--out OTHER` keeps both, `--fresh` throws the old ones away"
+        f"`--out OTHER` keeps both, `--fresh` discards the old ones"
     )
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from fedvalue.paper.reference.accuracy import N_DRAWS, draw_rows, hold_out_accuracy, well_performing
-from fedvalue.paper.reference.extra import require_paper_extra
-from fedvalue.paper.reference.models import MODELS, fit_model
-from fedvalue.paper.reference.valuation import ShapSize, feature_shap, party_shap, shap_ensemble
+from fedvalue.paper.reference.models import (
+    MODELS,
+    N_DRAWS,
+    draw_rows,
+    fit_model,
+    hold_out_accuracy,
+    well_performing,
+)
+from fedvalue.paper.reference.shap_ensemble import ShapSize, feature_shap, party_shap, shap_ensemble
 
 __all__ = [
     "MODELS",
@@ -16,7 +21,6 @@ __all__ = [
     "fit_model",
     "hold_out_accuracy",
     "party_shap",
-    "require_paper_extra",
     "shap_ensemble",
     "well_performing",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.paper.experiments.base import Unit, unit_seed
+from fedvalue.paper.experiments.experiment import Unit, unit_seed
 from fedvalue.paper.experiments.store import Store
 
 

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from fedvalue.paper.experiments import fig2, fig3, fig4, fig5, fig6, fig7, fig8, table1, table2
+from fedvalue.paper.experiments.correlation_figures import CONTROLS, SPREAD, THRESHOLD, VARIANTS
+from fedvalue.paper.experiments.experiment import NAMES, Experiment, experiment
+from fedvalue.paper.experiments.fig4 import PROTOCOLS
+from fedvalue.paper.experiments.fig4 import TOLERANCE as NATS
+from fedvalue.paper.experiments.fig7 import SAMPLINGS
+from fedvalue.paper.experiments.fig8 import COMPONENTS, READINGS
+from fedvalue.paper.experiments.paper_tables import ACCURACIES, SIZES, TOLERANCE
 from fedvalue.paper.reference import MODELS
+
+table1, table2, fig2, fig3, fig4, fig5, fig6, fig7, fig8 = map(experiment, NAMES)
 
 DATASETS = ("wine", "parkinsons", "spect", "breast", "music", "credit")
 
@@ -27,7 +35,7 @@ def test_table1() -> None:
     numbers = {
         "datasets": {
             name: {"measured": {**sizes, "sha256": "0" * 64}, "paper": dict(sizes)}
-            for name, sizes in table1.PAPER.items()
+            for name, sizes in SIZES.items()
         }
     }
     assert table1.judge(numbers).verdict == "reproduced"
@@ -41,15 +49,15 @@ def test_table1() -> None:
 def table2_numbers() -> dict[str, Any]:
     rows = {
         name: {
-            "accuracy": {model: table2.PAPER[name][model][0] + 0.029 for model in MODELS},
+            "accuracy": {model: ACCURACIES[name][model][0] + 0.029 for model in MODELS},
             "sd": dict.fromkeys(MODELS, 0.02),
-            "paper": {model: list(table2.PAPER[name][model]) for model in MODELS},
+            "paper": {model: list(ACCURACIES[name][model]) for model in MODELS},
             "selected": {"0.05": ["LR"], "0.02": ["LR"]},
             "paper_selected": {"0.05": ["LR"], "0.02": ["LR"]},
         }
         for name in DATASETS
     }
-    return {"datasets": rows, "tolerance": table2.TOLERANCE}
+    return {"datasets": rows, "tolerance": TOLERANCE}
 
 
 def test_table2() -> None:
@@ -72,14 +80,14 @@ def fig2_numbers(mean: float) -> dict[str, Any]:
             "features": size,
             "epsilon": epsilon,
             "models": ["LR"],
-            **{key: dict(number) for key in (*fig2.VARIANTS, *fig2.CONTROLS)},
+            **{key: dict(number) for key in (*VARIANTS, *CONTROLS)},
             "shuffled": {"mean": None, "sd": None, "n": 0},
         }
         for name in DATASETS
         for size in (1, 2, 3)
         for epsilon in (0.05, 0.02)
     ]
-    return {"cells": cells, "threshold": fig2.THRESHOLD}
+    return {"cells": cells, "threshold": THRESHOLD}
 
 
 def test_fig2() -> None:
@@ -95,7 +103,7 @@ def test_fig2() -> None:
     assert "35 of 36" in fig2.judge(unknown).measured
 
 
-@pytest.mark.parametrize("other", [key for key in fig2.VARIANTS if key != "value"])
+@pytest.mark.parametrize("other", [key for key in VARIANTS if key != "value"])
 def test_fig2_takes_its_verdict_from_the_authors_set_up_alone(other: str) -> None:
     numbers = fig2_numbers(0.5)
     for cell in numbers["cells"]:
@@ -116,7 +124,7 @@ def fig3_numbers() -> dict[str, Any]:
         for name in DATASETS
         for size in (1, 2, 3)
     ]
-    return {"cells": cells, "spread": fig3.SPREAD}
+    return {"cells": cells, "spread": SPREAD}
 
 
 def test_fig3() -> None:
@@ -139,9 +147,9 @@ def fig4_numbers() -> dict[str, Any]:
             "dataset": name, "protocol": protocol, "n_parties": n, "n_samples": 100,
             "correlation": 1.0, "largest_difference": 1e-16,
         }
-        for name in DATASETS for protocol in fig4.PROTOCOLS for n in (2, 6)
+        for name in DATASETS for protocol in PROTOCOLS for n in (2, 6)
     ]  # fmt: skip
-    return {"runs": runs, "tolerance": fig4.TOLERANCE}
+    return {"runs": runs, "tolerance": NATS}
 
 
 @pytest.mark.parametrize(
@@ -190,15 +198,19 @@ def test_fig5() -> None:
     assert fig5.judge(fig5.summarise(flat)).verdict == "partly"
 
 
-def test_fig6() -> None:
+def fig6_results() -> dict[str, Any]:
     point = {"cells": 128, "largest_difference": 0.0}
-    results = {
+    return {
         f"privacy/q/{q}": {**point, "seconds": 0.5 + q, "simulation_seconds": 100.0 * q}
         for q in (1, 2, 3, 4, 5)
     } | {
         f"privacy/adversarial/{n}": {**point, "seconds": 1 + n / 1e5, "simulation_seconds": n / 100}
         for n in (10_000, 100_000, 200_000, 400_000)
     }
+
+
+def test_fig6() -> None:
+    results = fig6_results()
     assert fig6.judge(fig6.summarise(results)).verdict == "reproduced"
     bent = changed(results, "privacy/q/5", "seconds", to=60.0)
     assert fig6.judge(fig6.summarise(bent)).verdict == "partly"
@@ -209,7 +221,7 @@ def test_fig6() -> None:
 
 
 def fig7_numbers() -> dict[str, Any]:
-    points = [{"n": n, "mape": 100 / n**0.5, "sd": 0.1, "seconds": n / 1e4} for n in fig7.SAMPLINGS]
+    points = [{"n": n, "mape": 100 / n**0.5, "sd": 0.1, "seconds": n / 1e4} for n in SAMPLINGS]
     row = {
         "points": points,
         "reference": {
@@ -255,11 +267,11 @@ def fig8_numbers() -> dict[str, Any]:
             "simulation_seconds": 3.0**k,
             "codes": 5**k,
         }
-        for k in fig8.COMPONENTS
+        for k in COMPONENTS
     ]
     row = {"points": points, "features": 5, "n_repeats": 5}
     rows = {"breast": row, "music": copy.deepcopy(row)}
-    return {"readings": {reading: copy.deepcopy(rows) for reading in fig8.READINGS}, "n_parties": 5}
+    return {"readings": {reading: copy.deepcopy(rows) for reading in READINGS}, "n_parties": 5}
 
 
 def test_fig8() -> None:
@@ -279,27 +291,28 @@ def test_fig8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "numbers"),
+    ("shown", "numbers"),
     [
         (table2, table2_numbers()),
         (fig2, fig2_numbers(0.85)),
         (fig3, fig3_numbers()),
         (fig4, fig4_numbers()),
         (fig5, fig5.summarise(fig5_results())),
+        (fig6, fig6.summarise(fig6_results())),
         (fig7, fig7_numbers()),
         (fig8, fig8_numbers()),
     ],
 )
-def test_tables_and_drawings_show_the_numbers(module: Any, numbers: dict[str, Any]) -> None:
+def test_tables_and_drawings_show_the_numbers(shown: Experiment, numbers: dict[str, Any]) -> None:
     """Every row has as many cells as the header, all text; the drawing is an SVG."""
     from fedvalue.paper.experiments.drawing import svg
 
-    for table in module.tables(numbers):
+    for table in shown.tables(numbers):
         assert table.rows
         for row in table.rows:
             assert len(row) == len(table.header)
             assert all(isinstance(cell, str) for cell in row)
-    assert "<svg" in svg(module.draw(numbers), salt="x")
+    assert "<svg" in svg(shown.draw(numbers), salt="x")
 
 
 def test_the_same_numbers_give_the_same_drawing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
 from math import comb, factorial
 
@@ -10,7 +11,6 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.paper.reference import kernel_shap as ks
-from fedvalue.paper.reference.extra import import_shap
 from fedvalue.paper.reference.kernel_shap import Background, background_of, coalitions, kernel_shap, logit
 
 
@@ -56,7 +56,9 @@ def test_with_all_coalitions_the_values_are_shapley_values(rows: np.ndarray) -> 
 def test_they_are_those_of_shaps_own_explainer(rows: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """shap does not clip, so neither do we here; with five features both weigh all coalitions."""
     monkeypatch.setattr(ks, "CLIP", 1e-12)
-    shap = import_shap()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its import touches matplotlib functions that are on their way out
+        import shap
     background = rows[:8]
     explainer = shap.KernelExplainer(probabilities, background, link="logit")
     expected = explainer.shap_values(rows[10:14], silent=True, l1_reg=False)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
+from fedvalue.paper.extras import require_extra
 from fedvalue.paper.reference import (
     MODELS,
     draw_rows,
     fit_model,
     hold_out_accuracy,
-    require_paper_extra,
     well_performing,
 )
 from fedvalue.paper.reference.models import make_model
@@ -105,7 +105,7 @@ def test_selection_refuses_nonsense() -> None:
 
 def test_a_missing_extra_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "shap" else find(name))
-    with pytest.raises(InputError, match=r"^shap not installed: .*pip install 'fedvalue\[paper\]'") as caught:
-        require_paper_extra()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sklearn" else find(name))
+    with pytest.raises(InputError, match=r"scikit-learn; pip install 'fedvalue\[paper\]'") as caught:
+        require_extra("paper")
     assert caught.value.code == "E_EXTRA"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.paper.experiments.markdown import filled, main
+from fedvalue.paper.experiments.pages import filled, main
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -25,7 +25,7 @@ def results(folder: Path, samples: int) -> None:
 PAGE = "before\n<!-- begin table1 -->\nold\n<!-- end table1 -->\nafter\n"
 
 
-def test_what_stands_between_marks_is_made_anew_and_the_rest_stays(tmp_path: Path) -> None:
+def test_text_between_marks_is_rebuilt_and_the_rest_stays(tmp_path: Path) -> None:
     results(tmp_path, 178)
     page = filled(PAGE, tmp_path)
     assert page.startswith("before\n<!-- begin table1 -->\n**Partly.** So many.\n")
