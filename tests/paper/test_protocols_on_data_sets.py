@@ -1,4 +1,4 @@
-"""The three protocols give the centralised values on the paper's data sets, 2 to 6 parties."""
+"""The protocols give the centralised values on the paper's data sets, 2 to 6 parties."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def compare(arguments: dict, bins: int, protocol: object, name: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n_parties", "features"), [(2, 3), (4, 1), (6, 2)])
-def test_mirror(name: str, n_parties: int, features: int) -> None:
-    compare(tables(name, n_parties, features, seed=1), bins=5, protocol="mirror", name="mirror")
+@pytest.mark.parametrize("protocol", ["mirror", "vpsic"])
+def test_mirror_and_vpsic(protocol: str, name: str, n_parties: int, features: int) -> None:
+    compare(tables(name, n_parties, features, seed=1), bins=5, protocol=protocol, name=protocol)
 
 
 @pytest.mark.data

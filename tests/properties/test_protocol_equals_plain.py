@@ -92,6 +92,17 @@ def test_vpsic(world: World, rounds: int, q: int, artificial: float, harden: boo
     assert found.protocol == "vpsic"
 
 
+def test_vpsic_values_renamed_joint_codes() -> None:
+    """Its server counts one pseudo-category per party, so the learnable value is that of joint codes."""
+    world = World.drawn(17, n=300, sizes=(4, 6, 3), n_task=3).with_features()
+    how = ValuationSettings(method="exact", columns="joint")
+    found = federated_value(**columns(world), protocol=Vpsic(), settings=how)
+    plain = value_counts(world.counts(), how)
+    assert found.learnable == pytest.approx(plain.learnable, abs=1e-9)
+    assert sum(plain.learnable.values()) > 0.01
+    assert found.interactions == pytest.approx(plain.interactions, abs=1e-9)
+
+
 def test_against_the_naive_twin() -> None:
     """An anchor outside the engine: brute force over all coalitions."""
     world = World.drawn(11, n=120, sizes=(2, 3, 2))
@@ -123,11 +134,11 @@ def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> 
 
 
 def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
-    """`single`, `paper` and `mirror` with counts give the task party the table: same seed, same draw."""
+    """These protocols give the task party the table: same seed, same draw."""
     world = World.drawn(13, n=200, sizes=(2, 3, 4, 2))
     how = ValuationSettings(method="sampled", n_permutations=200, seed=5, statistics=False)
     plain = value_counts(world.counts(), how)
-    for protocol in (Single(), Paper(), Mirror(policy="counts")):
+    for protocol in (Single(), Paper(), Vpsic(), Mirror(policy="counts")):
         found = federated_value(**columns(world), protocol=protocol, threads=1, settings=how)
         assert found.values == pytest.approx(plain.values, abs=1e-9)
 

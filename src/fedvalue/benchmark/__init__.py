@@ -1,10 +1,10 @@
 """A benchmark of data values against what retraining really brings (extra `benchmark`).
 
-- `real_settings`, `known_problems`, `profiles`: problems, made by a seeded rule; `problem` is what one is.
-- `retraining`, `truth`: the true value of every coalition, by training models; cached on disk.
+- `real_settings`, `profiles`: problems, made by a seeded rule; `problem` is what one is.
+- `learners`, `retraining`, `truth`: the true value of every coalition, by training models; cached on disk.
 - `methods`: what is compared, one small class each.
-- `estimates`, `scores`, `score_summary`: methods run on problems, and how far they are from the truth.
-- `benchmark_run`, `benchmark_page`: the whole benchmark, and its page.
+- `estimates`, `scores`: methods run on problems, and how far they are from the truth.
+- `benchmark_run`, `benchmark_result`, `benchmark_page`, `benchmark_plots`: the whole benchmark, and its page.
 
 Methods see a table and nothing else: neither the truth nor the rows that the truth is measured on.
 """

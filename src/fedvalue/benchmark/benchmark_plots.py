@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fedvalue.benchmark.benchmark_result import BenchmarkResult
-    from fedvalue.benchmark.score_summary import MethodSummary
+    from fedvalue.benchmark.scores import MethodSummary
 
 _MEASURES = (
     ("tv", "money to the wrong party (TV)"),

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fedvalue.benchmark.score_summary import MethodSummary
-from fedvalue.benchmark.scores import Scores
+from fedvalue.benchmark.scores import MethodSummary, Scores
 
 SCHEMA = "fedvalue.benchmark/1"
 

@@ -7,16 +7,12 @@ estimates of methods that train models. A run that was stopped continues with th
 from __future__ import annotations
 
 import datetime
-import importlib.util
-import platform
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue import __version__
 from fedvalue.benchmark.benchmark_result import BenchmarkResult, ProblemResult
 from fedvalue.benchmark.estimates import EstimateCache, value_all
 from fedvalue.benchmark.methods.method_registry import REFERENCE
@@ -25,6 +21,7 @@ from fedvalue.benchmark.truth import TruthCache, compute_truth, default_cache
 from fedvalue.benchmark.truth import missing as unfinished
 from fedvalue.engines import ProcessEngine, thread_engine
 from fedvalue.errors import InputError
+from fedvalue.paper.extras import require_extra, versions
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
@@ -32,21 +29,6 @@ if TYPE_CHECKING:
     from fedvalue.benchmark.problem import Problem
     from fedvalue.benchmark.truth import Truth
     from fedvalue.typing import Progress
-
-_PACKAGES = {"sklearn": "scikit-learn", "lightgbm": "lightgbm", "shap": "shap"}
-
-
-def require_benchmark_extra() -> None:
-    """Name the packages that are missing, and the command that installs them.
-
-    Raises:
-        InputError: scikit-learn, lightgbm or shap is not installed.
-    """
-    missing = [name for module, name in _PACKAGES.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise InputError(
-            f"not installed: {', '.join(missing)}; pip install 'fedvalue[benchmark]'", code="E_EXTRA"
-        )
 
 
 def with_truth(problems: Sequence[Problem], cache: Path | None = None) -> list[Problem]:
@@ -83,7 +65,7 @@ def run_benchmark(
     """
     if not problems or not methods:
         raise InputError("nothing to run: " + ("; ".join((missing or {}).values()) or "no method was named"))
-    require_benchmark_extra()
+    require_extra("benchmark")
     folder = default_cache() if cache is None else cache
     truths = _truths(problems, TruthCache(folder), workers, progress)
     results = tuple(_problem_result(one, truths[one.name]) for one in problems)
@@ -92,7 +74,7 @@ def run_benchmark(
         profile=profile,
         design=design,
         date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        versions=_versions(),
+        versions=versions("benchmark"),
         methods={method.name: method.about for method in methods},
         problems=results,
         estimates=valued.estimates,
@@ -129,8 +111,3 @@ def _problem_result(one: Problem, truth: Truth) -> ProblemResult:
         total=float(truth.game[-1]),
         self_tv=truth_against_itself(truth),
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {"fedvalue": __version__, "python": platform.python_version()}
-    return found | {name: metadata.version(name) for name in ("numpy", *_PACKAGES.values())}

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.benchmark.known_problems import known_problem
 from fedvalue.benchmark.methods.method import Estimate, Method
-from fedvalue.benchmark.score_summary import MethodSummary, summarise
-from fedvalue.benchmark.scores import Scores, score
+from fedvalue.benchmark.profiles import known_problem
+from fedvalue.benchmark.scores import MethodSummary, Scores, score, summarise
 from fedvalue.datasets import small_worlds
 from fedvalue.errors import InputError
 from fedvalue.storage.durable_files import PUBLIC, write_durably

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fedvalue.datasets.dataset import Feature
     from fedvalue.typing import Codes, Floats
 
@@ -23,6 +25,7 @@ N_BINS = 8
 SMOOTHING = 0.01
 """Weight of the label frequencies in every prediction, so that no log loss is infinite."""
 
+N_FOLDS = 5
 _RARE = 5  # a category of fewer known rows is "other"
 
 
@@ -173,3 +176,17 @@ def predict(name: str, known: Matrices, y: Codes, others: Matrices, *, n_labels:
     else:
         found[:, kinds] = LEARNERS[name](known, dense.astype(np.int64), others, seed)
     return np.asarray((1 - SMOOTHING) * found + SMOOTHING * frequency)
+
+
+def stratified_folds(label: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The fold of every row, dealt at random within each label."""
+    order = rng.permutation(len(label))
+    order = order[np.argsort(label[order], kind="stable")]
+    fold = np.empty(len(label), dtype=np.int64)
+    fold[order] = np.arange(len(label)) % N_FOLDS
+    return fold
+
+
+def rows_of(columns: Mapping[str, Feature], keep: NDArray[np.bool_]) -> dict[str, Feature]:
+    """Some rows of every column."""
+    return {name: column[keep] for name, column in columns.items()}

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.benchmark.learners import LEARNERS, matrices, predict
-from fedvalue.benchmark.stack import mixture_weights
+from fedvalue.benchmark.learners import LEARNERS, N_FOLDS, matrices, predict, rows_of, stratified_folds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,9 +30,10 @@ if TYPE_CHECKING:
 TRUTH = "retraining/1"
 """Name and version of this game; a change of learners, folds or stack needs a new number."""
 
-N_FOLDS = 5
 _PREDICTIONS = 700  # per coalition and learner: 178 rows are cross-validated 4 times
 _MOST_REPEATS = 4
+_EM_STEPS = 300
+_IMAGINED_ROWS = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ def _predictions(problem: Problem, mask: int, without: TaskOnly) -> TaskOnly:
             members[-1] = without.held_out[repeat]
             for k in range(N_FOLDS):
                 members[:-1, fold == k] = _fit_all(
-                    _rows(known, fold != k), label[fold != k], _rows(known, fold == k), n_labels, seed + k
+                    rows_of(known, fold != k), label[fold != k], rows_of(known, fold == k), n_labels, seed + k
                 )
             of_label = members[:, np.arange(len(label)), label].T
             stacked = np.empty((len(label), n_labels))
@@ -139,16 +139,11 @@ def _fit_all(
 
 
 def _folds(problem: Problem) -> list[NDArray[np.int64]]:
-    """The fold of every known row, for each repeat: dealt at random within each label."""
-    folds = []
-    label = problem.table.label
-    for repeat in range(n_repeats(problem)):
-        order = np.random.default_rng([problem.seed, repeat]).permutation(len(label))
-        order = order[np.argsort(label[order], kind="stable")]
-        fold = np.empty(len(label), dtype=np.int64)
-        fold[order] = np.arange(len(label)) % N_FOLDS
-        folds.append(fold)
-    return folds
+    """The fold of every known row, for each repeat."""
+    return [
+        stratified_folds(problem.table.label, np.random.default_rng([problem.seed, repeat]))
+        for repeat in range(n_repeats(problem))
+    ]
 
 
 def _frequency(label: Codes, n_labels: int) -> Floats:
@@ -162,5 +157,24 @@ def _n_labels(problem: Problem) -> int:
     return highest + 1
 
 
-def _rows(columns: Mapping[str, Feature], keep: NDArray[np.bool_]) -> dict[str, Feature]:
-    return {name: column[keep] for name, column in columns.items()}
+def mixture_weights(of_true_label: Floats) -> Floats:
+    """Weights of a stack, non-negative and adding up to 1, with the largest likelihood of the labels.
+
+    Expectation maximisation on a concave objective, so where it starts does not matter. Two imagined rows
+    that the last member explains keep the others from a weight that one or two rows decide.
+
+    Args:
+        of_true_label: Probability of each row's true label by each member, shape (n_rows, n_members); the
+            last member is the prediction without the data that is being valued.
+    """
+    n, m = of_true_label.shape
+    weights = np.full(m, 1.0 / m)
+    for _ in range(_EM_STEPS):
+        parts = of_true_label * weights
+        share = (parts / parts.sum(axis=1, keepdims=True)).sum(axis=0)
+        share[-1] += _IMAGINED_ROWS
+        new = share / (n + _IMAGINED_ROWS)
+        if np.abs(new - weights).max() < 1e-6:
+            return np.asarray(new)
+        weights = new
+    return weights

@@ -1,4 +1,4 @@
-"""How far a method's values are from the truth, for one problem.
+"""How far a method's values are from the truth: for one problem, and in the mean over many.
 
 A *share* is a party's part of the money: its value, or 0 where that is negative, over the sum; equal shares
 where no value is positive.
@@ -6,14 +6,15 @@ where no value is positive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedvalue.errors import InputError
+from fedvalue.paper.experiments.numbers import pearson
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 LEAST_TOTAL = 0.01
 """True total, in nats, below which a problem has nothing to share and is left out of the averages."""
+
+N_BOOTSTRAP = 2000
+SCORE_NAMES = ("tv", "pearson", "spearman", "noise", "lost", "total", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,6 @@ class Scores:
     total: float | None
     seconds: float
 
-    def to_dict(self) -> dict[str, float | None]:
-        """The scores by name."""
-        return asdict(self)
-
 
 def score(problem: Problem, truth: Truth, method: Method, estimate: Estimate, seconds: float) -> Scores:
     """Compare an estimate with the truth.
@@ -70,8 +70,8 @@ def score(problem: Problem, truth: Truth, method: Method, estimate: Estimate, se
     shares = shares_of(values)
     return Scores(
         tv=total_variation(shares, shares_of(true)),
-        pearson=correlation(values, true),
-        spearman=correlation(ranks(values), ranks(true)),
+        pearson=pearson(values, true),
+        spearman=pearson(ranks(values), ranks(true)),
         noise=None if problem.noise is None else float(shares[names.index(problem.noise)]),
         lost=lost_value(truth.game, best_pair(values, estimate.game)),
         total=float(values.sum() / truth.game[-1]) if method.in_nats and truth.game[-1] > 0 else None,
@@ -89,13 +89,6 @@ def shares_of(values: Floats) -> Floats:
 def total_variation(shares: Floats, others: Floats) -> float:
     """½ Σ |a − b|."""
     return float(np.abs(shares - others).sum() / 2)
-
-
-def correlation(a: Floats, b: Floats) -> float | None:
-    """Pearson's correlation; None where one side is constant."""
-    a, b = a - a.mean(), b - b.mean()
-    norm = float(np.sqrt((a @ a) * (b @ b)))
-    return float(np.clip(a @ b / norm, -1.0, 1.0)) if norm > 0 else None
 
 
 def ranks(values: Floats) -> Floats:
@@ -128,3 +121,99 @@ def truth_against_itself(truth: Truth) -> float | None:
         return None
     first, second = (shares_of(shapley_of(half)) for half in truth.halves)
     return total_variation(first, second)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over problems with its standard error; None where nothing is known of it."""
+
+    value: float | None
+    se: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean difference of the total variation to the reference method, with a 95% interval.
+
+    The interval is a bootstrap over data sets: their problems are drawn together, because splits of one data
+    set resemble each other.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSummary:
+    """One method over all problems that were scored.
+
+    Args:
+        name: The method.
+        means: Of every score.
+        by_source: Mean total variation on each data set.
+        difference: To the reference method on the problems that both could value; None for the reference.
+        failed: Problem -> why the method could not value it.
+    """
+
+    name: str
+    means: Mapping[str, Mean]
+    by_source: Mapping[str, float]
+    difference: Difference | None
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+def summarise(
+    scores: Mapping[str, Mapping[str, Scores]],
+    failed: Mapping[str, Mapping[str, str]],
+    sources: Mapping[str, str],
+    reference: str | None,
+) -> list[MethodSummary]:
+    """One summary per method, the smallest total variation first.
+
+    Args:
+        scores: Method -> problem -> scores.
+        failed: Method -> problem -> reason.
+        sources: Problem -> data set.
+        reference: The method that the others are compared with.
+    """
+    base = scores.get(reference or "", {})
+    summaries = []
+    for name, rows in scores.items():
+        means = {key: mean([getattr(row, key) for row in rows.values()]) for key in SCORE_NAMES}
+        groups: dict[str, list[float]] = {}
+        for problem, row in rows.items():
+            groups.setdefault(sources[problem], []).append(row.tv)
+        both = [problem for problem in rows if problem in base]
+        difference = None
+        if name != reference and both:
+            difference = paired_difference(
+                [rows[problem].tv - base[problem].tv for problem in both],
+                [sources[problem] for problem in both],
+            )
+        by_source = {source: float(np.mean(tvs)) for source, tvs in groups.items()}
+        summaries.append(MethodSummary(name, means, by_source, difference, dict(failed.get(name, {}))))
+    return sorted(summaries, key=lambda one: np.inf if (tv := one.means["tv"].value) is None else tv)
+
+
+def mean(values: Sequence[float | None]) -> Mean:
+    """Mean and standard error of what is known."""
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if not len(known):
+        return Mean(None, None, 0)
+    se = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None
+    return Mean(float(known.mean()), se, len(known))
+
+
+def paired_difference(differences: Sequence[float], sources: Sequence[str], seed: int = 0) -> Difference:
+    """Mean difference, and its 95% interval when data sets are drawn again with replacement."""
+    kinds = sorted(set(sources))
+    sums = np.array(
+        [sum(d for d, s in zip(differences, sources, strict=True) if s == kind) for kind in kinds]
+    )
+    counts = np.array([sum(s == kind for s in sources) for kind in kinds])
+    drawn = np.random.default_rng(seed).integers(0, len(kinds), (N_BOOTSTRAP, len(kinds)))
+    means: Floats = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Difference(float(np.mean(differences)), float(low), float(high))

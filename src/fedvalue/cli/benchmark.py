@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fedvalue.benchmark import BenchmarkResult
-    from fedvalue.benchmark.benchmark_tables import PageTable
+    from fedvalue.paper.experiments.experiment import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -56,10 +56,11 @@ def benchmark(
     """
     from fedvalue.benchmark import chosen, plan, run_benchmark
     from fedvalue.benchmark.benchmark_page import write_page
-    from fedvalue.benchmark.benchmark_run import require_benchmark_extra, with_truth
+    from fedvalue.benchmark.benchmark_run import with_truth
     from fedvalue.cli.terminal import progress_bar, refuse_unwritable, say, wrote_json
+    from fedvalue.paper.extras import require_extra
 
-    require_benchmark_extra()
+    require_extra("benchmark")
     refuse_unwritable(json_file)
     methods = chosen(method or [])
     problems, missing = plan(profile, data_sets=data or [], design=design)
@@ -85,7 +86,7 @@ def show(result: BenchmarkResult) -> None:
     """Print the scores as tables."""
     from rich.console import Console
 
-    from fedvalue.benchmark.benchmark_tables import known_table, lead, notes, scores_table
+    from fedvalue.benchmark.benchmark_page import known_table, lead, notes, scores_table
 
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if result.real:
@@ -96,12 +97,12 @@ def show(result: BenchmarkResult) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _print_table(console: Console, title: str, page_table: PageTable) -> None:
+def _print_table(console: Console, title: str, page_table: Table) -> None:
     """A table that is rather too wide than cut off."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.table import Table as Grid
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table = Grid(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     for place, heading in enumerate(page_table.header):
         words = [*heading.split(), *(row[place] for row in page_table.rows)]
         table.add_column(heading, justify="right" if place else "left", min_width=max(map(len, words)))

@@ -7,9 +7,8 @@ unless asked for.
 from __future__ import annotations
 
 from fedvalue.datasets.catalogue import CATALOGUE, Entry
-from fedvalue.datasets.dataset import Dataset, load
-from fedvalue.datasets.discrete import feature_codes, label_codes
-from fedvalue.datasets.populations import Population, linear, monk_large, small_worlds
+from fedvalue.datasets.dataset import Dataset, feature_codes, label_codes, load
+from fedvalue.datasets.populations import Population, linear, monk_large, small_worlds, synthetic
 from fedvalue.datasets.split import (
     VerticalSplit,
     correlation_split,
@@ -18,7 +17,6 @@ from fedvalue.datasets.split import (
     random_split,
     split_among,
 )
-from fedvalue.datasets.synthetic import synthetic
 
 NAMES = tuple(name for name, entry in CATALOGUE.items() if entry.in_paper)
 """The six data sets in the order of the paper's Table 1."""

@@ -20,11 +20,9 @@ class Entry:
         n_samples: Rows (paper, Table 1).
         n_features: Feature columns of the file (paper, Table 1).
         n_labels: Distinct labels (paper, Table 1).
-        row: What one row is.
         origin: Whom to attribute it to.
         licence: Under what terms it may be used, as far as that is known.
         fingerprint: SHA-256 over the values and labels (`parse.fingerprint`), whatever file they came from.
-        file_sha256: SHA-256 of `<name>.csv` in the common layout.
         urls: Where `--download` fetches it; empty when it may not be fetched automatically.
         by_hand: How a person gets it, where no download is offered.
         categorical: All features are categories already, so nothing is binned.
@@ -37,11 +35,9 @@ class Entry:
     n_samples: int
     n_features: int
     n_labels: int
-    row: str
     origin: str
     licence: str
     fingerprint: str
-    file_sha256: str
     urls: tuple[str, ...] = ()
     by_hand: str = ""
     categorical: bool = False
@@ -62,90 +58,55 @@ CATALOGUE: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
-            name="wine",
-            n_samples=178,
-            n_features=13,
-            n_labels=3,
-            row="one wine's chemical analysis",
+            name="wine", n_samples=178, n_features=13, n_labels=3,
             origin="UCI 109, Wine (Aeberhard and Forina), DOI 10.24432/C5PC7J",
             licence=_CC_BY,
             fingerprint="29961d9bdf7f06b7eefd499c7d406b1e365c52c41d7f37227433e222483c770f",
-            file_sha256="f56ebf120b573b0c41f7b223a95aff20e94e39e97a9259f76c35f4adbf329b98",
             urls=(f"{_UCI}/wine/wine.data",),
         ),
         Entry(
-            name="parkinsons",
-            n_samples=195,
-            n_features=22,
-            n_labels=2,
-            row="one voice recording",
+            name="parkinsons", n_samples=195, n_features=22, n_labels=2,
             origin="UCI 174, Parkinsons (Little), DOI 10.24432/C59C74",
             licence=_CC_BY,
             fingerprint="1c0a1eb77855ed95427449edcd1e841cca529815d58e69cd22ec1d1f562fdf1e",
-            file_sha256="89804102a8be3638a726524a26af69606cfb7b6373a417b63dafa5700e8cce73",
             urls=(f"{_UCI}/parkinsons/parkinsons.data",),
         ),
         Entry(
-            name="spect",
-            n_samples=267,
-            n_features=22,
-            n_labels=2,
-            row="one patient's cardiac SPECT image set",
+            name="spect", n_samples=267, n_features=22, n_labels=2,
             origin="UCI 95, SPECT Heart (Cios, Kurgan, Goodenday)",
             licence="expected CC BY 4.0, not confirmed",
             fingerprint="d96f6c597d2fe57816ed36f1643fd11d5d0a951df98360215a7d8850c803fda9",
-            file_sha256="49dd4623d482d1d8549bf53902b02b3c7a604f6ec4d5ccac615a69c0d4ba9b07",
             urls=(f"{_UCI}/spect/SPECT.train", f"{_UCI}/spect/SPECT.test"),
             categorical=True,
         ),
         Entry(
-            name="breast",
-            n_samples=569,
-            n_features=30,
-            n_labels=2,
-            row="one breast-mass image",
+            name="breast", n_samples=569, n_features=30, n_labels=2,
             origin="UCI 17, Breast Cancer Wisconsin (Diagnostic), DOI 10.24432/C5DW2B",
             licence=_CC_BY,
             fingerprint="16ac2cb42d894529bd68049c42f3ffb36950306715e3966987bda2139c5bc7bb",
-            file_sha256="8abd8783461263acee636a1a4cd79119afee33deb2ec8e3e22e268ad057cb1fd",
             urls=(f"{_UCI}/breast-cancer-wisconsin/wdbc.data",),
         ),
         Entry(
-            name="music",
-            n_samples=1000,
-            n_features=57,
-            n_labels=10,
-            row="one 30-second GTZAN track",
+            name="music", n_samples=1000, n_features=57, n_labels=10,
             origin="Kaggle andradaolteanu/gtzan-dataset-music-genre-classification, features_30_sec.csv",
             licence="none found stated: never redistributed, never downloaded by FedValue",
             fingerprint="b0f63ae010f3caf9bf3fc6d6422c977b4dcc7d838d2ca513f829be6316d5d73a",
-            file_sha256="aedfc2a5ebddf7560408243d402ebd54fa90a61b5c77f88df7449185fdd19274",
             by_hand="get features_30_sec.csv yourself from "
             "https://www.kaggle.com/datasets/andradaolteanu/gtzan-dataset-music-genre-classification, "
             "put it into a folder under that name and set FEDVALUE_DATA to that folder",
         ),
         Entry(
-            name="credit",
-            n_samples=30000,
-            n_features=23,
-            n_labels=2,
-            row="one card holder, Taiwan, 2005",
+            name="credit", n_samples=30000, n_features=23, n_labels=2,
             origin="UCI 350, Default of Credit Card Clients (Yeh), DOI 10.24432/C55S3H",
             licence=_CC_BY,
             fingerprint="9f4c95598f5ba0cb0b519f1b60728c40ce7b13b7341f45ab8189ab993795590c",
-            file_sha256="e4bccddc26c4ef4bb4c2b1566eab1576fae7dbf305a8dee3341f5bfa09117855",
             urls=("https://archive.ics.uci.edu/static/public/350/data.csv",),
         ),
         Entry(
-            name="adult",
-            n_samples=32561,
-            n_features=14,
-            n_labels=2,
-            row="one person, US census 1994",
+            name="adult", n_samples=32561, n_features=14, n_labels=2,
             origin="UCI 2, Adult (Becker, Kohavi), DOI 10.24432/C5XW20; training part",
             licence=_CC_BY,
             fingerprint="a7c83fb6b6a8cfb2ac35d21c49d89047f4c6854b4775566a30c6a0b3c920f674",
-            file_sha256="596970b8519eb17a2aed6c77dac5b63fbc0431a3eafe6ee815b0b86b632c0669",
             urls=(f"{_UCI}/adult/adult.data",),
             text=(
                 "workclass", "education", "marital_status", "occupation", "relationship", "race", "sex",
@@ -156,16 +117,11 @@ CATALOGUE: dict[str, Entry] = {
             in_paper=False,
         ),
         Entry(
-            name="bank",
-            n_samples=41188,
-            n_features=16,
-            n_labels=2,
-            row="one marketing call",
+            name="bank", n_samples=41188, n_features=16, n_labels=2,
             origin="UCI 222, Bank Marketing (Moro, Rita, Cortez), DOI 10.24432/C5K306; bank-additional "
             "without contact, month, day_of_week and poutcome",
             licence=_CC_BY,
             fingerprint="66cc11112fe26d532dbb94b24062c755bb9ee927fbf8ed707059c45d3e71f1aa",
-            file_sha256="a31152f80a7437eaf72d04849fb8444100c67c3b485df96577eefe7136029450",
             urls=(f"{_UCI}/00222/bank-additional.zip",),
             text=("job", "marital", "education", "default", "housing", "loan"),
             # Known only after the call, as the data's authors point out.
@@ -173,16 +129,11 @@ CATALOGUE: dict[str, Entry] = {
             in_paper=False,
         ),
         Entry(
-            name="digits",
-            n_samples=1797,
-            n_features=64,
-            n_labels=10,
-            row="one handwritten digit, 8 x 8 pixels",
+            name="digits", n_samples=1797, n_features=64, n_labels=10,
             origin="UCI 80, Optical Recognition of Handwritten Digits (Alpaydin, Kaynak), "
             "DOI 10.24432/C50P49; test part",
             licence="expected CC BY 4.0, not confirmed; ships with scikit-learn",
             fingerprint="4103ad9718360e805742d2d36fc53ace0671baae5e38dfaae4cecfe5a8041a54",
-            file_sha256="",
             urls=(f"{_UCI}/optdigits/optdigits.tes",),
             in_paper=False,
         ),

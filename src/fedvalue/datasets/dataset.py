@@ -1,4 +1,4 @@
-"""A loaded data set, and `load`."""
+"""A loaded data set, `load`, and its columns as codes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from fedvalue.datasets import locate
 from fedvalue.datasets.catalogue import entry as catalogue_entry
 from fedvalue.datasets.parse import fingerprint
 from fedvalue.errors import InputError
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.party_table import party_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats
+    from fedvalue.typing import Codes, Floats
 
     Feature: TypeAlias = Floats | NDArray[np.str_]
     """One column: numbers with NaN, or texts with "", where a value is missing."""
@@ -105,3 +107,25 @@ def load(name: str, *, download: bool = False, verify: bool = True) -> Dataset:
         sha256=fingerprint(columns),
         categorical=entry.categorical,
     )
+
+
+def feature_codes(dataset: Dataset, *, bins: int = 5) -> NDArray[np.int64]:
+    """Each feature as ordinal codes in the paper's equal-width bins, shape (n_samples, n_features).
+
+    The same bins as in a valuation, numbered by rising value, whatever numbering a party table uses.
+    """
+    settings = CodingSettings(bins=bins, binning="width")
+    columns = []
+    for name, values in dataset.X.items():
+        codes = party_table(name, {name: values}, settings).codes
+        kinds, first = np.unique(codes, return_index=True)
+        rank = np.empty(int(kinds.max()) + 1, dtype=np.int64)
+        # Bins do not overlap, so any member orders them.
+        rank[kinds[np.argsort(values[first], kind="stable")]] = np.arange(len(kinds))
+        columns.append(rank[codes])
+    return np.column_stack(columns)
+
+
+def label_codes(dataset: Dataset) -> Codes:
+    """The labels as codes, in the order of their text."""
+    return np.unique(dataset.y, return_inverse=True)[1].astype(np.int64)

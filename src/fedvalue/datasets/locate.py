@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +129,15 @@ def missing_message(entry: Entry) -> str:
     if entry.name in _SKLEARN:
         how += "; scikit-learn also carries it: pip install 'fedvalue[paper]'"
     return f"the data set {entry.name} is not on this machine: {how}"
+
+
+def missing(names: Collection[str]) -> dict[str, str]:
+    """Those of the data sets that are not on this machine, each with how to get it."""
+    return {
+        entry.name: missing_message(entry)
+        for entry in CATALOGUE.values()
+        if entry.name in names and find(entry) is None
+    }
 
 
 def _check(entry: Entry, columns: parse.Columns, where: str) -> None:

@@ -13,6 +13,7 @@ import io
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,39 +100,37 @@ def _written(cell: float | str) -> str:
     return "" if np.isnan(cell) else repr(cell)
 
 
-def uci_wine(files: Sequence[bytes]) -> Columns:
-    """UCI's wine.data: no header, the cultivar first."""
-    rows = _cells(files[0])
-    return _columns(WINE_NAMES, [row[1:] for row in rows], [row[0] for row in rows])
+def by_position(
+    files: Sequence[bytes],
+    *,
+    names: Sequence[str],
+    label: int,
+    features: slice,
+    header: bool = False,
+    labels: Mapping[str, str] | None = None,
+) -> Columns:
+    """Read files, one after the other, whose columns are known by their position.
+
+    `labels` leads from a label in the file to that of the common layout, where they differ.
+    """
+    rows = [row for raw in files for row in _cells(raw)][int(header) :]
+    found = [(labels or {}).get(row[label], row[label]) for row in rows]
+    return _columns(names, [row[features] for row in rows], found)
 
 
-def uci_parkinsons(files: Sequence[bytes]) -> Columns:
-    """UCI's parkinsons.data: a header, `name` first, the label `status` in the middle."""
-    header, *rows = _cells(files[0])
-    label = header.index("status")
-    keep = [k for k in range(len(header)) if k not in (0, label)]
+def by_name(raw: bytes, *, label: str, drop: Collection[str]) -> Columns:
+    """Read a file with a header; some of its columns are no features."""
+    header, *rows = _cells(raw)
+    at = header.index(label)
+    keep = [k for k, name in enumerate(header) if name not in (label, *drop)]
     return _columns(
-        [header[k] for k in keep], [[row[k] for k in keep] for row in rows], [row[label] for row in rows]
+        [header[k] for k in keep], [[row[k] for k in keep] for row in rows], [row[at] for row in rows]
     )
 
 
-def uci_spect(files: Sequence[bytes]) -> Columns:
-    """UCI's SPECT.train then SPECT.test: no header, the diagnosis first."""
-    rows = [row for raw in files for row in _cells(raw)]
-    names = [f"F{k}" for k in range(1, len(rows[0]))]
-    return _columns(names, [row[1:] for row in rows], [row[0] for row in rows])
-
-
-def uci_breast(files: Sequence[bytes]) -> Columns:
-    """UCI's wdbc.data: no header, id, then M (malignant, 1) or B (benign, 0)."""
-    rows = _cells(files[0])
-    return _columns(BREAST_NAMES, [row[2:] for row in rows], [str(int(row[1] == "M")) for row in rows])
-
-
-def uci_credit(files: Sequence[bytes]) -> Columns:
-    """UCI's data.csv of Default of Credit Card Clients: ID, 23 features, the label last."""
-    _, *rows = _cells(files[0])
-    return _columns(CREDIT_NAMES, [row[1:-1] for row in rows], [row[-1] for row in rows])
+def kaggle_music(raw: bytes) -> Columns:
+    """Kaggle's features_30_sec.csv. `filename` spells the genre and `length` is not in the paper's 57."""
+    return by_name(raw, label="label", drop=("filename", "length"))
 
 
 def uci_adult(files: Sequence[bytes]) -> Columns:
@@ -156,22 +155,6 @@ def uci_bank(files: Sequence[bytes]) -> Columns:
         [["" if row[k] == "unknown" else row[k] for k in keep] for row in rows],
         [str(int(row[names.index("y")] == "yes")) for row in rows],
         BANK_NAMES[1:7],
-    )
-
-
-def uci_digits(files: Sequence[bytes]) -> Columns:
-    """UCI's optdigits.tes: no header, 64 pixels, the digit last."""
-    rows = _cells(files[0])
-    return _columns(DIGITS_NAMES, [row[:-1] for row in rows], [row[-1] for row in rows])
-
-
-def kaggle_music(raw: bytes) -> Columns:
-    """Kaggle's features_30_sec.csv. `filename` spells the genre and `length` is not in the paper's 57."""
-    header, *rows = _cells(raw)
-    label = header.index("label")
-    keep = [k for k, name in enumerate(header) if name not in ("filename", "length", "label")]
-    return _columns(
-        [header[k] for k in keep], [[row[k] for k in keep] for row in rows], [row[label] for row in rows]
     )
 
 
@@ -264,15 +247,25 @@ BANK_NAMES = (
     "previous", "emp_var_rate", "cons_price_idx", "cons_conf_idx", "euribor3m", "nr_employed",
 )  # fmt: skip
 
+SPECT_NAMES = tuple(f"F{k}" for k in range(1, 23))
 DIGITS_NAMES = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
 
 DOWNLOADED: dict[str, Callable[[Sequence[bytes]], Columns]] = {
-    "wine": uci_wine,
-    "parkinsons": uci_parkinsons,
-    "spect": uci_spect,
-    "breast": uci_breast,
-    "credit": uci_credit,
+    # wine.data: the cultivar first.
+    "wine": partial(by_position, names=WINE_NAMES, label=0, features=slice(1, None)),
+    # parkinsons.data: a header, the label in the middle.
+    "parkinsons": lambda files: by_name(files[0], label="status", drop=("name",)),
+    # SPECT.train, then SPECT.test: the diagnosis first.
+    "spect": partial(by_position, names=SPECT_NAMES, label=0, features=slice(1, None)),
+    # wdbc.data: id, then malignant or benign.
+    "breast": partial(
+        by_position, names=BREAST_NAMES, label=1, features=slice(2, None), labels={"M": "1", "B": "0"}
+    ),
+    # data.csv of Default of Credit Card Clients: a header, ID, the label last.
+    "credit": partial(by_position, names=CREDIT_NAMES, label=-1, features=slice(1, -1), header=True),
     "adult": uci_adult,
     "bank": uci_bank,
-    "digits": uci_digits,
+    # optdigits.tes: 64 pixels, the digit last.
+    "digits": partial(by_position, names=DIGITS_NAMES, label=-1, features=slice(-1)),
 }
+"""Readers of UCI's files, which have no header unless stated."""

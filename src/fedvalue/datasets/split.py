@@ -47,10 +47,7 @@ def random_split(features: Sequence[str], *, features_per_party: int, seed: int)
     Raises:
         InputError: There would be no data party, or a number is out of range.
     """
-    sizes = _even_sizes(len(features), features_per_party)
-    rng = np.random.default_rng(seed)
-    order = [features[k] for k in rng.permutation(len(features))]
-    return _cut(order, [sizes[k] for k in rng.permutation(len(sizes))])
+    return _dealt(features, len(_even_sizes(len(features), features_per_party)), seed)
 
 
 def split_among(features: Sequence[str], *, n_parties: int, seed: int) -> VerticalSplit:
@@ -64,10 +61,7 @@ def split_among(features: Sequence[str], *, n_parties: int, seed: int) -> Vertic
     holders = n_parties + 1
     if len(features) < holders:
         raise InputError(f"{holders} parties need at least {holders} features, got {len(features)}")
-    rng = np.random.default_rng(seed)
-    sizes = [len(features) // holders + (k < len(features) % holders) for k in range(holders)]
-    order = [features[k] for k in rng.permutation(len(features))]
-    return _cut(order, [sizes[k] for k in rng.permutation(holders)])
+    return _dealt(features, holders, seed)
 
 
 def importance_split(importance: Mapping[str, float], *, features_per_party: int) -> VerticalSplit:
@@ -110,7 +104,7 @@ def correlation_split(dataset: Dataset, *, features_per_party: int, seed: int) -
 
 def label_information(dataset: Dataset, *, bins: int = 5) -> dict[str, float]:
     """I(X_j; Y) of each binned feature, in nats: a model-free importance for `importance_split`."""
-    from fedvalue.datasets.discrete import feature_codes, label_codes
+    from fedvalue.datasets.dataset import feature_codes, label_codes
     from fedvalue.information.cmi import cmi
 
     codes, y = feature_codes(dataset, bins=bins), label_codes(dataset)
@@ -126,17 +120,25 @@ def _even_sizes(n_features: int, features_per_party: int) -> list[int]:
             f"{n_features} feature(s) at {features_per_party} per party leave no data party; "
             "at least one beside the task party is needed"
         )
+    return _even(n_features, holders)
+
+
+def _even(n_features: int, holders: int) -> list[int]:
     return [n_features // holders + (k < n_features % holders) for k in range(holders)]
+
+
+def _dealt(features: Sequence[str], holders: int, seed: int) -> VerticalSplit:
+    """Even parts at random, the first of which is the task party's."""
+    rng = np.random.default_rng(seed)
+    order = [features[k] for k in rng.permutation(len(features))]
+    sizes = _even(len(features), holders)
+    task, *parties = _groups(order, [sizes[k] for k in rng.permutation(holders)])
+    return _named(task, parties)
 
 
 def _groups(order: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, ...]]:
     ends = np.cumsum(sizes)
     return [tuple(order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-
-
-def _cut(order: Sequence[str], sizes: Sequence[int]) -> VerticalSplit:
-    task, *parties = _groups(order, sizes)
-    return _named(task, parties)
 
 
 def _named(task: tuple[str, ...], parties: Sequence[tuple[str, ...]]) -> VerticalSplit:

@@ -10,19 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedvalue.benchmark import benchmark_run
 from fedvalue.benchmark.benchmark_page import render, view, write_page
 from fedvalue.benchmark.benchmark_result import BenchmarkResult
-from fedvalue.benchmark.benchmark_run import require_benchmark_extra, run_benchmark, with_truth
-from fedvalue.benchmark.known_problems import known_problem, known_problems
+from fedvalue.benchmark.benchmark_run import run_benchmark, with_truth
 from fedvalue.benchmark.methods.method import Method
 from fedvalue.benchmark.methods.method_registry import chosen
 from fedvalue.benchmark.problem import VerticalTable
-from fedvalue.benchmark.profiles import PROFILES, plan
+from fedvalue.benchmark.profiles import PROFILES, known_problem, known_problems, plan
 from fedvalue.benchmark.retraining import CoalitionGain
 from fedvalue.benchmark.truth import TruthCache
 from fedvalue.datasets import locate, small_worlds
 from fedvalue.errors import InputError
+from fedvalue.paper.extras import require_extra
 from tests.unit.benchmark.tables import small_problem
 
 
@@ -158,10 +157,10 @@ def test_a_missing_extra_is_named_with_what_installs_it(monkeypatch: pytest.Monk
     real = importlib.util.find_spec
 
     def find_spec(name: str) -> object:
-        return None if name in ("lightgbm", "shap") else real(name)
+        return None if name in ("lightgbm", "scipy") else real(name)
 
-    monkeypatch.setattr(benchmark_run.importlib.util, "find_spec", find_spec)
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     with pytest.raises(
-        InputError, match=r"not installed: lightgbm, shap; pip install 'fedvalue\[benchmark\]'"
+        InputError, match=r"not installed: lightgbm, scipy; pip install 'fedvalue\[benchmark\]'"
     ):
-        require_benchmark_extra()
+        require_extra("benchmark")

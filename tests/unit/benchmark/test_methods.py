@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedvalue
-from fedvalue.benchmark.methods.counting_methods import information_value, knn_information
+from fedvalue.benchmark.methods.information_methods import information_value, knn_information
 from fedvalue.benchmark.methods.method import Estimate, GameMethod
 from fedvalue.benchmark.methods.method_registry import METHODS
 from fedvalue.benchmark.problem import VerticalTable

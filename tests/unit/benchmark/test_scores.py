@@ -8,12 +8,15 @@ import pytest
 from fedvalue.benchmark.methods.method import Estimate, Method
 from fedvalue.benchmark.problem import Problem, VerticalTable
 from fedvalue.benchmark.scores import (
+    Scores,
     best_pair,
-    correlation,
     lost_value,
+    mean,
+    paired_difference,
     ranks,
     score,
     shares_of,
+    summarise,
     truth_against_itself,
 )
 from fedvalue.benchmark.truth import Truth
@@ -81,7 +84,8 @@ def test_ranks_are_scipys() -> None:
 
 
 def test_a_constant_has_no_correlation() -> None:
-    assert correlation(np.zeros(3), np.arange(3.0)) is None
+    scores = score(problem(), Truth(GAME), Fixed(), Estimate({"a": 1.0, "b": 1.0, "c": 1.0}), 0.0)
+    assert (scores.pearson, scores.spearman) == (None, None)
 
 
 def test_truth_against_itself() -> None:
@@ -99,3 +103,44 @@ def test_truth_against_itself() -> None:
 def test_incomplete_estimates_are_refused(values: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         score(problem(), Truth(GAME), Fixed(), Estimate(values), 0.0)
+
+
+def points(tv: float) -> Scores:
+    return Scores(tv=tv, pearson=None, spearman=0.5, noise=0.0, lost=0.0, total=None, seconds=1.0)
+
+
+def test_mean_and_standard_error() -> None:
+    """2, 4, 6: mean 4, standard deviation 2, standard error 2 / sqrt 3."""
+    found = mean([2.0, None, 4.0, 6.0])
+    assert (found.value, found.n) == (4.0, 3)
+    assert found.se == pytest.approx(2 / 3**0.5)
+    assert mean([None]).value is None
+    assert mean([1.0]).se is None
+
+
+def test_the_bootstrap_draws_data_sets_not_settings() -> None:
+    """Two data sets with differences of 0 and 1: a quarter of the draws is all 0, another all 1."""
+    found = paired_difference([0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50)
+    assert found.value == 0.5
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+def test_methods_are_sorted_and_compared_on_the_settings_that_both_could_value() -> None:
+    sources = {"p": "wine", "q": "wine", "r": "bank"}
+    summaries = summarise(
+        {
+            "poor": {"p": points(0.3), "q": points(0.5)},
+            "learnable": {"p": points(0.1), "q": points(0.1), "r": points(0.4)},
+        },
+        {"poor": {"r": "ValueError: no"}},
+        sources,
+        "learnable",
+    )
+    assert [row.name for row in summaries] == ["learnable", "poor"]
+    best, poor = summaries
+    assert best.difference is None
+    assert best.by_source == {"wine": pytest.approx(0.1), "bank": pytest.approx(0.4)}
+    assert poor.difference is not None
+    assert poor.difference.value == pytest.approx(0.3)
+    assert poor.failed == {"r": "ValueError: no"}
+    assert poor.means["pearson"].value is None

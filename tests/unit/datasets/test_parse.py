@@ -65,7 +65,7 @@ def test_uci_layout_of_wine() -> None:
     """UCI's wine.data has no header and the cultivar first."""
     values, labels = as_rows("wine")
     raw = table([[label, *row] for row, label in zip(values, labels, strict=True)])
-    assert parse.fingerprint(parse.uci_wine([raw])) == CATALOGUE["wine"].fingerprint
+    assert parse.fingerprint(parse.DOWNLOADED["wine"]([raw])) == CATALOGUE["wine"].fingerprint
 
 
 def test_uci_layout_of_breast() -> None:
@@ -77,7 +77,7 @@ def test_uci_layout_of_breast() -> None:
             for k, (row, label) in enumerate(zip(values, labels, strict=True))
         ]
     )
-    assert parse.fingerprint(parse.uci_breast([raw])) == CATALOGUE["breast"].fingerprint
+    assert parse.fingerprint(parse.DOWNLOADED["breast"]([raw])) == CATALOGUE["breast"].fingerprint
 
 
 @pytest.mark.data
@@ -90,19 +90,19 @@ def test_uci_layouts_of_parkinsons_spect_and_credit() -> None:
         [f"phon_{k}", *row[:16], label, *row[16:]]
         for k, (row, label) in enumerate(zip(values, labels, strict=True))
     ]
-    parsed = parse.uci_parkinsons([table(rows)])
+    parsed = parse.DOWNLOADED["parkinsons"]([table(rows)])
     assert parsed.names == names
     assert parse.fingerprint(parsed) == CATALOGUE["parkinsons"].fingerprint
 
     values, labels = as_rows("spect")
     rows = [[label, *(int(cell) for cell in row)] for row, label in zip(values, labels, strict=True)]
-    parsed = parse.uci_spect([table(rows[:80]), table(rows[80:])])
+    parsed = parse.DOWNLOADED["spect"]([table(rows[:80]), table(rows[80:])])
     assert parse.fingerprint(parsed) == CATALOGUE["spect"].fingerprint
 
     values, labels = as_rows("credit")
     rows = [["ID", *(f"X{k}" for k in range(1, 24)), "Y"]]
     rows += [[k, *map(int, row), label] for k, (row, label) in enumerate(zip(values, labels, strict=True), 1)]
-    parsed = parse.uci_credit([table(rows)])
+    parsed = parse.DOWNLOADED["credit"]([table(rows)])
     assert parsed.names == load("credit").feature_names
     assert parse.fingerprint(parsed) == CATALOGUE["credit"].fingerprint
 
@@ -116,7 +116,7 @@ def test_uci_layouts_of_adult_bank_and_digits() -> None:
         [str(cell).removesuffix(".0") or "?" for cell in columns.feature(name)] for name in columns.names
     ]
     lines = [", ".join(row) for row in zip(*cells, columns.labels.tolist(), strict=True)]
-    assert parse.fingerprint(parse.uci_adult(["\n".join(lines).encode()])) == entry.fingerprint
+    assert parse.fingerprint(parse.DOWNLOADED["adult"](["\n".join(lines).encode()])) == entry.fingerprint
 
     entry = CATALOGUE["bank"]
     columns = locate.read(entry, locate.find(entry))  # type: ignore[arg-type]
@@ -132,13 +132,13 @@ def test_uci_layouts_of_adult_bank_and_digits() -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("bank-additional/bank-additional-full.csv", "\n".join(";".join(row) for row in rows))
-    assert parse.fingerprint(parse.uci_bank([archive.getvalue()])) == entry.fingerprint
+    assert parse.fingerprint(parse.DOWNLOADED["bank"]([archive.getvalue()])) == entry.fingerprint
     with pytest.raises(InputError, match=r"expected an archive with bank-additional-full\.csv"):
-        parse.uci_bank([b"not a zip"])
+        parse.DOWNLOADED["bank"]([b"not a zip"])
 
     values, labels = as_rows("digits")
     raw = table([[*map(int, row), label] for row, label in zip(values, labels, strict=True)])
-    assert parse.fingerprint(parse.uci_digits([raw])) == CATALOGUE["digits"].fingerprint
+    assert parse.fingerprint(parse.DOWNLOADED["digits"]([raw])) == CATALOGUE["digits"].fingerprint
 
 
 @pytest.mark.data

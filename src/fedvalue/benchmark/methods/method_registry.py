@@ -7,45 +7,32 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedvalue.benchmark.methods.counting_methods import (
-    InformationValue,
-    KnnInformation,
-    MillerMadow,
-    ShapleyCmi,
-    ShapleyCmiQuantile,
-)
-from fedvalue.benchmark.methods.learnable_methods import (
-    ColumnEvidence,
-    JointEvidence,
-    Learnable,
-    LearnableJoint,
-    MeanEvidence,
-)
+from fedvalue.benchmark.methods import information_methods as information
+from fedvalue.benchmark.methods import model_methods as models
 from fedvalue.benchmark.methods.method import Method
-from fedvalue.benchmark.methods.model_methods import LeaveOnePartyOut, PermutationImportance, ShapEnsemble
 from fedvalue.errors import InputError
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
-        Learnable,
-        ColumnEvidence,
-        JointEvidence,
-        MeanEvidence,
-        LearnableJoint,
-        ShapleyCmi,
-        ShapleyCmiQuantile,
-        MillerMadow,
-        InformationValue,
-        KnnInformation,
-        ShapEnsemble,
-        PermutationImportance,
-        LeaveOnePartyOut,
+        information.Learnable,
+        information.ColumnEvidence,
+        information.JointEvidence,
+        information.MeanEvidence,
+        information.LearnableJoint,
+        information.ShapleyCmi,
+        information.ShapleyCmiQuantile,
+        information.MillerMadow,
+        information.InformationValue,
+        information.KnnInformation,
+        models.ShapEnsemble,
+        models.PermutationImportance,
+        models.LeaveOnePartyOut,
     )
 }
 """What every run compares."""
 
-REFERENCE = Learnable.name
+REFERENCE = information.Learnable.name
 """The method that the others are compared with, setting by setting."""
 
 

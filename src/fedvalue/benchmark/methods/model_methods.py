@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.benchmark.learners import matrices, predict
+from fedvalue.benchmark.learners import N_FOLDS, matrices, predict, rows_of, stratified_folds
 from fedvalue.benchmark.methods.method import Method
 from fedvalue.datasets import Dataset, feature_codes
 from fedvalue.errors import InputError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fedvalue.typing import Codes, Floats
 
 _SEED = zlib.crc32(b"fedvalue benchmark")
-_N_FOLDS = 5
 _LEARNER = "boosted trees"
 
 
@@ -100,7 +99,7 @@ class PermutationImportance(Method):
         rng = np.random.default_rng(_SEED)
         growth = np.zeros(table.n_parties)
         for fold in _folds(table.label):
-            rows = _rows(held, fold)
+            rows = rows_of(held, fold)
             tables = [rows]
             for party, columns in table.parties.items():
                 for _ in range(self.n_shuffles):
@@ -133,7 +132,7 @@ class LeaveOnePartyOut(Method):
         def total(mask: int) -> float:
             held = table.columns(mask)
             return sum(
-                float(_losses(held, table.label, fold, [_rows(held, fold)])[0])
+                float(_losses(held, table.label, fold, [rows_of(held, fold)])[0])
                 for fold in _folds(table.label)
             )
 
@@ -152,21 +151,14 @@ def _losses(
 ) -> Floats:
     """Train on the rows outside the fold; the summed log loss of each table of the fold's rows."""
     rows = {name: np.concatenate([table[name] for table in tables]) for name in held}
-    left, right = matrices(_rows(held, ~fold), rows)
+    left, right = matrices(rows_of(held, ~fold), rows)
     n_labels = int(label.max()) + 1
     p = predict(_LEARNER, left, label[~fold], right, n_labels=n_labels, seed=_SEED)
     of_label = p[np.arange(len(p)), np.tile(label[fold], len(tables))]
     return np.asarray(-np.log(of_label).reshape(len(tables), -1).sum(axis=1))
 
 
-def _rows(columns: Mapping[str, Feature], keep: NDArray[np.bool_]) -> dict[str, Feature]:
-    return {name: column[keep] for name, column in columns.items()}
-
-
 def _folds(label: Codes) -> list[NDArray[np.bool_]]:
-    """Rows of each fold, dealt at random within each label."""
-    order = np.random.default_rng(_SEED).permutation(len(label))
-    order = order[np.argsort(label[order], kind="stable")]
-    fold = np.empty(len(label), dtype=np.int64)
-    fold[order] = np.arange(len(label)) % _N_FOLDS
-    return [fold == k for k in range(_N_FOLDS)]
+    """The rows of each fold."""
+    fold = stratified_folds(label, np.random.default_rng(_SEED))
+    return [fold == k for k in range(N_FOLDS)]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedvalue.datasets import locate
-from fedvalue.datasets.catalogue import CATALOGUE
 from fedvalue.engines import ProcessEngine, map_in_order, n_cores
 from fedvalue.errors import FedValueError, InputError
 from fedvalue.paper.experiments.drawing import styled, svg
@@ -94,12 +93,7 @@ def check_needs(experiments: Sequence[Experiment]) -> dict[str, str]:
     """
     if any(experiment.models for experiment in experiments):
         require_extra("paper")
-    wanted = {name for experiment in experiments for name in experiment.data}
-    absent = {
-        entry.name: locate.missing_message(entry)
-        for entry in CATALOGUE.values()
-        if entry.name in wanted and locate.find(entry) is None
-    }
+    absent = locate.missing({name for experiment in experiments for name in experiment.data})
     for experiment in experiments:
         if experiment.data and not set(experiment.data) - set(absent):
             raise InputError("; ".join(absent[name] for name in experiment.data), code="E_DATASET")
