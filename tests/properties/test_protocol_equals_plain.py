@@ -99,8 +99,8 @@ def test_vpsic_values_renamed_joint_codes() -> None:
     found = federated_value(**columns(world), protocol=Vpsic(), settings=how)
     plain = value_counts(world.counts(), how)
     assert found.learnable == pytest.approx(plain.learnable, abs=1e-9)
-    assert sum(plain.learnable.values()) > 0.01
-    assert found.interactions == pytest.approx(plain.interactions, abs=1e-9)
+    assert any(abs(value) > 1e-5 for value in plain.learnable.values())
+    assert np.array(found.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
 
 
 def test_against_the_naive_twin() -> None:
