@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue.errors import InputError
+from fedvalue.paper.experiments.experiment import NAMES, experiment
 from fedvalue.paper.experiments.pages import filled, main
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -53,3 +54,10 @@ def test_main_rewrites_the_file(tmp_path: Path) -> None:
 def test_the_page_in_the_repository_is_made_from_the_results_beside_it() -> None:
     page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
     assert filled(page, ROOT / "docs/reproduction") == page
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_verdicts_in_the_repository_follow_from_their_numbers(name: str) -> None:
+    document = json.loads((ROOT / f"docs/reproduction/{name}.json").read_text(encoding="utf-8"))
+    verdict = experiment(name).judge(document["numbers"])
+    assert (verdict.verdict, verdict.measured) == (document["verdict"], document["measured"])
