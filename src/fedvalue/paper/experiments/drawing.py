@@ -98,6 +98,6 @@ def error_and_time(
         right.plot(x, [p["published"] for p in points], "o--", color=colour, label=f"{label}, {published}")
     left.set(xlabel=xlabel, ylabel="MAPE, %", ylim=(0, None), **axis)
     right.set(xlabel=xlabel, ylabel="CPU seconds", yscale="log", **axis)
-    left.legend(fontsize=8)
-    right.legend(fontsize=8)
+    for ax in (left, right):
+        ax.legend(fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
