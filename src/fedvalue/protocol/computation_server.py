@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import Any, TypeVar
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
@@ -17,18 +17,17 @@ from fedvalue.protocol.shared_codebooks import CodebookRelay, shares_codebooks
 from fedvalue.protocol.tokens.intersecting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
 
+Relayed = TypeVar("Relayed", m.EphemeralKey, m.Confirm, m.Agree)
+
 
 class ComputationServer(Server):
-    """Relays keys it cannot read, and counts tokens or masked sums: no ids, no codes, no labels.
-
-    Args:
-        terms: What was agreed.
-        credentials: Keys of this server.
-        valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
-        store: Where chunks wait for the other parties' (`mirror`); memory by default.
-    """
+    """Relays keys it cannot read, and counts tokens or masked sums: no ids, no codes, no labels."""
 
     role = RoleName.COMPUTATION_SERVER
+
+    _tokens: TokenCounting | None = None
+    _noise: CommittingRelease | None = None
+    _codebooks: CodebookRelay | None = None
 
     def __init__(
         self,
@@ -38,16 +37,8 @@ class ComputationServer(Server):
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
     ) -> None:
-        super().__init__(
-            terms, terms.compute, first=State.KEYING,
-            credentials=credentials, valuer=valuer, store=store,
-        )  # fmt: skip
-        self._keys: dict[str, m.EphemeralKey] = {}
-        self._confirms: dict[str, m.Confirm] = {}
-        self._agrees: dict[str, m.Agree] = {}
-        self._tokens: TokenCounting | None = None
-        self._noise: CommittingRelease | None = None
-        self._codebooks: CodebookRelay | None = None
+        super().__init__(terms, credentials=credentials, valuer=valuer, store=store)
+        self._relayed: dict[type[m.Message], dict[str, Any]] = {}
 
     _after_ready = State.CONFIRMING
     _after_sums = State.AGREEING
@@ -68,17 +59,18 @@ class ComputationServer(Server):
         """The participants whose messages this server waits for now."""
         if self._state is State.WRAPPING:
             return (self.terms.task,)
-        came: dict[State, Collection[str]] = {
-            State.KEYING: self._keys,
-            State.CONFIRMING: self._confirms,
-            State.AGREEING: self._agrees,
+        waits_for: dict[State, type[m.Message]] = {
+            State.KEYING: m.EphemeralKey,
+            State.CONFIRMING: m.Confirm,
+            State.AGREEING: m.Agree,
         }
-        if self._state in came:
-            return tuple(name for name in self.terms.everybody if name not in came[self._state])
+        if self._state in waits_for:
+            arrived = self._relayed.get(waits_for[self._state], {})
+            return tuple(name for name in self.terms.everybody if name not in arrived)
         return super().awaited()
 
-    def _peers(self) -> tuple[str, ...]:
-        return (*self.terms.everybody, *self.terms.servers[1:])
+    def _first_state(self, terms: RunTerms) -> State:
+        return State.KEYING
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.terms.everybody, (self.terms.task,)
@@ -102,13 +94,11 @@ class ComputationServer(Server):
 
     def _relay_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.EphemeralKey)
-        _own_name(sender, message.party)
-        self._keys[sender] = message
-        if len(self._keys) < len(self.terms.everybody):
+        keys = self._collect(sender, message)
+        if keys is None:
             return []
         self._become(State.WRAPPING)
-        roster = m.KeyRoster(tuple(self._keys[name] for name in self.terms.everybody))
-        return self._broadcast(roster)
+        return self._broadcast(m.KeyRoster(keys))
 
     def _relay_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKeys)
@@ -119,14 +109,12 @@ class ComputationServer(Server):
 
     def _relay_confirm(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Confirm)
-        _own_name(sender, message.party)
-        self._confirms[sender] = message
-        if len(self._confirms) < len(self.terms.everybody):
+        confirms = self._collect(sender, message)
+        if confirms is None:
             return []
         self._become(State.UPLOADING)
-        roster = m.ConfirmRoster(tuple(self._confirms[name] for name in self.terms.everybody))
         noise = [] if self._noise is None else [self._to(self.terms.validate, self._noise.commit())]
-        return self._broadcast(roster) + noise
+        return self._broadcast(m.ConfirmRoster(confirms)) + noise
 
     def _relay_codebook(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.SealedCodebook)
@@ -136,13 +124,21 @@ class ComputationServer(Server):
 
     def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.Agree)
-        _own_name(sender, message.party)
-        self._agrees[sender] = message
-        if len(self._agrees) < len(self.terms.everybody):
+        agrees = self._collect(sender, message)
+        if agrees is None:
             return []
         self._become(State.DONE)
-        roster = m.AgreeRoster(tuple(self._agrees[name] for name in self.terms.everybody))
-        return self._broadcast(roster)
+        return self._broadcast(m.AgreeRoster(agrees))
+
+    def _collect(self, sender: str, message: Relayed) -> tuple[Relayed, ...] | None:
+        """All parties' messages of a kind, in the parties' order, once the last one is here; else None."""
+        if sender != message.party:
+            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
+        arrived: dict[str, Relayed] = self._relayed.setdefault(type(message), {})
+        arrived[sender] = message
+        if len(arrived) < len(self.terms.everybody):
+            return None
+        return tuple(arrived[name] for name in self.terms.everybody)
 
     # Release.
 
@@ -184,8 +180,3 @@ class ComputationServer(Server):
         super()._forget()
         self._tokens = None
         self._noise = None
-
-
-def _own_name(sender: str, party: str) -> None:
-    if sender != party:
-        raise RemoteProtocolError(f"{sender!r} speaks for {party!r}", code="E_SENDER")

@@ -1,4 +1,4 @@
-"""What both servers share: alignment, readiness, and under `mirror` the count of the same masked rows.
+"""What all servers share: alignment, readiness, and under `mirror` the count of the same masked rows.
 
 Under `mirror` nothing leaves a server before both have agreed on it (`settlement`).
 """
@@ -18,16 +18,14 @@ from fedvalue.protocol.readiness import check_equal_rows, check_ready, seals_ran
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
 from fedvalue.protocol.settlement import Settlement
-from fedvalue.protocol.transitions import State
+from fedvalue.protocol.transitions import RoleName, State
 
 
 class Server(Role):
-    """A server of either kind.
+    """A server of any kind.
 
     Args:
         terms: What was agreed.
-        name: Of this server.
-        first: The state in which it begins.
         credentials: Keys of this server.
         valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
         store: Where chunks wait for the other parties' (`mirror`); memory by default.
@@ -36,14 +34,17 @@ class Server(Role):
     def __init__(
         self,
         terms: RunTerms,
-        name: str,
         *,
-        first: State,
         credentials: Credentials,
-        valuer: Valuer | None,
-        store: ChunkStore | None,
+        valuer: Valuer | None = None,
+        store: ChunkStore | None = None,
     ) -> None:
-        super().__init__(terms, name, first=first)
+        name = {
+            RoleName.COMPUTATION_SERVER: terms.compute,
+            RoleName.VALIDATION_SERVER: terms.validate,
+            RoleName.ASSISTING_SERVER: terms.assist,
+        }[self.role]
+        super().__init__(terms, name, first=self._first_state(terms))
         self._credentials = credentials
         self._valuer = valuer
         self._store = store or MemoryChunkStore()
@@ -52,6 +53,12 @@ class Server(Role):
         self._mirror: MirrorCounting | None = None
         self._gram: GramSums | None = None
         self._settlement: Settlement | None = None
+
+    def _first_state(self, terms: RunTerms) -> State:
+        return State.ALIGNING if terms.align is Align.INTERSECT else State.READYING
+
+    def _peers(self) -> tuple[str, ...]:
+        return (*self.terms.everybody, *(name for name in self.terms.servers if name != self.name))
 
     @property
     def other(self) -> str:

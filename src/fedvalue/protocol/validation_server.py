@@ -4,43 +4,22 @@ from __future__ import annotations
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.chunk_store import ChunkStore
-from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.noisy_release import AnsweringRelease
-from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
-from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
+from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.tokens.validating import TokenChecking
 from fedvalue.protocol.transitions import RoleName, State
 
 
 class ValidationServer(Server):
-    """Checks the computation server: groups of tokens (`paper`), or the same count again (`mirror`).
-
-    Args:
-        terms: What was agreed.
-        credentials: Keys of this server.
-        valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
-        store: Where chunks wait for the other parties' (`mirror`); memory by default.
-    """
+    """Checks the computation server: groups of tokens (`paper`), or the same count again (`mirror`)."""
 
     role = RoleName.VALIDATION_SERVER
 
-    def __init__(
-        self,
-        terms: RunTerms,
-        *,
-        credentials: Credentials,
-        valuer: Valuer | None = None,
-        store: ChunkStore | None = None,
-    ) -> None:
-        super().__init__(
-            terms, terms.validate, first=State.ALIGNING if terms.align is Align.INTERSECT else State.READYING,
-            credentials=credentials, valuer=valuer, store=store,
-        )  # fmt: skip
-        self._tokens: TokenChecking | None = None
-        self._noise: AnsweringRelease | None = None
+    _tokens: TokenChecking | None = None
+    _noise: AnsweringRelease | None = None
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -51,9 +30,6 @@ class ValidationServer(Server):
 
     def _make_tokens(self, settings: Settings) -> TokenChecking:
         return TokenChecking(settings, self._credentials.signing_key)
-
-    def _peers(self) -> tuple[str, ...]:
-        return (*self.terms.everybody, *(name for name in self.terms.servers if name != self.name))
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties, task = self.terms.everybody, (self.terms.task,)
