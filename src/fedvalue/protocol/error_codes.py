@@ -52,7 +52,7 @@ BREACHES: dict[str, str] = {
     "E_QUERY": "a query that this run does not have",
     "E_RANGE": "a cell or a count of a result is outside its range",
     "E_RUN": "a message for another run or another recipient",
-    "E_SENDER": "a message from somebody who may not send it",
+    "E_SENDER": "a message from a participant that may not send it",
     "E_SIZE": "a message larger than the limit",
     "E_STATE": "a message that is not legal now",
     "E_VERSION": "a message or an agreement that needs another version",

@@ -75,7 +75,7 @@ class NoisyRelease:
         return keys.digest(b"noise-commit", self._run_id, contribution)
 
     def _digest(self, contribution: bytes) -> bytes:
-        """Of the exact tables, under C's contribution: for V, who has the same ones."""
+        """Of the exact tables, under C's contribution: for V, which has the same tables."""
         assert self._exact is not None
         cells = np.ascontiguousarray(self._exact.cells, dtype="<i8").tobytes()
         return keys.mac(contribution, "noise-tables", self._run_id, cells)

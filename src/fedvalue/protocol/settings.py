@@ -162,7 +162,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What all participants agree on before anybody has looked at a table.
+    """What all participants agree on before anyone has read a table.
 
     Args:
         run_id: 32 bytes, never used twice; in a deployment the hash of the signed manifest.

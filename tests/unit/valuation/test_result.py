@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from fedvalue import Valuation
 from fedvalue.errors import InputError
-from fedvalue.valuation.result import PartyValue, interval_of
+from fedvalue.valuation.result import PartyValue, UpliftRow, interval_of
 
 
 def party(**changes: object) -> PartyValue:
@@ -71,6 +71,19 @@ def test_coalitions_by_name() -> None:
         both.coalition("bank")
     with pytest.raises(InputError, match="no coalition values"):
         valuation().coalition("telco")
+
+
+def test_uplift_by_set_of_parties() -> None:
+    """The order of the names does not matter; a set that was not scored has no uplift."""
+    rows = tuple(
+        UpliftRow(parties=parties, role="set", log_loss=loss, accuracy=0.5)
+        for parties, loss in (((), 0.7), (("telco", "shop"), 0.6))
+    )
+    both = valuation(parties=(party(), party(name="shop")), uplift=rows)
+    assert both.uplift_of(()) is rows[0]
+    assert both.uplift_of(["shop", "telco"]) is rows[1]
+    assert both.uplift_of(["shop"]) is None
+    assert valuation().uplift_of(()) is None
 
 
 def test_repr_is_one_line_and_str_a_table() -> None:

@@ -88,8 +88,8 @@ class CodeCheck:
     def authentic(self, sums: NDArray[np.uint64]) -> bool:
         """Whether all rows are what their owners wrote; the sums of all uploads, shape (n_rows, n_words).
 
-        A digit outside its range, masks that do not cancel and a wrong authenticator are one answer: who
-        provokes it learns nothing about the row.
+        A digit outside its range, masks that do not cancel and a wrong authenticator give the same answer, so
+        that provoking it teaches nothing about the row.
         """
         return bool(
             _authentic(sums, self._n_lanes, self._codes, self._first, self._sizes, self._offsets, self._table)
@@ -129,7 +129,7 @@ def _authentic(
     offsets: NDArray[np.int64],
     table: NDArray[np.uint64],
 ) -> bool:
-    """Whether all rows are. No early end: the time does not tell which row was wrong.
+    """Whether all rows are. There is no early exit: the time does not show which row was wrong.
 
     `codes` masks the codes of a word that also holds the authenticator; it is zero where none does.
     """

@@ -188,7 +188,7 @@ class MirrorCounting:
         for party in rest:
             sums += self._words(party, index)
         rows = sums.reshape(-1, self._layout.n_words)
-        # All are looked at before one is counted.
+        # All are checked before any is counted.
         if not self._code_check().authentic(rows):
             raise VerificationError(
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",

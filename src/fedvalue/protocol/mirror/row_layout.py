@@ -9,7 +9,7 @@ it is the upper 40 bits of their word, and a row is 8 bytes; otherwise it is a w
 
 A row whose masks do not cancel is random, and passes with probability product / 2^64 where the
 authenticator shares the word: at most 2^-40. Lanes of longer rows are closed at 2^32, so that one
-passes its range check with at most 2^-32, before the 64 bits of the authenticator are looked at.
+passes its range check with at most 2^-32, before the 64 bits of the authenticator are checked.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ H3: a party's set must depend on its own value alone, not on the cell that is as
 A query names one value per member, so a party that cheats may send another set for every cell: all
 its ids where the others' values suit it, none elsewhere. Marginals (H1) and authenticators (H2) hold
 then. But an honest member's set for value v has the same size in every cell, and its sets of all
-values together have one sample each. The computation server sees the sizes and tells them with n_c,
+values together have one sample each. The computation server sees the sizes and reports them with n_c,
 under its signature; the parties, who know n_r of every cell, check them.
 
 Parties learn nothing from the sizes: they see all counts, hence all marginals. A server that states
