@@ -1,8 +1,8 @@
 """Joint counts: the one table from which every coalition's table is a marginal.
 
-Identical rows collapse to weighted items (task code, party codes, label, count). Counts are
-additive, so tables of chunks, files and workers add up. Plain and private computation meet here: a
-local table, streamed files and every protocol deliver `JointCounts`, and nothing above knows which.
+Identical rows collapse to weighted items (task code, party codes, label, count). Plain and private
+computation meet here: a local table, streamed files and every protocol deliver `JointCounts`, and nothing
+above knows which.
 """
 
 from __future__ import annotations
@@ -143,27 +143,6 @@ class JointCounts:
     def n_parties(self) -> int:
         """Number of data parties."""
         return len(self.names)
-
-    def __add__(self, other: JointCounts) -> JointCounts:
-        """The counts of both tables together. Both must use the same coding and codebooks."""
-        if self.names != other.names:
-            raise InputError(f"counts of parties {list(self.names)} cannot be added to {list(other.names)}")
-        n_codes = tuple(max(a, b) for a, b in zip(self.n_codes, other.n_codes, strict=True))
-        rows = np.concatenate([self._rows(), other._rows()])
-        items, totals = _collapse(rows, np.concatenate([self.count, other.count]))
-        return JointCounts(
-            task=items[:, 0].copy(),
-            parties=np.ascontiguousarray(items[:, 2:]),
-            label=items[:, 1].copy(),
-            count=totals,
-            names=self.names,
-            n_codes=n_codes,
-            codebooks=self.codebooks,
-            task_codebook=self.task_codebook,
-        )
-
-    def _rows(self) -> NDArray[np.int64]:
-        return np.column_stack([self.task, self.label, self.parties])
 
 
 def pack(columns: Sequence[Codes]) -> Codes:

@@ -1,4 +1,4 @@
-"""Joint counts: distinct rows, additive, independent of row order."""
+"""Joint counts: distinct rows, independent of row order."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def test_counts_are_those_of_a_python_counter(table_rows: list[tuple[int, ...]])
     assert as_counter(table(table_rows)) == Counter(table_rows)
 
 
-@given(rows, rows)
-def test_counts_of_chunks_add_up(first: list[tuple[int, ...]], second: list[tuple[int, ...]]) -> None:
-    assert as_counter(table(first) + table(second)) == Counter(first + second)
-
-
 def test_weights_count_as_repeated_rows_and_zero_weight_is_no_row() -> None:
     counts = JointCounts.from_columns(
         label=np.array([0, 1, 1]), parties={"a": np.array([0, 0, 5])}, count=np.array([3, 2, 0])
@@ -80,10 +75,3 @@ def test_pack_stays_injective_where_the_product_of_sizes_exceeds_64_bits() -> No
 def test_wrong_columns_are_refused(columns: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         JointCounts.from_columns(**columns)  # type: ignore[arg-type]
-
-
-def test_tables_of_other_parties_do_not_add_up() -> None:
-    one = JointCounts.from_columns(label=np.array([0]), parties={"a": np.array([0])})
-    other = JointCounts.from_columns(label=np.array([0]), parties={"b": np.array([0])})
-    with pytest.raises(InputError, match=r"\['a'\] cannot be added to \['b'\]"):
-        one + other
