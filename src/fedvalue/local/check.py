@@ -245,8 +245,8 @@ class _FileLook:
         every = pa.chunked_array(self._ids) if self._ids else pa.chunked_array([[]], type=pa.string())
         missing = every.null_count
         repeated = len(every) - missing - len(every.drop_null().unique())
-        problems = [f"id {self._id!r}: {missing:,} rows have none"] if missing else []
-        return problems + ([f"id {self._id!r}: {repeated:,} rows repeat one"] if repeated else [])
+        problems = [f"id {self._id!r}: {missing:,} rows have no id"] if missing else []
+        return problems + ([f"id {self._id!r}: {repeated:,} rows repeat an id"] if repeated else [])
 
     def _leaks(self, coders: Mapping[str, ColumnCoder]) -> list[str]:
         """Columns that reproduce the label in the sample."""

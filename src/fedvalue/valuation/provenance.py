@@ -99,7 +99,7 @@ def _given(options: FileOptions) -> dict[str, Any]:
 
 
 class Provenance(Document, frozen=True, kw_only=True, omit_defaults=True, eq=False):
-    """Where a result comes from. Two are equal whenever and by whichever command they were computed.
+    """Where a result comes from. When and by which command it was computed does not affect equality.
 
     Args:
         software: Name and version.
