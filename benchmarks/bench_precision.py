@@ -25,7 +25,7 @@ from fedvalue.valuation.permutations.sampling import sampled_values
 BOUNDS = (0.01, 0.001)
 """Largest standard error, as a part of the total."""
 
-MOST_SECONDS = 20.0
+MOST_SECONDS = 8.0
 """CPU seconds that one approximator may take."""
 
 APPROXIMATORS = ("KernelSHAP", "PermutationSamplingSV", "SVARM")

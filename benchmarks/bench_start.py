@@ -16,7 +16,7 @@ FIRST_ANSWER, WARM_ANSWER = 4.0, 0.8
 """CPU seconds of `fedvalue value` on Wine: with an empty kernel cache, and later."""
 
 
-def _cpu(argv: list[str], repeat: int = 5, **environment: str) -> float:
+def _cpu(argv: list[str], repeat: int = 10, **environment: str) -> float:
     best = float("inf")
     for _ in range(repeat):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
         command = _wine_command(Path(folder))
         cache = {"NUMBA_CACHE_DIR": str(Path(folder) / "kernels")}
         first = _cpu(command, 1, **cache)
-        warm = _cpu(command, 3, **cache)
+        warm = _cpu(command, 5, **cache)
     for what, took, limit in (
         ("first fedvalue value, empty kernel cache", first, FIRST_ANSWER),
         ("fedvalue value, warm", warm, WARM_ANSWER),

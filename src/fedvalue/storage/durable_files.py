@@ -3,6 +3,7 @@
 - `atomic_write` is the one place in the package that replaces a file.
 - `write_durably` adds what a process needs that has made promises to others: parent folders, and
   EngineError E_STORAGE when the disk is full or read-only.
+- `write_unread` is for files that nobody reads before a database says that they are complete.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fedvalue.errors import EngineError
 PRIVATE = 0o600
 """Permissions of files that only their owner may read."""
 PUBLIC = 0o644
+_IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 def atomic_write(path: Path, data: bytes | memoryview, *, mode: int | None = None) -> None:
@@ -40,10 +42,7 @@ def atomic_write(path: Path, data: bytes | memoryview, *, mode: int | None = Non
         try:
             if mode is not None:
                 os.fchmod(handle, mode)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fsync(handle)
+            _write_all(handle, data)
         finally:
             os.close(handle)
         temporary.replace(path)
@@ -62,6 +61,38 @@ def write_durably(path: Path, data: bytes | memoryview, *, mode: int = PRIVATE) 
     with storage_errors(path):
         make_private_folder(path.parent)
         atomic_write(path, data, mode=mode)
+
+
+def write_unread(path: Path, data: bytes | memoryview) -> None:
+    """Write a private file in place, with its parent folders: one synchronisation instead of two.
+
+    Nobody may read it before its writer has stored, elsewhere, that it is complete. What an interrupted write
+    left there is overwritten. Linux file systems store the name of a new file when its content is synchronised.
+
+    Raises:
+        EngineError: E_STORAGE; there is no such file.
+    """
+    with storage_errors(path):
+        try:
+            handle = os.open(path, _IN_PLACE, PRIVATE)
+        except FileNotFoundError:
+            make_private_folder(path.parent)
+            handle = os.open(path, _IN_PLACE, PRIVATE)
+        try:
+            try:
+                _write_all(handle, data)
+            finally:
+                os.close(handle)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _write_all(handle: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+    os.fsync(handle)
 
 
 def make_private_folder(folder: Path) -> None:

@@ -191,14 +191,14 @@ def test_a_changed_journal_is_purged_where_no_message_waits(run):
 def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypatch):
     """A slow disk: by the time the file is there, the run has failed and was purged."""
     writing, go_on, ends = threading.Event(), threading.Event(), []
-    write_durably = upload_files.write_durably
+    write_unread = upload_files.write_unread
 
     def slow(*arguments, **named):
         writing.set()
         go_on.wait(PATIENCE)
-        write_durably(*arguments, **named)
+        write_unread(*arguments, **named)
 
-    monkeypatch.setattr(upload_files, "write_durably", slow)
+    monkeypatch.setattr(upload_files, "write_unread", slow)
 
     def upload() -> None:
         try:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from fedvalue.errors import EngineError
-from fedvalue.storage.durable_files import atomic_write, exclusive_lock, write_durably
+from fedvalue.storage.durable_files import atomic_write, exclusive_lock, write_durably, write_unread
 
 
 def test_a_file_is_whole_or_absent(tmp_path):
@@ -64,6 +64,40 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch)
     assert refused.value.code == "E_STORAGE"
     assert (tmp_path / "file").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_written_in_place_is_private_and_replaces_what_an_interrupted_write_left(tmp_path):
+    path = tmp_path / "run" / "bank" / "0.msg"
+    write_unread(path, os.urandom(9000))
+    write_unread(path, b"content")
+    assert path.read_bytes() == b"content"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_written_in_place_follows_no_link(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("untouched")
+    (tmp_path / "x").symlink_to(outside)
+    with pytest.raises(EngineError) as refused:
+        write_unread(tmp_path / "x", b"new")
+    assert refused.value.code == "E_STORAGE"
+    assert outside.read_text() == "untouched"
+
+
+def test_a_full_disk_leaves_no_part_of_a_file_written_in_place(tmp_path, monkeypatch):
+    write = os.write
+
+    def full(handle, data):
+        if len(data) < 5000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[:1000])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(EngineError, match="No space left") as refused:
+        write_unread(tmp_path / "file", bytes(5500))
+    assert refused.value.code == "E_STORAGE"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_second_process_keeps_away_and_a_later_one_may_come(tmp_path):

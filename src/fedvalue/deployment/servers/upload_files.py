@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedvalue.protocol.messages import Envelope
-from fedvalue.storage.durable_files import storage_errors, write_durably
+from fedvalue.storage.durable_files import storage_errors, write_unread
 
 FILE_FROM = 64 << 10
 """Messages of this size and more become files: a chunk has 1.75 MiB, everything else is small."""
@@ -35,12 +35,12 @@ class UploadFiles:
         self._recent = RecentMessages(RECENT_BYTES)
 
     def write(self, place: Place, body: bytes | memoryview) -> None:
-        """Store a body durably.
+        """Store a body durably. It counts once the database has its place.
 
         Raises:
             EngineError: E_STORAGE; nothing was stored.
         """
-        write_durably(self._path(place), body)
+        write_unread(self._path(place), body)
 
     def keep_recent(self, place: Place, envelope: Envelope, n_bytes: int) -> None:
         """Keep a message of `n_bytes` bytes in memory for a while, decoded."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 MAX_TASKS = 32
 """Units of work. Fixed, so that sums do not depend on the number of workers."""
 
+LEAST_WORK = 2e8
+"""Cost of a task, about 20 ms, below which tasks are joined: a fit that starts at its neighbour's answer takes
+half of the steps."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkedGame:
@@ -108,8 +112,9 @@ def fit_keys(
 
 
 def _cuts(costs: Floats) -> list[int]:
-    """Where to cut a list of costs into at most MAX_TASKS parts of about equal cost."""
+    """Where to cut a list of costs into parts of about equal cost, by the costs alone."""
     ends = np.cumsum(costs)
-    wanted = ends[-1] * np.arange(1, MAX_TASKS) / MAX_TASKS
+    n_tasks = min(MAX_TASKS, max(1, int(ends[-1] / LEAST_WORK)))
+    wanted = ends[-1] * np.arange(1, n_tasks) / n_tasks
     inner = np.searchsorted(ends, wanted) + 1
     return sorted({0, len(costs), *(int(at) for at in inner if at < len(costs))})

@@ -202,7 +202,7 @@ class PlainPasses:
         else:
             mean = (x * p).sum(axis=1, keepdims=True)
             hessian -= _products(mean * count, mean)
-        hessian[np.diag_indices_from(hessian)] += PENALTY
+        hessian.reshape(-1)[:: len(hessian) + 1] += PENALTY
         off = w - PRIOR_WEIGHT
         loss = float(np.sum(count * log_z)) + 0.5 * PENALTY * float(np.sum(off * off))
         return loss, weighted.sum(axis=(1, 2)) + PENALTY * off, hessian
@@ -295,7 +295,9 @@ def plain_target(hessian: Floats, gradient: Floats, w: Floats) -> Floats:
     fewest, patience = k + 1, 3
     while True:
         z = np.zeros(k)
-        if free.any():
+        if free.all():
+            z = np.linalg.solve(hessian, linear)
+        elif free.any():
             z[free] = np.linalg.solve(hessian[np.ix_(free, free)], linear[free])
         slope = np.einsum("ij,j->i", hessian, z) - linear
         wrong = (free & (z < 0)) | (~free & (slope < -1e-12 * (1.0 + np.abs(linear))))
