@@ -30,6 +30,7 @@ class Row:
         target: What the design asks for, as text ("at least 2,500x"), or "" for information only.
         met: Whether the target was met; None without a target.
         note: Seconds, sizes, extrapolations: what a reader needs to judge the ratio.
+        aim: Whether the target is one to work towards, listed when it is missed, rather than a bound.
     """
 
     work: str
@@ -38,6 +39,7 @@ class Row:
     target: str = ""
     met: bool | None = None
     note: str = ""
+    aim: bool = False
 
 
 def at_least(work: str, against: str, ratio: float, wanted: float, note: str = "") -> Row:
