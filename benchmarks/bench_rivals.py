@@ -1,6 +1,6 @@
 """What one would use instead of learnable values, on a table whose true values are known: time and error.
 
-The table is LINEAR, scenario S1 (`fedvalue.datasets`), whose Shapley values are known exactly. The error, TV, is
+The table is LINEAR, scenario S1 (`fedvalue.datasets`), whose Shapley values are known. The error TV is
 the part of the money that goes to the wrong party. `fedvalue benchmark` compares these methods on nine data
 sets with retraining as the truth, which takes hours; `python benchmarks/drawings.py` draws its results.
 """
@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+from fedvalue.benchmark.known_problems import known_problem
 from harness import Row
 
-from fedvalue.benchmark.known_problems import known_problem
 from fedvalue.benchmark.methods.method import Estimate
 from fedvalue.benchmark.methods.method_registry import METHODS, REFERENCE
 from fedvalue.benchmark.problem import Problem

@@ -67,7 +67,7 @@ def write_unread(path: Path, data: bytes | memoryview) -> None:
     """Write a private file in place, with its parent folders: one synchronisation instead of two.
 
     Nobody may read it before its writer has stored, elsewhere, that it is complete. What an interrupted write
-    left there is overwritten. Linux file systems store the name of a new file when its content is synchronised.
+    left there is overwritten. File systems of Linux store the name of a new file together with its content.
 
     Raises:
         EngineError: E_STORAGE; there is no such file.

@@ -23,8 +23,8 @@ MAX_TASKS = 32
 """Units of work. Fixed, so that sums do not depend on the number of workers."""
 
 LEAST_WORK = 2e8
-"""Cost of a task, about 20 ms, below which tasks are joined: a fit that starts at its neighbour's answer takes
-half of the steps."""
+"""Cost below which tasks are joined, about 20 ms: a fit that starts at its neighbour's answer takes half of
+the steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
