@@ -1,4 +1,4 @@
-"""Regions: how the walk of a large table falls into walks of small ones.
+"""Regions: how the walk of a large table falls into walks of small ones, and the walk of one.
 
 A region is the set of coalitions that contain all columns of `inside` and none of `outside`, restricted to
 the items on which the inside columns have certain codes. Its items agree on the inside columns; the other
