@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,3 +136,17 @@ def test_a_simulator_that_knows_no_column_produces_what_a_server_receives_from_t
         # Nothing else comes from other servers but hashes, coins and what parties signed for all of them.
         assert {type(e.message) for e in received} == {m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest}
     assert stats.kstest(np.array(masked) / PRIME, "uniform").pvalue > 1e-4
+
+
+def test_rows_can_be_fitted_to_exact_tables_and_not_to_noisy_ones(monkeypatch):
+    """Wine, 89 secret rows, the other half public: at epsilon 1 a party finds what public rows give it, also
+    with a server on its side. Tolerance: two standard deviations of 89 rows at one in five, 0.08."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    curious = importlib.import_module("curious_party")
+    alone = curious.public_alone("wine", 0)
+    named, found = curious.attacked("wine", None, 3, 0)
+    assert found > alone + 0.1
+    for draws in (1, 3):
+        noisy_named, noisy_found = curious.attacked("wine", "1", draws, 0)
+        assert noisy_found <= alone + 0.08
+        assert noisy_named <= named
