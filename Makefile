@@ -17,7 +17,8 @@ DOCS_READY := $(VENV)/.docs-ready
 RELEASE_READY := $(VENV)/.release-ready
 RIVALS_READY := $(VENV)/.rivals-ready
 INSTALL := $(BIN)/python -m pip install --quiet --no-deps --require-hashes
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_OPTIONS)
+# A file at a time: its tests share a town, a browser or a table that every process would make again.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(PYTEST_OPTIONS)
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 

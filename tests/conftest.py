@@ -1,4 +1,4 @@
-"""Shared by all tests: the hypothesis profile, which tests stay together, what is skipped, a database."""
+"""Shared by all tests: the hypothesis profile, what is skipped where something is missing, a database."""
 
 from __future__ import annotations
 
@@ -40,22 +40,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             compile_everything(lambda done, total, note="": None)
 
 
-def shared_by(item: pytest.Item) -> str | None:
-    """The file or folder whose tests share a fixture with this one: one process runs them all.
-
-    Otherwise every process would make the same town, browser or cluster again.
-    """
-    if not isinstance(item, pytest.Function):
-        return None
-    found = [
-        fixture.baseid
-        for fixtures in item._fixtureinfo.name2fixturedefs.values()
-        for fixture in fixtures[-1:]
-        if fixture.scope != "function" and fixture.baseid
-    ]
-    return min(found, key=len, default=None)
-
-
 def data_folder() -> Path | None:
     """The folder with the paper's six data sets, where there is one."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -63,13 +47,10 @@ def data_folder() -> Path | None:
     return folder if (folder / "spect.csv").is_file() else None
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     no_data = pytest.mark.skip(reason="the data sets that no package ships are not here; set FEDVALUE_DATA")
     no_browser = pytest.mark.skip(reason="no chromium on this machine")
     for item in items:
-        if (group := shared_by(item)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
         if "data" in item.keywords and data_folder() is None:
             item.add_marker(no_data)
         if "browser" in item.keywords and not (shutil.which("chromium") or shutil.which("chromium-browser")):
