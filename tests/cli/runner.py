@@ -17,7 +17,7 @@ class Ran:
     err: str
 
 
-def fedvalue(*arguments: str | Path, cwd: Path | None = None, timeout: float = 120) -> Ran:
+def fedvalue(*arguments: str | Path, cwd: Path | None = None, timeout: float = 600) -> Ran:
     """Run `fedvalue ARGUMENTS`; never a traceback, whatever the arguments."""
     done = subprocess.run(
         [sys.executable, "-m", "fedvalue", *map(str, arguments)],

@@ -102,7 +102,7 @@ def test_a_demo_that_is_told_to_end_takes_its_processes_and_files_along(tmp_path
     assert demo.stderr is not None
     next(line for line in demo.stderr if "started 2 servers" in line)
     demo.terminate()
-    demo.communicate(timeout=60)
+    demo.communicate(timeout=600)
     assert demo.returncode == 130
     assert list(tmp_path.iterdir()) == []
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)

@@ -202,12 +202,12 @@ def test_nobody_writes_a_file_or_compares_fingerprints():
 
     Two commands per participant, and one more for each server's operator at most; no editor.
     """
-    story = [commands for _, _, commands in blocks(INVITED)]
+    commands_of_all = [commands for _, _, commands in blocks(INVITED)]
     text = story(INVITED)
     before_checking = text[: text.index("## 6. Check and keep")]
     commands = re.findall(r"^fedvalue ", "".join(one for _, one in BLOCK.findall(before_checking)), re.M)
     assert len(commands) <= 9  # of five participants, with `join` written once for two of them
-    assert not any("cat >" in one or "audit card" in one or "self.json" in one for one in story)
+    assert not any("cat >" in one or "audit card" in one or "self.json" in one for one in commands_of_all)
 
 
 def test_the_guide_has_all_its_parts():

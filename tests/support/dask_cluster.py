@@ -46,8 +46,8 @@ class DaskCluster:
     def wait_for_workers(self, n: int) -> None:
         from distributed import Client
 
-        with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(n, timeout=120)
+        with Client(self.address, timeout=600, set_as_default=False) as client:
+            client.wait_for_workers(n, timeout=600)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

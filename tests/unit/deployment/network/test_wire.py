@@ -146,7 +146,7 @@ def test_one_guest_of_a_lobby_cannot_keep_the_others_out(monkeypatch):
         )
         try:
             for _ in range(most):
-                assert inside.acquire(timeout=30)
+                assert inside.acquire(timeout=600)
             until(lambda: len(refused) == len(hogs) - most, what="the refusal of the others")
             refused.clear()
             with contextlib.suppress(TransportError):
