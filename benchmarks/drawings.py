@@ -56,11 +56,11 @@ def corner(result: dict[str, Any]) -> str:
             colour = COLOURS[0] if ours else COLOURS[-1]
             ax.errorbar(seconds, 100 * tv["value"], yerr=100 * tv["se"], fmt="o", color=colour, capsize=2)
             ax.annotate(
-                words, (seconds, 100 * tv["value"]), (7, 4), textcoords="offset points", color=colour,
+                words, (seconds, 100 * tv["value"]), (7, -12), textcoords="offset points", color=colour,
                 fontweight="bold" if ours else "normal",
             )  # fmt: skip
         ax.set_xscale("log")
-        ax.set_xlim(right=12)
+        ax.set_xlim(right=25)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("CPU seconds per table")
         ax.set_ylabel("money to the wrong party (TV), %")
@@ -82,6 +82,10 @@ def growth(document: dict[str, Any]) -> str:
                 continue
             ax.set_xscale("log")
             ax.set_yscale("log")
+            ax.set_xticks(list(curve), [f"{size:,}" for size in curve])
+            ax.set_xticks([], minor=True)
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter("")
             ax.set_ylabel("CPU seconds")
             base, most = document["base"][axis], max(curve)
             ax.plot([base, most], [curve[base], curve[base] * most / base], "--", color=COLOURS[-1])
