@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 from fedvalue.cli.taking_part import AgreementId
 
 

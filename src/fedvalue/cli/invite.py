@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
-from fedvalue.cli.terms import takes_terms
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, takes
+from fedvalue.cli.terms import agreed_terms
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("invite")(takes_terms(invite))
+    app.command("invite")(takes("terms", agreed_terms, invite))
 
 
 def invite(

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedvalue.cli.terms import takes_terms
+from fedvalue.cli.shared_options import takes
+from fedvalue.cli.terms import agreed_terms
 
 File = Annotated[Path, typer.Argument(help="The manifest.")]
 
@@ -15,7 +16,7 @@ File = Annotated[Path, typer.Argument(help="The manifest.")]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="Make, sign, check and explain the agreement for a run.", no_args_is_help=True)
-    group.command("new")(takes_terms(new))
+    group.command("new")(takes("terms", agreed_terms, new))
     group.command("sign")(sign)
     group.command("merge")(merge)
     group.command("verify")(verify)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 READING, CODING, OUTPUT = "Reading files", "Columns and label", "Output"
 """Panels of the help."""
+
+HomeFolder = Annotated[
+    Path,
+    typer.Option("--home", envvar="FEDVALUE_HOME", help="Folder of your identity, agreements and runs."),
+]
+DEFAULT_HOME = Path("fedvalue")
+"""In the folder where the command is started."""
 
 Party = Annotated[
     list[str] | None,
@@ -126,3 +136,19 @@ Accept = Annotated[
         autocompletion=lambda: ["errors_avoided_per_1000=", "auc_gain=", "log_loss_gain="],
     ),
 ]
+
+
+def takes(name: str, shared: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of a function added, whose result it gets as the argument `name`."""
+    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != name]
+    added = list(inspect.signature(shared, eval_str=True).parameters.values())
+
+    def with_options(**values: Any) -> None:
+        made = shared(**{one.name: values.pop(one.name) for one in added})
+        command(**values, **{name: made})
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *added)]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    with_options.__doc__ = command.__doc__
+    return with_options

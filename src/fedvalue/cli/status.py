@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli.homes import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 from fedvalue.cli.terminal import print_line, print_table, say
 
 if TYPE_CHECKING:

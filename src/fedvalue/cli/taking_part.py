@@ -3,101 +3,133 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 from fedvalue.cli.terminal import say, show_valuation, wrote_json
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fedvalue.deployment.config import PartyConfig, TableConfig
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="TOML file, for automation; replaces all options but --again, --psk and --json."
-    ),
-]
-Table = Annotated[
-    str | None,
-    typer.Option(
-        "--table", help="Your rows: a file, a folder of files, or a database URI with #table or #query."
-    ),
-]
-IdColumn = Annotated[str | None, typer.Option("--id", help="Column that names a sample.")]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features", help="Columns to value, separated by commas; all but id and label by default."
-    ),
-]
-Categorical = Annotated[
-    str | None,
-    typer.Option("--categorical", help="Numeric columns whose numbers are names, separated by commas."),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Separator of fields in a CSV file; detected by default.")
-]
-Decimal = Annotated[str | None, typer.Option(help="Decimal mark of numbers in text, . or a comma.")]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file, such as cp1252.")]
-Dates = Annotated[
-    str | None, typer.Option(help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.")
-]
-Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel workbook.")]
-FoldCase = Annotated[bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")]
+TakePart: TypeAlias = "Callable[[str, str | None], PartyConfig]"
+"""Takes part in a role (task or data), with the column of the label."""
+
 AgreementId = Annotated[
     str | None,
     typer.Option("--agreement", help="First digits of the invitation's id; the newest by default."),
 ]
-OutputFolder = Annotated[
-    Path | None, typer.Option("--output", help="Folder of the results; the agreement's folder by default.")
-]
-Words = Annotated[
-    str | None,
-    typer.Option(
-        "--words", help="The six words as another participant read them to you; otherwise you are asked."
-    ),
-]
-Again = Annotated[
-    bool,
-    typer.Option(
-        "--again", help="Repeat a run that has failed, under the same agreement. All parties do so."
-    ),
-]
-SkipWords = Annotated[
-    bool,
-    typer.Option("--skip-words", help="Sign without comparing the words. The certificate will say so."),
-]
-PresharedKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--psk",
-        help="A file (0600) of 32 bytes that all parties share: a second lock beside the key agreement, "
-        "which it does not replace.",
-    ),
-]
-JsonFile = Annotated[
-    str | None,
-    typer.Option("--json", help="Write the result as JSON; - prints only that.", metavar="FILE|-"),
-]
 
 
-def table_of(
+def taking_part(
+    *,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Your rows: a file, a folder of files, or a database URI with #table or #query."),
+    ] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column that names a sample.")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Columns to value, separated by commas; all but id and label by default."),
+    ] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Numeric columns whose numbers are names, separated by commas.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Separator of fields in a CSV file; detected by default.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark of numbers in text, . or a comma.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file, such as cp1252.")] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.")
+    ] = None,
+    sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel workbook.")] = None,
+    fold_case: Annotated[
+        bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")
+    ] = False,
+    words: Annotated[
+        str | None,
+        typer.Option(help="The six words as another participant read them to you; otherwise you are asked."),
+    ] = None,
+    skip_words: Annotated[
+        bool,
+        typer.Option("--skip-words", help="Sign without comparing the words. The certificate will say so."),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Repeat a run that has failed, under the same agreement. All parties do so."
+        ),
+    ] = False,
+    agreement: AgreementId = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder of the results; the agreement's folder by default.")
+    ] = None,
+    home: HomeFolder = DEFAULT_HOME,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file, for automation; replaces all options but --again, --psk and --json."),
+    ] = None,
+    psk: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file (0600) of 32 bytes that all parties share: a second lock beside the key agreement, "
+            "which it does not replace."
+        ),
+    ] = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the result as JSON; - prints only that.", metavar="FILE|-"),
+    ] = None,
+) -> TakePart:
+    """How to take part, from the options of a command: agree if necessary, run, print the result."""
+
+    def take(role: str, label: str | None) -> PartyConfig:
+        from fedvalue.deployment import process
+        from fedvalue.deployment.config import read_party_config
+        from fedvalue.deployment.parties.party_process import take_part
+
+        process.harden()
+        process.reuse_memory()
+        if config is not None:
+            settings = read_party_config(config)
+        else:
+            file = {
+                "delimiter": delimiter, "decimal": decimal, "encoding": encoding, "dates": dates,
+                "sheet": sheet,
+            }  # fmt: skip
+            rows = _table(table, id_column, label, _names(features), _names(categorical), file, fold_case)
+            settings = _invited(home, agreement, rows, output, words, skip_words)
+        valuation = take_part(settings, role, _report, psk, again=again)
+        if valuation is None:
+            say("The run is complete. Under policy 'counts' only the task party sees the result.")
+        elif not wrote_json(valuation.to_dict(), json_file, "result"):
+            for name, rate in valuation.details.get("match_rates", {}).items():
+                typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
+            # A data party sees its own share alone; whom to invite is the task party's decision.
+            show_valuation(valuation, own=valuation.parties[0].name if role == "data" else None)
+        return settings
+
+    return take
+
+
+def _table(
     source: str | None,
     id_column: str | None,
-    *,
-    label: str | None = None,
-    features: str | None = None,
-    categorical: str | None = None,
-    fold_case: bool = False,
-    **file: str | None,
+    label: str | None,
+    features: tuple[str, ...],
+    categorical: tuple[str, ...],
+    file: dict[str, str | None],
+    fold_case: bool,
 ) -> TableConfig:
-    """The table that the options describe; `file` is how to read it (`FileOptions`).
+    """The table that the options describe.
 
     Raises:
         InputError: An option is missing, or there is no such file.
@@ -115,19 +147,18 @@ def table_of(
         source=source,
         id=id_column,
         label=label,
-        features=_names(features) or None,
-        categorical=_names(categorical),
+        features=features or None,
+        categorical=categorical,
         file=FileOptions(**file),  # type: ignore[arg-type]  # it checks each of them
         fold_case=fold_case,
     )
 
 
-def invited(
+def _invited(
     home: Path,
     agreement_id: str | None,
     table: TableConfig,
     output: Path | None,
-    *,
     words: str | None,
     skip_words: bool,
 ) -> PartyConfig:
@@ -136,13 +167,11 @@ def invited(
     Raises:
         FedValueError: No invitation was accepted here, or the exchange failed.
     """
-    from fedvalue.deployment import process
     from fedvalue.deployment.home import Home
     from fedvalue.deployment.invited import party_config
     from fedvalue.deployment.parties.accepting import agree
     from fedvalue.identity.identity_files import read_identity
 
-    process.harden()
     place = Home(home)
     agreement = place.agreement(agreement_id)
     if agreement.signed is None:
@@ -157,28 +186,6 @@ def invited(
         )
         say("agreement: everybody has signed")
     return party_config(home, agreement, table, output)
-
-
-def take_part_and_show(
-    config: Path | PartyConfig, role: str, psk: Path | None, json_file: str | None, *, again: bool
-) -> PartyConfig:
-    """Take part in the run of a configuration and print the result."""
-    from fedvalue.deployment import process
-    from fedvalue.deployment.config import read_party_config
-    from fedvalue.deployment.parties.party_process import take_part
-
-    process.harden()
-    process.reuse_memory()
-    settings = read_party_config(config) if isinstance(config, Path) else config
-    valuation = take_part(settings, role, _report, psk, again=again)
-    if valuation is None:
-        say("The run is complete. Under policy 'counts' only the task party sees the result.")
-    elif not wrote_json(valuation.to_dict(), json_file, "result"):
-        for name, rate in valuation.details.get("match_rates", {}).items():
-            typer.echo(f"{rate:.1%} of the samples of {name} are common to all parties")
-        # A data party sees its own share alone; whom to invite is the task party's decision.
-        show_valuation(valuation, own=valuation.parties[0].name if role == "data" else None)
-    return settings
 
 
 def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[[tuple[str, ...]], bool]:

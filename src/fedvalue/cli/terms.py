@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -163,21 +161,3 @@ def agreed_terms(
         "work_limit": work_limit,
         "deadlines": Deadlines(keying=keying_seconds, upload=upload_seconds, compute=compute_seconds),
     }
-
-
-def takes_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `agreed_terms` to a command, which gets what it returns as `terms`."""
-    own = [
-        one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "terms"
-    ]
-    shared = list(inspect.signature(agreed_terms, eval_str=True).parameters.values())
-
-    def with_terms(**values: Any) -> None:
-        terms = agreed_terms(**{one.name: values.pop(one.name) for one in shared})
-        command(**values, terms=terms)
-
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
-    with_terms.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_terms.__annotations__ = {one.name: one.annotation for one in parameters}
-    with_terms.__doc__ = command.__doc__
-    return with_terms

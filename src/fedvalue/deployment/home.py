@@ -35,9 +35,6 @@ from fedvalue.invitation.exchange import Exchange
 from fedvalue.invitation.invitation import MAX_TEXT, Invitation
 from fedvalue.storage.durable_files import write_durably
 
-DEFAULT_HOME = Path("fedvalue")
-"""In the folder where a command is started."""
-
 _PROGRESS = "fedvalue.progress/1"
 
 
