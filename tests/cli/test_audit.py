@@ -98,19 +98,19 @@ def test_a_log_shown_to_people_holds_events_only(town, log):
 
 def test_the_certificate_checks_offline_and_a_forged_one_does_not(town, tmp_path):
     path = town.member(TASK).folder / "certificate.json"
-    done = fedvalue_here("audit", "certificate", path)
+    done = fedvalue_here("audit", "verify", path)
     assert done.code == 0
     assert "telco" in done.out
     assert "signed these values" in done.err
     assert "NOT CHECKED  whose keys these are" in done.err
     assert town.member("telco").identity.card.fingerprint in done.err
-    done = fedvalue_here("audit", "certificate", path, "--peers", town.root / "cards")
+    done = fedvalue_here("audit", "verify", path, "--peers", town.root / "cards")
     assert (done.code, "NOT CHECKED" in done.err) == (0, False)
     data = json.loads(path.read_text())
     data["result"]["parties"][0]["value"] += 0.001
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(data))
-    done = fedvalue_here("audit", "certificate", forged)
+    done = fedvalue_here("audit", "verify", forged)
     assert done.code == 7
     assert done.out == ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import shutil
 import sys
 from pathlib import Path
 from unittest import mock
@@ -52,7 +53,34 @@ def test_doctor_after_an_invitation_warns_and_does_not_fail(bank):
     done = fedvalue_here("doctor", cwd=bank)
     assert done.code == 0, done.out
     assert "warn  cards            no card is pinned" in done.out
-    assert "warn  agreement        there is no signed agreement yet" in done.out
+    assert "not everybody has signed yet" in done.out
+    assert "-> Ask the operators of compute, validate to accept and to start their servers." in done.out
+    assert "warn  server compute   server 'compute' does not answer to this invitation" in done.out
+    assert done.err.endswith("warnings\n")
+
+
+def test_an_agreement_of_another_release_does_not_keep_the_others_from_being_seen(bank, tmp_path):
+    """Found after an upgrade: one old file ended `status` and `doctor` with an error."""
+    old = tmp_path / "fedvalue" / "agreements" / "000000000000"
+    shutil.copytree(bank / "fedvalue", tmp_path / "fedvalue")
+    shutil.copytree(next((bank / "fedvalue" / "agreements").iterdir()), old)
+    (old / "manifest.json").write_text('{"manifest": {"schema": "fedvalue.manifest/1"}, "signatures": {}}')
+    shown = fedvalue_here("status", "--offline", cwd=tmp_path)
+    assert shown.code == 0, shown.err
+    assert shown.out.count("collecting answers") == 1
+    found = fedvalue_here("doctor", cwd=tmp_path)
+    assert found.code == 0, found.out
+    assert "000000000000 is not used: " in found.out
+    assert "[E_VERSION]" in found.out
+
+
+def test_status_of_an_invitation_names_the_next_step(bank, tmp_path):
+    shown = fedvalue_here("status", "--offline", cwd=bank).out
+    assert "stage     collecting answers to the invitation" in shown
+    assert "next      Start `fedvalue run`, unless it is running already" in shown
+    assert accept(tmp_path, bank / "invitation.txt", "--as", "compute", "--yes").code == 0
+    assert "next      Start `fedvalue serve compute`" in fedvalue_here("status", cwd=tmp_path).out
+    assert " port             " in fedvalue_here("doctor", cwd=tmp_path).out
 
 
 @pytest.mark.parametrize(

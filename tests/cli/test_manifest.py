@@ -187,7 +187,7 @@ def test_a_file_of_a_stranger_sends_no_commands_to_the_terminal(made, tmp_path, 
     "arguments",
     [
         ("manifest", "show", "missing.json"),
-        ("audit", "certificate", "missing.json"),
+        ("audit", "verify", "missing.json"),
         ("audit", "verify", "missing.jsonl", "--card", "missing.json"),
         ("join", "--config", "missing.toml"),
         ("run", "--config", "missing.toml"),

@@ -17,15 +17,16 @@ from fedvalue.agreement.manifest import Participant, SignedManifest
 from fedvalue.agreement.manifest_files import draft
 from fedvalue.deployment.agreeing import RemoteLobby
 from fedvalue.deployment.home import Agreement, Home
-from fedvalue.deployment.invited import server_config
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.accepting import agree, deliver
+from fedvalue.deployment.run_status import read_status
 from fedvalue.deployment.servers.lobbies import Lobbies
 from fedvalue.deployment.servers.observability import Log
 from fedvalue.deployment.servers.server_process import serve
 from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.deployment.servers.usher import Usher
+from fedvalue.deployment.sites import server_config, site_of
 from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity, create_identity
 from fedvalue.identity.identity_files import read_identity
@@ -176,7 +177,7 @@ def code_or_none(lobby: RemoteLobby) -> str | None:
 
 
 def test_a_server_that_swaps_a_card_in_its_lobby_is_found_out(guests):
-    """The validation server puts a card of its own in the place of telco's: nobody signs anything."""
+    """The validation server puts a card of its own in the site of telco's: nobody signs anything."""
     with guests.serving():
         deliver(*guests.accept("telco"), PATIENCE)
         agreement, identity = guests.accept("telco", "evil")
@@ -212,3 +213,19 @@ def test_messages_of_a_lobby_that_expired_while_the_server_was_down_are_deleted(
         assert store.lobby(guests.invitation.id, 0) == []
     finally:
         store.close()
+
+
+def test_status_during_the_exchange_names_who_is_awaited_and_follows_it(guests):
+    """At a party and at a server; the site is read again, so a watch sees the agreement come."""
+    site = site_of(None, guests.home("bank").folder)
+    server = site_of(None, guests.home("compute").folder)
+    with guests.serving():
+        until(lambda: all(one.reachable for one in read_status(site).runs[0].servers), what="the lobbies")
+        until(lambda: read_status(server).runs[0].awaited == ("telco",), what="the servers' acceptances")
+        (run,) = read_status(site).runs
+        assert (run.stage, run.awaited) == ("inviting", ("telco",))
+        assert run.next == "Wait for telco to accept the invitation, or remind them."
+        assert run.deadline == guests.invitation.proposal.expires
+        guests.accept("telco")
+        guests.agree("bank", "telco")
+        assert [one.stage for one in read_status(site, ask=False).runs] == ["open"]

@@ -109,7 +109,7 @@ def test_the_certificate_states_the_promise_and_a_changed_one_is_refused(town, e
         changed["result"]["privacy"][key] = value
         with pytest.raises(VerificationError, match="signed other values"):
             check(resigned(changed, town.member(TASK).identity))
-    done = fedvalue("audit", "certificate", path)
+    done = fedvalue("audit", "verify", path)
     assert done.code == 0
     assert (
         "Differentially private with epsilon 1 and delta 1e-06, for two tables of the same persons"

@@ -17,8 +17,9 @@ from fedvalue.deployment.config import TableConfig, read_party_config
 from fedvalue.deployment.doctor import examine
 from fedvalue.deployment.health import Level
 from fedvalue.deployment.parties.party_process import take_part
-from fedvalue.deployment.run_status import place_of, read_status
+from fedvalue.deployment.run_status import read_status
 from fedvalue.deployment.servers.observability import LoopbackServer
+from fedvalue.deployment.sites import site_of
 from fedvalue.deployment.status_page import page_routes
 from fedvalue.errors import ConfigError, InputError
 from fedvalue.identity.cards import create_identity
@@ -53,7 +54,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
 
 @pytest.mark.parametrize("name", ["telco", "shop", TASK, "compute", "validate"])
 def test_every_participant_sees_stage_awaited_deadline_and_what_to_do(town: Town, name: str) -> None:
-    status = read_status(place_of(config_of(town, name), HOME))
+    status = read_status(site_of(config_of(town, name), HOME))
     assert status.name == name
     (run,) = status.runs
     assert run.run_id == town.run_id.hex()
@@ -90,17 +91,17 @@ def test_an_unknown_run_and_an_empty_folder_are_refused_with_the_next_step(
     town: Town, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="begins with 'beef'"):
-        read_status(place_of(config_of(town, "telco"), HOME), "beef")
+        read_status(site_of(config_of(town, "telco"), HOME), "beef")
     with pytest.raises(ConfigError, match="fedvalue accept INVITATION"):
-        place_of(None, tmp_path)
+        site_of(None, tmp_path)
 
 
 def test_without_its_servers_a_party_still_sees_what_it_knows(tmp_path: Path) -> None:
     town = Town(tmp_path)
-    (run,) = read_status(place_of(config_of(town, "shop"), HOME)).runs
+    (run,) = read_status(site_of(config_of(town, "shop"), HOME)).runs
     assert [view.reachable for view in run.servers] == [False, False]
     assert "nothing listens at" in run.next
-    (offline,) = read_status(place_of(config_of(town, "shop"), HOME), ask=False).runs
+    (offline,) = read_status(site_of(config_of(town, "shop"), HOME), ask=False).runs
     assert offline.servers == ()
 
 
@@ -109,7 +110,7 @@ def test_after_the_end_the_status_says_so_everywhere(tmp_path: Path) -> None:
     assert ended_well(town.join())
     town.stop()
     for name in (TASK, "telco", "compute"):
-        (run,) = read_status(place_of(config_of(town, name), HOME)).runs
+        (run,) = read_status(site_of(config_of(town, name), HOME)).runs
         assert (run.state, run.next) == ("done", "Nothing: the run has ended well.")
         assert run.history[-1].event == "done"
         assert run.audit.endswith("entries, unbroken")
@@ -120,8 +121,8 @@ def test_after_the_end_the_status_says_so_everywhere(tmp_path: Path) -> None:
 
 
 def levels(town: Town, name: str, **changes: object) -> dict[str, tuple[Level, str]]:
-    place = replace(place_of(config_of(town, name), HOME), **changes)  # type: ignore[arg-type]
-    return {one.check: (one.level, str(one)) for one in examine(place)}
+    site = replace(site_of(config_of(town, name), HOME), **changes)  # type: ignore[arg-type]
+    return {one.check: (one.level, str(one)) for one in examine(site)}
 
 
 def test_the_doctor_finds_nothing_wrong_where_nothing_is(town: Town) -> None:
@@ -160,7 +161,7 @@ def test_the_doctor_names_each_trouble_with_its_remedy(town: Town, tmp_path: Pat
     found = levels(town, "telco", addresses={"compute": "127.0.0.1:9"})
     assert "nothing listens at 127.0.0.1:9" in found["server compute"][1]
     # Terms that the party does not accept.
-    strict = place_of(config_of(town, "telco"), HOME).accept
+    strict = site_of(config_of(town, "telco"), HOME).accept
     found = levels(town, "telco", accept=structs.replace(strict, exact=False))
     assert "values without noise" in found["agreement"][1]
     # A peer without a card.
@@ -182,7 +183,7 @@ def test_the_doctor_ends_with_an_exit_code(town: Town) -> None:
 
 @pytest.fixture(scope="module")
 def page_url(town: Town) -> Iterator[str]:
-    server = LoopbackServer(page_routes(place_of(config_of(town, "compute"), HOME)), "127.0.0.1:0")
+    server = LoopbackServer(page_routes(site_of(config_of(town, "compute"), HOME)), "127.0.0.1:0")
     server.start()
     yield f"http://127.0.0.1:{server.port}/"
     server.stop()
@@ -227,7 +228,7 @@ def test_doctor_names_a_server_whose_versions_differ(
 
     theirs = Versions(software="9.9.0") if values is None else Versions(values=values, software="9.9.0")
     monkeypatch.setattr(relay_server, "Versions", lambda: theirs)
-    found = [one for one in examine(place_of(config_of(town, "shop"), HOME)) if one.check == "server compute"]
+    found = [one for one in examine(site_of(config_of(town, "shop"), HOME)) if one.check == "server compute"]
     assert {one.level for one in found} == levels
     bad = [one for one in found if one.level is Level.FAIL]
     assert all("it runs FedValue 9.9.0 with" in one.words and "install" in one.remedy for one in bad)

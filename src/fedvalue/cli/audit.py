@@ -19,7 +19,6 @@ def register(app: typer.Typer) -> None:
     group.command("sign")(sign)
     group.command("timestamp")(timestamp)
     group.command("show")(show)
-    group.command("certificate")(certificate)
     group.command("card")(card)
     group.command("export")(export)
     group.command("ledger")(ledger)
@@ -112,14 +111,6 @@ def show(log: Annotated[Path, typer.Argument(help="An audit log, *.jsonl.")]) ->
             raise ConfigError(f"{log}: line {number + 1} is not a log entry", code="E_AUDIT") from None
         when = f"{entry.seq:>5}  {entry.time}  {entry.actor:<12}"
         typer.echo(printable(f"{when} {entry.event:<24} {entry.digest[:16]}"))
-
-
-def certificate(
-    file: Annotated[Path, typer.Argument(help="A valuation certificate.")],
-    peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
-) -> None:
-    """Check a valuation certificate: all signatures, both servers' results, the values."""
-    verify(file, None, None, peers)
 
 
 def card(

@@ -28,16 +28,16 @@ def make(
 ) -> None:
     """Back up databases, audit logs and pinned cards, also while the participant runs.
 
-    Private keys are not in it: copy the identity folder once to a safe place. Runs under way are not in it
+    Private keys are not in it: copy the identity folder once to a safe site. Runs under way are not in it
     either: they cannot be continued from a copy.
     """
     from fedvalue.cli.terminal import say
     from fedvalue.deployment.backup import back_up
     from fedvalue.deployment.process import harden
-    from fedvalue.deployment.run_status import place_of
+    from fedvalue.deployment.sites import site_of
 
     harden()
-    say(str(back_up(place_of(config, home), output, keep)))
+    say(str(back_up(site_of(config, home), output, keep)))
 
 
 def restore(

@@ -37,20 +37,20 @@ def doctor(
     from fedvalue.deployment.doctor import examine
     from fedvalue.deployment.health import Level
     from fedvalue.deployment.process import harden
-    from fedvalue.deployment.run_status import place_of
+    from fedvalue.deployment.sites import site_of
 
     harden()
-    place = place_of(config, home)
+    site = site_of(config, home)
     if table is not None:
-        place = replace(place, table=TableConfig(source=table, id=id_, label=label))
+        site = replace(site, table=TableConfig(source=table, id=id_, label=label))
     findings = []
-    for one in examine(place):
+    for one in examine(site):
         findings.append(one)
         if not json_:
             print_line(f"{one.level.value:<5} {one.check:<16} {one.words}")
             if one.remedy:
                 print_line(f"{'':<5} {'':<16} -> {one.remedy}")
-    failed = sum(one.level is Level.FAIL for one in findings)
+    failed, warned = (sum(one.level is level for one in findings) for level in (Level.FAIL, Level.WARN))
     if json_:
         import json
 
@@ -58,6 +58,7 @@ def doctor(
 
         typer.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
     else:
-        say(f"{failed} of {len(findings)} checks failed" if failed else f"all {len(findings)} checks passed")
+        warnings = f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+        say(f"{len(findings)} checks: {failed or 'none'} failed{warnings}")
     if failed:
         raise typer.Exit(exit_codes.CONFIG)

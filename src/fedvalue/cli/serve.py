@@ -85,7 +85,7 @@ def _config(
     from msgspec.structs import replace
 
     from fedvalue.deployment.config import MetricsConfig, read_server_config
-    from fedvalue.deployment.invited import server_config
+    from fedvalue.deployment.sites import server_config
     from fedvalue.errors import ConfigError
 
     settings = server_config(home, listen) if config is None else read_server_config(config)
@@ -99,9 +99,9 @@ def _config(
 
 def _serve(role: str, config: ServerConfig) -> None:
     from fedvalue.deployment import process
-    from fedvalue.deployment.run_status import place_of_server
     from fedvalue.deployment.servers.server_process import serve as run_server
     from fedvalue.deployment.servers.valuation_process import prepare
+    from fedvalue.deployment.sites import site_of_server
     from fedvalue.deployment.status_page import page_routes
 
     def ready() -> None:
@@ -117,5 +117,5 @@ def _serve(role: str, config: ServerConfig) -> None:
             stop=process.stop_on_signals(),
             on_start=ready,
             handshakes=handshakes,
-            routes=page_routes(place_of_server(config)),
+            routes=page_routes(site_of_server(config)),
         )

@@ -41,16 +41,17 @@ def status(
     Works at every participant, also while a run is under way or after it has ended.
     """
     from fedvalue.deployment.process import harden
-    from fedvalue.deployment.run_status import place_of, read_status
+    from fedvalue.deployment.run_status import read_status
+    from fedvalue.deployment.sites import site_of
 
     harden()
-    place = place_of(config, home)
+    site = site_of(config, home)
     if page is not None:
-        _serve(place, page)
+        _serve(site, page)
         return
     before = None
     while True:
-        current = read_status(place, run, ask=not offline)
+        current = read_status(site, run, ask=not offline)
         if current.runs != before:
             _print(current, json_, compact=watch)
             before = current.runs
@@ -59,15 +60,15 @@ def status(
         time.sleep(_WATCH_SECONDS)
 
 
-def _serve(place: object, listen: str) -> None:
+def _serve(site: object, listen: str) -> None:
     from fedvalue.deployment.process import stop_on_signals
-    from fedvalue.deployment.run_status import Place
     from fedvalue.deployment.servers.observability import LoopbackServer
+    from fedvalue.deployment.sites import Site
     from fedvalue.deployment.status_page import page_routes
 
-    assert isinstance(place, Place)
+    assert isinstance(site, Site)
     stop = stop_on_signals()
-    server = LoopbackServer(page_routes(place), listen)
+    server = LoopbackServer(page_routes(site), listen)
     server.start()
     say(f"http://{listen.rpartition(':')[0]}:{server.port}/  (Ctrl-C ends it)")
     stop.wait()

@@ -168,8 +168,8 @@ def _invited(
         FedValueError: No invitation was accepted here, or the exchange failed.
     """
     from fedvalue.deployment.home import Home
-    from fedvalue.deployment.invited import party_config
     from fedvalue.deployment.parties.accepting import agree
+    from fedvalue.deployment.sites import party_config
     from fedvalue.identity.identity_files import read_identity
 
     place = Home(home)

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 LOOK_SECONDS = (0.1, 2.0)
 """Shortest and longest pause between two looks."""
 
-_WAITING = {
+WAITING = {
     "accept": "to accept the invitation",
     "join": "to start (fedvalue serve, join or run)",
     "sign": "to compare the words and sign",
 }
+"""What is awaited of participants, in words."""
 
 
 class Lobby(Protocol):
@@ -128,7 +129,7 @@ class Agreeing:
                     missing=names,
                 )
             if what:
-                self._say("", f"for {', '.join(names)} {_WAITING[what]}, until {expires:%Y-%m-%d %H:%M} UTC")
+                self._say("", f"for {', '.join(names)} {WAITING[what]}, until {expires:%Y-%m-%d %H:%M} UTC")
             changed = sum(map(len, self._seen.values())) != before
             pause = LOOK_SECONDS[0] if changed else min(pause * 1.3, LOOK_SECONDS[1])
             if stop.wait(pause):
@@ -146,18 +147,27 @@ class Agreeing:
             if last is None and self._delivered():
                 return
             if last is not None and time.monotonic() > end:
-                raise last
+                raise TransportError(f"{last}; the same command continues", code=last.code)
             time.sleep(LOOK_SECONDS[0])
 
-    def _round(self) -> TransportError | None:
-        """Look, take, answer. A server that cannot be reached is left for the next round."""
-        problem: TransportError | None = None
+    def look(self) -> dict[str, TransportError]:
+        """Take what all servers show, and send nothing; returns what is wrong by server.
+
+        Raises:
+            FedValueError: The exchange failed.
+        """
+        problems = {}
         for lobby in self._lobbies:
             try:
                 self._look(lobby)
             except TransportError as error:
-                problem = self._unreachable(lobby, error)
+                problems[lobby.name] = self._unreachable(lobby, error)
         self._take()
+        return problems
+
+    def _round(self) -> TransportError | None:
+        """Look, take, answer. A server that cannot be reached is left for the next round."""
+        problem = next(iter(self.look().values()), None)
         if self._exchange.manifest is not None and not self._exchange.consented:
             self._exchange.consent(compared=self._ask(self._exchange))
         messages = self._exchange.outgoing()
@@ -224,7 +234,7 @@ class Agreeing:
             "(fedvalue accept), or it does not run (fedvalue serve)"
         )
         self._say(lobby.name, words)
-        return TransportError(f"{words}; the same command continues", code="E_UNREACHABLE")
+        return TransportError(words, code="E_UNREACHABLE")
 
     def _say(self, about: str, words: str) -> None:
         """Report something, if it is new about this server, or (empty) about the others."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedvalue import documents
 from fedvalue._version import __version__
-from fedvalue.deployment.run_status import Place
+from fedvalue.deployment.sites import Site
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.identity.identity_files import read_identity
@@ -63,22 +63,22 @@ class Contents(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     files: dict[str, str]
 
 
-def back_up(place: Place, folder: Path, keep: int = 0) -> Path:
+def back_up(site: Site, folder: Path, keep: int = 0) -> Path:
     """Write a new archive into `folder`, and keep only the newest `keep` of this participant; 0 keeps all.
 
     Raises:
         InputError: There is no state to back up.
         EngineError: E_STORAGE.
     """
-    card = read_identity(place.identity).card
+    card = read_identity(site.identity).card
     files = {"identity/card.json": card.to_json()}
-    for path in sorted(place.peers.glob("*.json")) if place.peers.is_dir() else ():
+    for path in sorted(site.peers.glob("*.json")) if site.peers.is_dir() else ():
         files[f"peers/{path.name}"] = path.read_bytes()
-    databases = [name for name in _DATABASES if (place.state / name).is_file()]
+    databases = [name for name in _DATABASES if (site.state / name).is_file()]
     if not databases:
-        raise InputError(f"nothing to back up: there is no database in {place.state}")
+        raise InputError(f"nothing to back up: there is no database in {site.state}")
     for name in databases:
-        files[f"state/{name}"] = _copied(place.state / name)
+        files[f"state/{name}"] = _copied(site.state / name)
     now = dt.datetime.now(dt.UTC)
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     contents = Contents(

@@ -25,21 +25,24 @@ from fedvalue.deployment.health import (
     clock_difference,
     guarded,
 )
+from fedvalue.deployment.home import Agreement
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.tls_probe import probe
-from fedvalue.deployment.run_status import Place
+from fedvalue.deployment.run_status import invitation_status
+from fedvalue.deployment.sites import Site
 from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity
 from fedvalue.identity.identity_files import read_identity, read_pinned
 from fedvalue.identity.tls_certificates import SERVER_ROLES
 
 
-def examine(place: Place) -> Iterator[Finding]:
+def examine(site: Site) -> Iterator[Finding]:
     """All findings about one participant, as they are found.
 
     1. Software, identity and its permissions, cards, clock, disk.
     2. Per agreement: signatures, validity, version, pinned keys, accepted terms.
-    3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health.
+    3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health;
+       before there is one, whether the servers answer to the newest invitation.
     4. A server's own port; a party's memory and table, read and coded as the run would.
     """
     own = Versions()
@@ -47,45 +50,54 @@ def examine(place: Place) -> Iterator[Finding]:
         "software", Level.OK, f"FedValue {own.software} with {own}, Python {platform.python_version()}"
     )
     try:
-        identity = read_identity(place.identity)
-        unpinned = not place.agreements and not place.peers.exists()  # invited, and not everybody has signed
-        cards = {identity.card.name: identity.card} if unpinned else read_pinned(place.peers, identity.card)
+        identity = read_identity(site.identity)
+        agreements = site.agreements
+        unpinned = not agreements and not site.peers.exists()  # invited, and not everybody has signed
+        cards = {identity.card.name: identity.card} if unpinned else read_pinned(site.peers, identity.card)
     except FedValueError as error:
         yield _failed("identity", error, "make one with `fedvalue init` or `fedvalue accept`")
         return
     yield Finding("identity", Level.OK, f"{identity.card.uri}, private files are readable by you alone")
     if unpinned:
-        words = f"no card is pinned: there is no folder {place.peers}"
+        words = f"no card is pinned: there is no folder {site.peers}"
         yield Finding("cards", Level.WARN, words, "cards are pinned when everybody has signed an agreement")
     yield from check_cards(identity.card, cards.values(), time.time())
     yield check_clock(time.time())
-    yield guarded("disk", lambda: check_disk(place.state))
-    for signed in place.agreements:
-        yield _agreement(signed, place, identity)
-    if place.agreements:
-        manifest = place.agreements[0].manifest
+    yield guarded("disk", lambda: check_disk(site.state))
+    for number, error in site.unreadable.items():
+        remedy = "let it end with the release that made it, then move its folder away"
+        yield Finding("agreement", Level.WARN, f"{number} is not used: {error} [{error.code}]", remedy)
+    for signed in agreements:
+        yield _agreement(signed, site, identity)
+    if agreements:
+        manifest = agreements[0].manifest
         for server in manifest.servers:
-            yield from _server(identity, server, manifest, (place.addresses or {}).get(server.name))
+            yield from _server(identity, server, manifest, site.addresses.get(server.name))
         if identity.card.role not in SERVER_ROLES:
-            yield from _party(place, manifest, identity)
-    elif identity.card.role not in SERVER_ROLES:
-        yield Finding(
-            "agreement",
-            Level.WARN,
-            "there is no signed agreement yet",
-            "take part: `fedvalue run` after inviting, `fedvalue join` after `fedvalue accept`",
-        )
-    if place.listen:
-        yield _port(place.listen)
+            yield from _party(site, manifest, identity)
+    elif site.inviting:
+        yield from _invitation(site.inviting[0], identity)
+    if site.listen:
+        yield _port(site.listen)
 
 
-def _agreement(signed: SignedManifest, place: Place, identity: Identity) -> Finding:
+def _invitation(agreement: Agreement, identity: Identity) -> Iterator[Finding]:
+    status = invitation_status(agreement, identity, ask=True)
+    words = f"invitation {agreement.id}: not everybody has signed yet"
+    yield Finding("agreement", Level.WARN, words, status.next)
+    for view in status.servers:
+        level = Level.WARN if view.problem else Level.OK
+        words = view.problem or "answers to the invitation"
+        yield Finding(f"server {view.name}", level, words, "ask its operator" if view.problem else "")
+
+
+def _agreement(signed: SignedManifest, site: Site, identity: Identity) -> Finding:
     manifest = signed.manifest
     name, run = "agreement", signed.run_id.hex()[:12]
     try:
         signed.verify(now=dt.datetime.now(dt.UTC))
-        check_pins(manifest, read_pinned(place.peers, identity.card))
-        check_terms(manifest, place.accept)
+        check_pins(manifest, read_pinned(site.peers, identity.card))
+        check_terms(manifest, site.accept)
     except FedValueError as error:
         return _failed(name, error, _REMEDIES.get(error.code, "ask the task party for a new agreement"))
     until = f"{manifest.expires:%Y-%m-%d %H:%M} UTC"
@@ -126,19 +138,19 @@ def _server(
         yield Finding(name, Level.FAIL, f"it reports: {trouble}", "ask its operator")
 
 
-def _party(place: Place, manifest: Manifest, identity: Identity) -> Iterator[Finding]:
+def _party(site: Site, manifest: Manifest, identity: Identity) -> Iterator[Finding]:
     from fedvalue.deployment.parties.party_input import COLUMN_BYTES, ROW_BYTES
 
-    if place.table is None:
+    if site.table is None:
         yield Finding("table", Level.WARN, "not checked", "name it with --table and --id")
         return
-    columns = len(place.table.features or ()) or 10
+    columns = len(site.table.features or ()) or 10
     wanted = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * columns)
-    yield check_memory(min(wanted, place.table.memory_mib << 20))
-    yield _checked("table", lambda: _table(place, place.table, manifest, identity))
+    yield check_memory(min(wanted, site.table.memory_mib << 20))
+    yield _checked("table", lambda: _table(site, site.table, manifest, identity))
 
 
-def _table(place: Place, table: TableConfig | None, manifest: Manifest, identity: Identity) -> str:
+def _table(site: Site, table: TableConfig | None, manifest: Manifest, identity: Identity) -> str:
     """Read and code the table as the run does, and check the gates that need no other party."""
     from fedvalue.agreement.run_settings import terms_of
     from fedvalue.deployment.parties.party_input import read_input
@@ -146,7 +158,7 @@ def _table(place: Place, table: TableConfig | None, manifest: Manifest, identity
 
     assert table is not None
     card, terms = identity.card, terms_of(manifest)
-    coded = read_input(table, manifest, card.name, card.role, place.state)
+    coded = read_input(table, manifest, card.name, card.role, site.state)
     check_rows(terms, card.name, coded.rows)
     if manifest.align == "equal":
         check_own_table(terms, card.name, coded.samples)

@@ -7,28 +7,27 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import Manifest, SignedManifest
-from fedvalue.agreement.manifest_files import read_manifest
-from fedvalue.agreement.manifest_rules import Terms
-from fedvalue.deployment.config import ServerConfig, TableConfig, read_party_config, read_server_config
+from fedvalue.deployment.agreeing import WAITING, Agreeing, remote_lobbies
 from fedvalue.deployment.health import clock_difference, duration
-from fedvalue.deployment.home import Home
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.documents import Document
-from fedvalue.errors import ConfigError, FedValueError, InputError
+from fedvalue.errors import FedValueError, InputError
 from fedvalue.identity.audit_log import read_line, read_log
 from fedvalue.identity.cards import Identity
 from fedvalue.identity.identity_files import read_identity
+
+if TYPE_CHECKING:
+    from fedvalue.deployment.home import Agreement
+    from fedvalue.deployment.sites import Site
 
 SCHEMA = "fedvalue.status/1"
 
@@ -134,86 +133,11 @@ class Status(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA
     runs: tuple[RunStatus, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a participant keeps what a status needs: found by `place_of`.
-
-    Args:
-        identity: Folder of the keys.
-        peers: Folder of the pinned cards.
-        state: Folder of its runs.
-        agreements: Signed manifests in this home folder.
-        addresses: host:port of servers that are reached in another way than the manifest says.
-        inviting: (id, purpose) of invitations that not everybody has accepted.
-        accept: The weakest terms that the participant accepts.
-        table: A party's rows, where they are known.
-        listen: Where a server listens.
-    """
-
-    identity: Path
-    peers: Path
-    state: Path
-    agreements: tuple[SignedManifest, ...] = ()
-    addresses: dict[str, str] | None = None
-    inviting: tuple[tuple[str, str], ...] = ()
-    accept: Terms = Terms()  # noqa: RUF009  it is frozen
-    table: TableConfig | None = None
-    listen: str = ""
-
-
-def place_of(config: Path | None, home: Path) -> Place:
-    """The place that a configuration file or a home folder describes.
-
-    Raises:
-        ConfigError: The file is wrong, or nobody has taken part from this folder.
-    """
-    if config is None:
-        return _of_home(home)
-    try:
-        is_party = re.search(r"^\[table\]", config.read_text("utf-8"), re.MULTILINE) is not None
-    except (OSError, UnicodeDecodeError):
-        is_party = False  # the reader of servers says what is wrong
-    if not is_party:
-        server = read_server_config(config)
-        return place_of_server(server)
-    party = read_party_config(config)
-    signed = _agreement(party.manifest)
-    agreements = () if signed is None else (signed,)
-    return Place(
-        party.identity, party.peers, party.state, agreements, party.addresses, accept=party.accept,
-        table=party.table,
-    )  # fmt: skip
-
-
-def place_of_server(config: ServerConfig) -> Place:
-    """The place of a server."""
-    return Place(config.identity, config.peers, config.state, accept=config.accept, listen=config.listen)
-
-
-def _of_home(folder: Path) -> Place:
-    home = Home(folder.resolve())
-    if not home.identity.is_dir():
-        raise ConfigError(
-            f"nobody takes part from {folder}: run `fedvalue accept INVITATION` first, name the folder with "
-            "--home, or a configuration file with --config"
-        )
-    agreements, inviting = [], []
-    for one in home.agreements():
-        signed = one.signed
-        if signed is None:
-            inviting.append((one.id, str(one.invitation.terms.get("purpose", ""))))
-        else:
-            agreements.append(signed)
-    return Place(
-        home.identity, home.peers, home.state, tuple(agreements), None, tuple(inviting), home.policy()
-    )
-
-
-def read_status(place: Place, run: str = "", *, ask: bool = True, history: int = 12) -> Status:
+def read_status(site: Site, run: str = "", *, ask: bool = True, history: int = 12) -> Status:
     """The runs of one participant, the newest first.
 
     Args:
-        place: Where it keeps them.
+        site: Where it keeps them.
         run: Only runs whose id begins with this.
         ask: Whether to ask the two servers about runs that have not ended.
         history: Most entries of the audit log per run.
@@ -222,21 +146,17 @@ def read_status(place: Place, run: str = "", *, ask: bool = True, history: int =
         InputError: E_RUN: no run has this id.
         ConfigError: The identity cannot be read.
     """
-    identity = read_identity(place.identity)
-    found = _of_server(place, run.lower()) if (place.state / "server.sqlite").is_file() else _of_party(place)
-    found += [
-        (RunStatus(run_id=number, purpose=purpose, state="open", stage="inviting"), None, [])
-        for number, purpose in place.inviting
-    ]
-    if run:
-        found = [one for one in found if one[0].run_id.startswith(run.lower())]
-        if not found:
-            raise InputError(f"no run here has an id that begins with {run!r}", code="E_RUN")
-    runs = []
+    identity = read_identity(site.identity)
+    found = _of_server(site, run.lower()) if (site.state / "server.sqlite").is_file() else _of_party(site)
+    inviting = [one for one in site.inviting if one.id.startswith(run.lower())]
+    found = [one for one in found if one[0].run_id.startswith(run.lower())]
+    if run and not found and not inviting:
+        raise InputError(f"no run here has an id that begins with {run!r}", code="E_RUN")
+    runs = [invitation_status(one, identity, ask=ask) for one in inviting]
     for status, signed, log in found[:MOST_RUNS]:
         asked = status
         if ask and signed is not None and status.state in ("open", "running"):
-            asked = _asked(status, signed.manifest, identity, place.addresses or {})
+            asked = _asked(status, signed.manifest, identity, site.addresses)
         advice = _next(asked, identity.card.name, signed)
         purpose = status.purpose or (signed.manifest.purpose if signed is not None else "")
         runs.append(
@@ -252,12 +172,44 @@ def read_status(place: Place, run: str = "", *, ask: bool = True, history: int =
     return Status(name=identity.card.name, role=identity.card.role, time=now, runs=tuple(runs))
 
 
+def invitation_status(agreement: Agreement, identity: Identity, *, ask: bool) -> RunStatus:
+    """Where the exchange of an accepted invitation stands."""
+    exchange, views = agreement.exchange(identity), []
+    if ask:
+        lobbies = remote_lobbies(exchange.invitation)
+        problems: dict[str, FedValueError] = {}
+        try:
+            problems |= Agreeing(exchange, lobbies, fix=agreement.fix, consent=lambda _: None).look()
+        except FedValueError as error:
+            problems |= dict.fromkeys((one.name for one in lobbies), error)
+        finally:
+            for lobby in lobbies:
+                lobby.close()
+        for one in lobbies:
+            bad = problems.get(one.name, "")
+            views.append(ServerView(name=one.name, reachable=not bad, stage="inviting", problem=str(bad)))
+    me, role, (what, names) = identity.card.name, identity.card.role, exchange.awaited()
+    silent = [one.name for one in views if one.problem]
+    if silent and me not in silent:
+        names, advice = (), f"Ask the operators of {', '.join(silent)} to accept and to start their servers."
+    elif not views or me in (*names, *silent) or not what:
+        own = {"task": "run", "data": "join"}.get(role, f"serve {role}")
+        advice = f"Start `fedvalue {own}`, unless it is running already; it waits for the others."
+    else:
+        advice = f"Wait for {', '.join(names)} {WAITING[what]}, or remind them."
+    proposal = exchange.invitation.proposal
+    return RunStatus(
+        run_id=agreement.id, purpose=proposal.purpose, state="open", stage="inviting", next=advice,
+        awaited=names if views and not silent else (), deadline=proposal.expires, servers=tuple(views),
+    )  # fmt: skip
+
+
 Found = tuple[RunStatus, SignedManifest | None, list[str]]
 """A run, its agreement where it is known, and the lines of its audit log."""
 
 
-def _of_server(place: Place, run: str) -> list[Found]:
-    store = ServerStore(place.state)
+def _of_server(site: Site, run: str) -> list[Found]:
+    store = ServerStore(site.state)
     try:
         found: list[Found] = []
         rows = [row for row in store.runs() if row.run_id.hex().startswith(run)]
@@ -280,11 +232,11 @@ def _of_server(place: Place, run: str) -> list[Found]:
         store.close()
 
 
-def _of_party(place: Place) -> list[Found]:
+def _of_party(site: Site) -> list[Found]:
     found: list[Found] = []
-    known = {one.run_id: one for signed in place.agreements for one in _attempts(signed)}
-    if (place.state / "party.sqlite").is_file():
-        store = PartyStore(place.state)
+    known = {one.run_id: one for signed in site.agreements for one in _attempts(signed)}
+    if (site.state / "party.sqlite").is_file():
+        store = PartyStore(site.state)
         try:
             for run_id, state, code, reason in store.runs():
                 status = RunStatus(run_id=run_id.hex(), state=state, stage=state, code=code, reason=reason)
@@ -293,7 +245,7 @@ def _of_party(place: Place) -> list[Found]:
             store.close()
     found.sort(key=lambda one: [event.time for event in _events(one[2], 1)], reverse=True)
     begun = {signed.manifest.agreement_id for _, signed, _ in found if signed is not None}
-    fresh = [signed for signed in place.agreements if signed.manifest.agreement_id not in begun]
+    fresh = [signed for signed in site.agreements if signed.manifest.agreement_id not in begun]
     return [
         (RunStatus(run_id=one.run_id.hex(), state="open", stage="open"), one, []) for one in fresh
     ] + found
@@ -305,13 +257,6 @@ _MOST_ATTEMPTS = 20
 def _attempts(signed: SignedManifest) -> list[SignedManifest]:
     """An agreement with the numbers that its runs may have had."""
     return [signed.repeated(number) for number in range(1, _MOST_ATTEMPTS + 1)]
-
-
-def _agreement(path: Path) -> SignedManifest | None:
-    try:
-        return read_manifest(path)
-    except ConfigError:
-        return None
 
 
 def _asked(status: RunStatus, manifest: Manifest, identity: Identity, addresses: dict[str, str]) -> RunStatus:
@@ -352,9 +297,8 @@ def _next(status: RunStatus, me: str, signed: SignedManifest | None) -> str:
     settled = {
         "done": "Nothing: the run has ended well.",
         "failed": ADVICE.get(status.code, "See the meaning of the code in the deployment guide."),
-        "inviting": "Wait until everybody has accepted and started; then compare the words.",
     }
-    if words := settled.get(status.state) or settled.get(status.stage):
+    if words := settled.get(status.state):
         return words
     if signed is not None and signed.missing:
         return f"Not signed yet by {', '.join(signed.missing)}: ask for the signatures."

@@ -15,14 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from fedvalue import documents
 from fedvalue._version import __version__
 from fedvalue.deployment.health import Finding, check_cards, check_clock, check_disk, guarded
-from fedvalue.deployment.run_status import STAGES, Place, read_status
+from fedvalue.deployment.run_status import STAGES, read_status
 from fedvalue.deployment.servers.observability import TEXT, Reply
+from fedvalue.deployment.sites import Site
 from fedvalue.errors import FedValueError
 from fedvalue.identity.identity_files import read_cards, read_identity
 
 REFRESH_SECONDS = 3
 
-_ORDER = ("open", "keying", "uploading", "agreeing", "done")
+_ORDER = ("inviting", "open", "keying", "uploading", "agreeing", "done")
 _ROLES = {
     "task": "task party",
     "data": "data party",
@@ -37,19 +38,19 @@ _templates = Environment(
 
 
 def page_routes(
-    place: Place, findings: Callable[[], list[Finding]] | None = None
+    site: Site, findings: Callable[[], list[Finding]] | None = None
 ) -> dict[str, Callable[[], Reply]]:
     """The page and the same as JSON.
 
     Args:
-        place: Whose runs.
+        site: Whose runs.
         findings: Its health; looked at here when None.
     """
 
     def html() -> Reply:
         try:
-            status = read_status(place)
-            health = (findings or (lambda: _health(place)))()
+            status = read_status(site)
+            health = (findings or (lambda: _health(site)))()
         except FedValueError as error:
             return 503, f"{error} [{error.code}]\n".encode(), TEXT
         page = _templates.get_template("status.html").render(
@@ -60,7 +61,7 @@ def page_routes(
 
     def json() -> Reply:
         try:
-            return 200, documents.encode(read_status(place)), "application/json"
+            return 200, documents.encode(read_status(site)), "application/json"
         except FedValueError as error:
             body = msgspec.json.encode({"error": str(error), "code": error.code})
             return 503, body, "application/json"
@@ -68,11 +69,11 @@ def page_routes(
     return {"/": html, "/status.json": json}
 
 
-def _health(place: Place) -> list[Finding]:
-    own = read_identity(place.identity).card
-    pinned = read_cards(place.peers) if place.peers.is_dir() else {}
+def _health(site: Site) -> list[Finding]:
+    own = read_identity(site.identity).card
+    pinned = read_cards(site.peers) if site.peers.is_dir() else {}
     return [
-        guarded("disk", lambda: check_disk(place.state)),
+        guarded("disk", lambda: check_disk(site.state)),
         check_clock(time.time()),
         *check_cards(own, pinned.values(), time.time()),
     ]

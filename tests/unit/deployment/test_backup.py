@@ -14,8 +14,8 @@ import pytest
 
 from fedvalue.deployment.backup import back_up, restore
 from fedvalue.deployment.parties.party_store import PartyStore
-from fedvalue.deployment.run_status import Place
 from fedvalue.deployment.servers.server_store import ServerStore
+from fedvalue.deployment.sites import Site
 from fedvalue.errors import ConfigError, FedValueError, InputError, VerificationError
 from fedvalue.identity.cards import create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
@@ -26,26 +26,26 @@ RUN, OLD = b"\x01" * 32, b"\x02" * 32
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Site:
     home = tmp_path / "home"
     save_identity(identity("telco"), home / "identity")
     write_card(identity("bank").card, home / "peers" / "bank.json")
-    return Place(home / "identity", home / "peers", home / "state")
+    return Site(home / "identity", home / "peers", home / "state")
 
 
 @pytest.fixture
-def party(place: Place) -> Place:
+def party(site: Site) -> Site:
     """A party with a finished run and one under way, whose database is open."""
-    store = PartyStore(place.state)
+    store = PartyStore(site.state)
     store.begin(OLD, seed=SEED, digest=b"d" * 32, expires=2e9)
     store.finish(OLD, state="done", result=b"{}", audit=["line"])
     store.begin(RUN, seed=SEED, digest=b"d" * 32, expires=2e9)
     store.receive(RUN, 0, "compute", 0, b"a sealed message", [])
     store.close()
-    return place
+    return site
 
 
-def test_a_backup_restores_finished_runs_and_ends_the_others(party: Place, tmp_path: Path) -> None:
+def test_a_backup_restores_finished_runs_and_ends_the_others(party: Site, tmp_path: Path) -> None:
     archive = back_up(party, tmp_path / "backups")
     assert archive.stat().st_mode & 0o777 == 0o600
     fresh = tmp_path / "fresh"
@@ -60,7 +60,7 @@ def test_a_backup_restores_finished_runs_and_ends_the_others(party: Place, tmp_p
     store.close()
 
 
-def test_no_secret_is_in_a_backup(party: Place, tmp_path: Path) -> None:
+def test_no_secret_is_in_a_backup(party: Site, tmp_path: Path) -> None:
     content = back_up(party, tmp_path / "backups").read_bytes()
     keys = [(party.identity / name).read_bytes() for name in ("sign.key", "tls.key")]
     for secret in (SEED, b"a sealed message", *keys):
@@ -69,14 +69,14 @@ def test_no_secret_is_in_a_backup(party: Place, tmp_path: Path) -> None:
     assert any(SEED in path.read_bytes() for path in party.state.iterdir() if path.is_file())
 
 
-def test_a_server_is_backed_up_while_it_writes(place: Place, tmp_path: Path) -> None:
-    store = ServerStore(place.state)
+def test_a_server_is_backed_up_while_it_writes(site: Site, tmp_path: Path) -> None:
+    store = ServerStore(site.state)
     agreement = signed()
     store.add_run(agreement.run_id, agreement.to_json().encode(), now=5.0, audit=["first"])
     store.seed(agreement.run_id)
-    with closing(sqlite3.connect(place.state / "server.sqlite", isolation_level=None)) as busy:
+    with closing(sqlite3.connect(site.state / "server.sqlite", isolation_level=None)) as busy:
         busy.execute("BEGIN IMMEDIATE")  # somebody is in the middle of a transaction
-        archive = back_up(place, tmp_path / "backups")
+        archive = back_up(site, tmp_path / "backups")
         busy.execute("ROLLBACK")
     store.close()
     restore(archive, tmp_path / "fresh")
@@ -89,7 +89,7 @@ def test_a_server_is_backed_up_while_it_writes(place: Place, tmp_path: Path) -> 
     again.close()
 
 
-def test_old_archives_are_deleted_and_those_of_others_stay(party: Place, tmp_path: Path) -> None:
+def test_old_archives_are_deleted_and_those_of_others_stay(party: Site, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     for name in ("fedvalue-telco-20200101T000000Z.tar", "fedvalue-telco-20200102T000000Z.tar",
@@ -101,7 +101,7 @@ def test_old_archives_are_deleted_and_those_of_others_stay(party: Place, tmp_pat
     ]  # fmt: skip
 
 
-def test_what_cannot_be_restored_is_refused(party: Place, tmp_path: Path) -> None:
+def test_what_cannot_be_restored_is_refused(party: Site, tmp_path: Path) -> None:
     archive = back_up(party, tmp_path / "backups")
     with pytest.raises(ConfigError, match="never overwritten"):
         restore(archive, party.state.parent)
@@ -144,7 +144,7 @@ def _forged(archive: Path, name: str, data: bytes) -> Path:
     return forged
 
 
-def test_an_archive_cannot_replace_private_keys_or_pinned_cards(party: Place, tmp_path: Path) -> None:
+def test_an_archive_cannot_replace_private_keys_or_pinned_cards(party: Site, tmp_path: Path) -> None:
     archive, home = back_up(party, tmp_path / "backups"), tmp_path / "fresh"
     save_identity(identity("telco"), home / "identity")
     write_card(identity("bank").card, home / "peers" / "bank.json")
@@ -158,6 +158,6 @@ def test_an_archive_cannot_replace_private_keys_or_pinned_cards(party: Place, tm
     restore(archive, home)
 
 
-def test_nothing_to_back_up_is_said(place: Place, tmp_path: Path) -> None:
+def test_nothing_to_back_up_is_said(site: Site, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to back up"):
-        back_up(place, tmp_path)
+        back_up(site, tmp_path)
