@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from fedvalue.deployment.home import Home, read_invitation
 from fedvalue.identity.identity_files import read_identity
+from fedvalue.invitation.invitation import Invitation
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import Ran
 
@@ -119,6 +120,16 @@ def test_an_operator_accepts_and_is_told_the_next_step(bank, tmp_path):
     again = accept(tmp_path, bank / "invitation.txt", "--yes")  # the name is known by now
     assert again.code == 0
     assert len(home.agreements()) == 1
+
+
+def test_an_operator_who_has_accepted_may_do_so_again_after_the_invitation_has_expired(
+    bank, tmp_path, monkeypatch
+):
+    """A container accepts at every start; a week later its server must still start."""
+    assert accept(tmp_path, bank / "invitation.txt", "--as", "compute", "--yes").code == 0
+    monkeypatch.setattr(Invitation, "check_now", mock.Mock(side_effect=AssertionError("asked for the time")))
+    again = accept(tmp_path, bank / "invitation.txt", "--as", "compute", "--yes")
+    assert (again.code, again.err) == (0, "Accepted before as compute.\n")
 
 
 def test_the_terms_are_shown_before_anything_is_asked_or_made(bank, tmp_path):

@@ -184,6 +184,7 @@ def test_the_chart_renders_to_a_locked_down_server() -> None:
     pod = server["spec"]["template"]["spec"]
     assert server["spec"]["replicas"] == 1
     assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
     for container in (*pod["containers"], *pod["initContainers"]):
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}

@@ -52,8 +52,13 @@ def accept(
     harden()
     place = Home(home)
     paper = _read(invitation)
-    paper.check_now(dt.datetime.now(dt.UTC))
     seat = _seat(paper, place, name)
+    if seat.role in SERVER_ROLES and place.has_accepted(paper, seat.name):
+        say(
+            f"Accepted before as {seat.name}."
+        )  # a container does so at every start, also when it has expired
+        return
+    paper.check_now(dt.datetime.now(dt.UTC))
     check_terms(paper.proposal, place.policy())
     typer.echo(f"INVITATION {paper.id.hex()[:12]} from {paper.card.name}, to {seat.name} ({seat.role})\n")
     typer.echo(explain_terms(paper.proposal))

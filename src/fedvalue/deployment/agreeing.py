@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedvalue.invitation.exchange import Exchange
     from fedvalue.invitation.invitation import Invitation, Seat
 
-LOOK_SECONDS = (0.1, 2.0)
+LOOK_SECONDS = (0.1, 1.0)
 """Shortest and longest pause between two looks."""
 
 WAITING = {

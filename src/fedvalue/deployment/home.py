@@ -200,18 +200,32 @@ class Home:
             )
         return found[0]
 
+    def has_accepted(self, invitation: Invitation, seat: str) -> bool:
+        """Whether an invitation was accepted here.
+
+        Raises:
+            VerificationError: E_INVITATION: it was accepted here under another name.
+        """
+        agreement = self._agreement(invitation)
+        if not (agreement.folder / "progress.json").exists():
+            return False
+        if agreement.progress.seat != seat:
+            raise VerificationError(
+                f"this invitation was accepted here as {agreement.progress.seat!r}", code="E_INVITATION"
+            )
+        return True
+
+    def _agreement(self, invitation: Invitation) -> Agreement:
+        return Agreement(self.folder / "agreements" / invitation.id.hex()[:12])
+
     def accept(self, invitation: Invitation, seat: str) -> Agreement:
         """Keep an invitation that a person has accepted; the same again has no effect.
 
         Raises:
             VerificationError: E_INVITATION: it was accepted here under another name.
         """
-        agreement = Agreement(self.folder / "agreements" / invitation.id.hex()[:12])
-        if (agreement.folder / "progress.json").exists():
-            if agreement.progress.seat != seat:
-                raise VerificationError(
-                    f"this invitation was accepted here as {agreement.progress.seat!r}", code="E_INVITATION"
-                )
+        agreement = self._agreement(invitation)
+        if self.has_accepted(invitation, seat):
             return agreement
         write_durably(agreement.folder / "invitation.txt", invitation.to_text().encode())
         now = dt.datetime.now(dt.UTC).replace(microsecond=0)
