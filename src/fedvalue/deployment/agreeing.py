@@ -225,16 +225,11 @@ class Agreeing:
             self._exchange.receive(*key, first[key])
 
     def _unreachable(self, lobby: Lobby, error: TransportError) -> TransportError:
-        if error.code != "E_UNREACHABLE":
-            if error.code not in ("E_BUSY", "E_STORAGE"):
-                raise error
-            return error
-        words = (
-            f"server {lobby.name!r} does not answer to this invitation: its operator has not accepted it yet "
-            "(fedvalue accept), or it does not run (fedvalue serve)"
-        )
-        self._say(lobby.name, words)
-        return TransportError(words, code="E_UNREACHABLE")
+        if error.code == "E_UNREACHABLE":
+            self._say(lobby.name, str(error))
+        elif error.code not in ("E_BUSY", "E_STORAGE"):
+            raise error
+        return error
 
     def _say(self, about: str, words: str) -> None:
         """Report something, if it is new about this server, or (empty) about the others."""
