@@ -7,22 +7,23 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, add_group
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(
-        help="Check audit logs, certificates and identity cards offline.", no_args_is_help=True
+    add_group(
+        app,
+        "audit",
+        "Check audit logs, certificates and identity cards offline.",
+        verify,
+        sign,
+        timestamp,
+        show,
+        card,
+        export,
+        ledger,
     )
-    group.command("verify")(verify)
-    group.command("sign")(sign)
-    group.command("timestamp")(timestamp)
-    group.command("show")(show)
-    group.command("card")(card)
-    group.command("export")(export)
-    group.command("ledger")(ledger)
-    app.add_typer(group, name="audit")
 
 
 def verify(

@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, add_group
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Back up and restore the state of a participant.", no_args_is_help=True)
-    group.command("make")(make)
-    group.command("restore")(restore)
-    app.add_typer(group, name="backup")
+    add_group(app, "backup", "Back up and restore the state of a participant.", make, restore)
 
 
 def make(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedvalue.cli.shared_options import takes
+from fedvalue.cli.shared_options import add_group, takes
 from fedvalue.cli.terms import agreed_terms
 
 File = Annotated[Path, typer.Argument(help="The manifest.")]
@@ -15,15 +15,18 @@ File = Annotated[Path, typer.Argument(help="The manifest.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Make, sign, check and explain the agreement for a run.", no_args_is_help=True)
-    group.command("new")(takes("terms", agreed_terms, new))
-    group.command("sign")(sign)
-    group.command("merge")(merge)
-    group.command("verify")(verify)
-    group.command("show")(show)
-    group.command("preview")(preview)
-    group.command("without")(without)
-    app.add_typer(group, name="manifest")
+    add_group(
+        app,
+        "manifest",
+        "Make, sign, check and explain the agreement for a run.",
+        takes("terms", agreed_terms, new),
+        sign,
+        merge,
+        verify,
+        show,
+        preview,
+        without,
+    )
 
 
 def new(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, add_group
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
@@ -33,12 +33,7 @@ Metrics = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Run the computation, validation or assisting server.", no_args_is_help=True)
-    group.command("compute")(compute)
-    group.command("validate")(validate)
-    group.command("assist")(assist)
-    group.command("abort")(abort)
-    app.add_typer(group, name="serve")
+    add_group(app, "serve", "Run the computation, validation or assisting server.", compute, validate, assist, abort)
 
 
 def compute(

@@ -150,5 +150,13 @@ def takes(name: str, shared: Callable[..., Any], command: Callable[..., None]) -
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *added)]
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}
-    with_options.__doc__ = command.__doc__
+    with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
     return with_options
+
+
+def add_group(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
+    """Add a command with subcommands, each named like its function."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    for command in commands:
+        group.command(command.__name__)(command)
+    app.add_typer(group, name=name)

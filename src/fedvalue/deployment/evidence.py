@@ -7,6 +7,7 @@ wrote.
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from fedvalue.identity import dsse
 from fedvalue.identity.audit_log import Receipt, check_receipts, read_line, read_log
 from fedvalue.identity.cards import Card, Identity
 from fedvalue.identity.timestamps import time_stamped
-from fedvalue.storage.durable_files import PUBLIC, write_durably
+from fedvalue.storage.durable_files import write_durably
 
 VALUATION = "https://github.com/fedvalue/fedvalue/blob/main/docs/operate.md#valuation-v1"
 AUDIT_LOG = "https://github.com/fedvalue/fedvalue/blob/main/docs/operate.md#audit-log-v1"
@@ -113,6 +114,8 @@ def is_log(content: bytes) -> bool:
 
 def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tuple[Path, tuple[str, ...]]:
     """Check a file, and sign the statement about it; signatures of others that are there stay.
+
+    The statement repeats values, so it is as private as the file.
 
     Returns:
         Where the statement is, and whose signatures on it are valid: participants', and our own.

@@ -212,7 +212,7 @@ def _write(config: PartyConfig, result: PartyResult, identity: Identity) -> None
         write_durably(config.output.certificate, proof)
         envelope_of(config.output.certificate).unlink(missing_ok=True)  # about an earlier run
         if result.certificate.manifest.manifest.policy == "valuation":  # checking counts takes as long again
-            add_signature(config.output.certificate, identity, mode=PRIVATE)
+            add_signature(config.output.certificate, identity)
     if config.output.report is not None:
         from fedvalue.reports import html
 
