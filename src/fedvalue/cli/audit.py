@@ -175,4 +175,5 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}", code="E_AUDIT") from None
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise ConfigError(f"cannot read {path}: {reason}", code="E_AUDIT") from None
