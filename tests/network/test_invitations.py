@@ -5,10 +5,8 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -21,11 +19,7 @@ from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.accepting import agree, deliver
 from fedvalue.deployment.run_status import read_status
-from fedvalue.deployment.servers.lobbies import Lobbies
-from fedvalue.deployment.servers.observability import Log
 from fedvalue.deployment.servers.server_process import serve
-from fedvalue.deployment.servers.server_store import ServerStore
-from fedvalue.deployment.servers.usher import Usher
 from fedvalue.deployment.sites import server_config, site_of
 from fedvalue.errors import FedValueError
 from fedvalue.identity.cards import Identity, create_identity
@@ -193,26 +187,6 @@ def test_a_server_that_swaps_a_card_in_its_lobby_is_found_out(guests):
     assert "show different messages of 'telco'" in str(ends["bank"])
     assert guests.home("bank").agreement().signed is None
     assert not guests.words
-
-
-def test_messages_of_a_lobby_that_expired_while_the_server_was_down_are_deleted(guests):
-    """The next start finds the invitation expired: no lobby is opened, and nothing of it stays."""
-    home, identity = guests.home("compute"), read_identity(guests.home("compute").identity)
-    store = ServerStore(home.state)
-    after = guests.invitation.proposal.expires.timestamp() + 1
-    try:
-        before = Lobbies(store, time.time)
-        before.open(guests.invitation)
-        agreement, _ = guests.accept("telco")
-        acceptance = agreement.exchange(read_identity(guests.home("telco").identity)).outgoing()["acceptance"]
-        before.put(guests.invitation, wire.Note("telco", "acceptance", acceptance))
-        late = Lobbies(store, lambda: after)
-        usher = Usher(home, identity, late, Log("compute", StringIO()), lambda: None)
-        assert not usher.open_accepted()
-        assert late.identities() == []
-        assert store.lobby(guests.invitation.id, 0) == []
-    finally:
-        store.close()
 
 
 def test_status_during_the_exchange_names_who_is_awaited_and_follows_it(guests):

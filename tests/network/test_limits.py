@@ -13,10 +13,8 @@ from pathlib import Path
 import grpc
 import msgspec
 import pytest
-from msgspec.structs import replace
 
-from fedvalue.agreement.manifest import Deadlines, SignedManifest
-from fedvalue.deployment.config import Limits
+from fedvalue.agreement.manifest import Deadlines
 from fedvalue.deployment.network import rpc_server as network_server
 from fedvalue.deployment.network import wire
 from fedvalue.errors import FedValueError, TransportError
@@ -462,31 +460,3 @@ def test_a_call_whose_message_does_not_come_is_ended(town, monkeypatch):
         until(ended, what="the end of the calls")
     finally:
         done.set()
-
-
-def test_parallel_submits_do_not_exceed_the_limit_of_active_runs(tmp_path):
-    """Eight agreements arrive together at a server that carries two runs."""
-    town = Town(tmp_path).start("compute", limits=Limits(runs=2))
-    agreements = []
-    for k in range(8):
-        signed = SignedManifest(replace(town.consortium.signed.manifest, nonce=bytes([k]) * 16))
-        for member in town.consortium.members.values():
-            signed = signed.signed_by(member.identity)
-        agreements.append(signed.to_json().encode())
-    ends: list[str] = []
-
-    def submit(agreement: bytes) -> None:
-        try:
-            ends.append(town.client(TASK).submit(agreement).state)
-        except FedValueError as error:
-            ends.append(error.code)
-
-    threads = [threading.Thread(target=submit, args=(one,)) for one in agreements]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        town.stop()
-    assert sorted(ends) == ["E_BUSY"] * 6 + ["open"] * 2

@@ -64,9 +64,9 @@ def examine(site: Site) -> Iterator[Finding]:
     yield from check_cards(identity.card, cards.values(), time.time())
     yield check_clock(time.time())
     yield guarded("disk", lambda: check_disk(site.state))
-    for number, error in site.unreadable.items():
+    for number, problem in site.unreadable.items():
         remedy = "let it end with the release that made it, then move its folder away"
-        yield Finding("agreement", Level.WARN, f"{number} is not used: {error} [{error.code}]", remedy)
+        yield Finding("agreement", Level.WARN, f"{number} is not used: {problem} [{problem.code}]", remedy)
     for signed in agreements:
         yield _agreement(signed, site, identity)
     if agreements:

@@ -112,7 +112,7 @@ def is_log(content: bytes) -> bool:
     return True
 
 
-def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tuple[Path, tuple[str, ...]]:
+def add_signature(path: Path, identity: Identity) -> tuple[Path, tuple[str, ...]]:
     """Check a file, and sign the statement about it; signatures of others that are there stay.
 
     The statement repeats values, so it is as private as the file.
@@ -136,7 +136,7 @@ def add_signature(path: Path, identity: Identity, *, mode: int = PUBLIC) -> tupl
         fresh = there
     signed = fresh.signed_by(identity)
     _, signers = dsse.verified(signed, keys)
-    write_durably(target, signed.to_json(), mode=mode)
+    write_durably(target, signed.to_json(), mode=stat.S_IMODE(path.stat().st_mode))
     return target, signers
 
 

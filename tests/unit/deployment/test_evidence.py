@@ -149,6 +149,15 @@ def test_who_signs_counts_valid_signatures_only(certificate):
     assert json.loads(target.read_bytes())["signatures"][-1] == forged, "nothing was written"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_statement_is_as_private_as_what_it_is_about(certificate, mode):
+    """It repeats the values: the second signature made it readable for everybody."""
+    certificate.chmod(mode)
+    for name in ("bank", "telco"):
+        target, _ = add_signature(certificate, identity(name))
+        assert target.stat().st_mode & 0o777 == mode
+
+
 def test_nobody_signs_a_certificate_that_does_not_hold(certificate):
     data = json.loads(certificate.read_bytes())
     data["result"]["parties"][0]["value"] += 0.25

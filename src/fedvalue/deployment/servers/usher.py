@@ -63,8 +63,6 @@ class Usher:
                     self._lobbies.forget(agreement.invitation)
                     continue
                 self._lobbies.open(agreement.invitation)
-                if agreement.invitation in self._lobbies.close_expired():  # while the server was down
-                    continue
             except FedValueError as error:
                 self._log.event("invitation", level="error", code=error.code, reason=str(error))
                 continue
