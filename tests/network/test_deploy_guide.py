@@ -97,7 +97,7 @@ def test_the_guide_works_as_it_is_written(tmp_path, page):
         json.loads(line)["address"]
         for m in MACHINES[:2]
         for line in serve_lines(tmp_path / m)
-        if "address" in line
+        if '"address"' in line
     ]
     assert listening == [f"{NETWORK}2:7101", f"{NETWORK}3:7102"]
 

@@ -53,7 +53,7 @@ def accept(
     place = Home(home)
     paper = _read(invitation)
     seat = _seat(paper, place, name)
-    if seat.role in SERVER_ROLES and place.has_accepted(paper, seat.name):
+    if seat.role in SERVER_ROLES and place.seat_in(paper) == seat.name:
         say(
             f"Accepted before as {seat.name}."
         )  # a container does so at every start, also when it has expired

@@ -33,7 +33,9 @@ Metrics = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    add_group(app, "serve", "Run the computation, validation or assisting server.", compute, validate, assist, abort)
+    add_group(
+        app, "serve", "Run the computation, validation or assisting server.", compute, validate, assist, abort
+    )
 
 
 def compute(

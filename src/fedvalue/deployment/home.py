@@ -200,20 +200,10 @@ class Home:
             )
         return found[0]
 
-    def has_accepted(self, invitation: Invitation, seat: str) -> bool:
-        """Whether an invitation was accepted here.
-
-        Raises:
-            VerificationError: E_INVITATION: it was accepted here under another name.
-        """
+    def seat_in(self, invitation: Invitation) -> str | None:
+        """The name under which an invitation was accepted here; None if it was not."""
         agreement = self._agreement(invitation)
-        if not (agreement.folder / "progress.json").exists():
-            return False
-        if agreement.progress.seat != seat:
-            raise VerificationError(
-                f"this invitation was accepted here as {agreement.progress.seat!r}", code="E_INVITATION"
-            )
-        return True
+        return agreement.progress.seat if (agreement.folder / "progress.json").exists() else None
 
     def _agreement(self, invitation: Invitation) -> Agreement:
         return Agreement(self.folder / "agreements" / invitation.id.hex()[:12])
@@ -224,8 +214,12 @@ class Home:
         Raises:
             VerificationError: E_INVITATION: it was accepted here under another name.
         """
-        agreement = self._agreement(invitation)
-        if self.has_accepted(invitation, seat):
+        agreement, before = self._agreement(invitation), self.seat_in(invitation)
+        if before is not None:
+            if before != seat:
+                raise VerificationError(
+                    f"this invitation was accepted here as {before!r}", code="E_INVITATION"
+                )
             return agreement
         write_durably(agreement.folder / "invitation.txt", invitation.to_text().encode())
         now = dt.datetime.now(dt.UTC).replace(microsecond=0)

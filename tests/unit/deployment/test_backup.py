@@ -26,7 +26,7 @@ RUN, OLD = b"\x01" * 32, b"\x02" * 32
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Site:
+def site(tmp_path: Path) -> Site:
     home = tmp_path / "home"
     save_identity(identity("telco"), home / "identity")
     write_card(identity("bank").card, home / "peers" / "bank.json")
