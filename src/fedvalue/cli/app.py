@@ -35,7 +35,7 @@ PANELS = {
         "it was computed.",
     },
     "Take part in a federated run": {
-        "invite": "Draft the terms and make one invitation for all data parties and both operators.",
+        "invite": "Draft the terms and make one invitation for all data parties and operators.",
         "accept": "Read the terms of an invitation and accept them, as a data party or the operator of "
         "a server.",
         "join": "Take part as a data party, after `fedvalue accept`; prints the value of your data.",
@@ -49,13 +49,13 @@ PANELS = {
         "Changes nothing.",
         "doctor": "Check clock, ports, names, TLS and pins, cards, permissions, disk, memory, "
         "versions, table and terms.",
-        "serve": "Run the computation or the validation server.",
+        "serve": "Run the computation, validation or assisting server.",
         "audit": "Check audit logs, certificates and identity cards offline.",
         "backup": "Back up and restore the state of a participant.",
         "warm-up": "Compile everything ahead of time, so that no valuation waits for the compiler.",
     },
     "Try and research": {
-        "demo": "Run two servers, a bank and four data parties on this machine, each its own "
+        "demo": "Run servers, a bank and four data parties on this machine, each its own "
         "process, over mutual TLS.",
         "drill": "Try each kind of cheating server against each protocol: how often it is caught, and "
         "the prediction.",
