@@ -296,7 +296,7 @@ def test_a_server_killed_while_the_noise_is_agreed_on_ends_in_one_result(tmp_pat
         cast.start(*(name for name in SERVERS if name != server))
         cast.start(server, crash=("noise", message))
         cast.start(*cast.parties)
-        assert cast.finish(180) == dict.fromkeys(cast.parties, 0)
+        assert cast.finish() == dict.fromkeys(cast.parties, 0)
         assert '"recovered"' in (cast.town.member(server).folder / "test.log").read_text()
     finally:
         cast.stop()
