@@ -145,6 +145,7 @@ def test_page_prints_in_light_colours(browser, report, tmp_path):
     page.close()
 
 
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed")
 def test_the_report_is_a_pdf_with_its_sentences(report, tmp_path):
     """Printed by the browser of this machine: real pages with real text, not a picture."""
     result = four_parties()
