@@ -54,10 +54,11 @@ def corner(result: dict[str, Any]) -> str:
             seconds, tv = means[name]["seconds"]["value"], means[name]["tv"]
             ours = name == "learnable"
             colour = COLOURS[0] if ours else COLOURS[-1]
+            below = name != "leave-one-party-out"  # where another method's error bar would cross it
             ax.errorbar(seconds, 100 * tv["value"], yerr=100 * tv["se"], fmt="o", color=colour, capsize=2)
             ax.annotate(
-                words, (seconds, 100 * tv["value"]), (7, -12), textcoords="offset points", color=colour,
-                fontweight="bold" if ours else "normal",
+                words, (seconds, 100 * tv["value"]), (7, -12 if below else 4),
+                textcoords="offset points", color=colour, fontweight="bold" if ours else "normal",
             )  # fmt: skip
         ax.set_xscale("log")
         ax.set_xlim(right=25)
@@ -84,8 +85,8 @@ def growth(document: dict[str, Any]) -> str:
             ax.set_yscale("log")
             ax.set_xticks(list(curve), [f"{size:,}" for size in curve])
             ax.set_xticks([], minor=True)
-            ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter("")
+            ax.set_yticks(list(curve.values()), [f"{took:.2g}" for took in curve.values()])
+            ax.set_yticks([], minor=True)
             ax.set_ylabel("CPU seconds")
             base, most = document["base"][axis], max(curve)
             ax.plot([base, most], [curve[base], curve[base] * most / base], "--", color=COLOURS[-1])
