@@ -90,13 +90,13 @@ def test_a_worker_that_dies_is_an_engine_error(tmp_path: Path) -> None:
 
 
 def test_progress_rises_to_the_predicted_total(tmp_path: Path) -> None:
-    told: list[tuple[float, float]] = []
+    reported: list[tuple[float, float]] = []
 
     def progress(done: float, total: float, note: str = "") -> None:
-        told.append((done, total))
+        reported.append((done, total))
 
     reproduce([toy.Toy(tmp_path / "t")], profile="quick", out=tmp_path / "o", workers=0, progress=progress)
-    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert reported == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def assert_gone(pid: int) -> None:

@@ -11,7 +11,7 @@ from fedvalue.paper.reference import MODELS, ShapSize, feature_shap, fit_model, 
 
 @pytest.fixture(scope="module")
 def table() -> tuple[np.ndarray, np.ndarray]:
-    """Three classes told by column 0 and, less, by column 1; columns 2 and 3 are noise."""
+    """Three classes that column 0 and, less so, column 1 separate; columns 2 and 3 are noise."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)
     strong = np.where(rng.random(400) < 0.05, rng.integers(0, 3, 400), y)
