@@ -81,8 +81,12 @@ class PreviewRow:
         return self.value > self.half_width
 
 
-def privacy_preview(sizes: PublicSizes) -> list[PreviewRow]:
+def privacy_preview(sizes: PublicSizes, shares: int = 1) -> list[PreviewRow]:
     """One row without noise, then one per epsilon of `EPSILONS`, the strongest protection last.
+
+    Args:
+        sizes: Of the run.
+        shares: How many times the protocol draws the noise (`Privacy.shares`).
 
     Raises:
         InputError: More columns than a run with noise can have (E_BUDGET).
@@ -92,7 +96,7 @@ def privacy_preview(sizes: PublicSizes) -> list[PreviewRow]:
     exact = _made_up(sizes)
     rows = [_row(None, math.inf, value_tables(exact))]
     for epsilon in reversed(EPSILONS):
-        privacy = Privacy(epsilon, sizes.n_samples, exact.layout.n_columns)
+        privacy = Privacy(epsilon, sizes.n_samples, exact.layout.n_columns, shares)
         rows.append(_row(epsilon, math.exp(epsilon), value_tables(_with_noise(exact, privacy))))
     return rows
 
@@ -111,7 +115,8 @@ def _made_up(sizes: PublicSizes) -> PairTables:
 
 
 def _with_noise(exact: PairTables, privacy: Privacy) -> PairTables:
-    layout, label, pair = exact.layout, float(privacy.label_variance), float(privacy.pair_variance)
+    layout = exact.layout
+    label, pair = privacy.total(privacy.label_variance), privacy.total(privacy.pair_variance)
     spread = np.full(layout.n_cells, math.sqrt(pair))
     spread[: layout.n_label_cells] = math.sqrt(label)
     # A rehearsal: no secret depends on this noise, so that a seed may draw it.

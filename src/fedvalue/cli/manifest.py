@@ -118,6 +118,7 @@ def preview(
     from fedvalue.agreement.manifest_files import read_manifest
     from fedvalue.agreement.privacy_preview import PublicSizes, privacy_preview
     from fedvalue.cli.preview_text import preview_text
+    from fedvalue.protocol.privacy import GRAM_SHARES
 
     manifest = read_manifest(file).manifest
     sizes = PublicSizes(
@@ -127,7 +128,8 @@ def preview(
         n_codes=codes or manifest.settings.coding.bins,
         n_labels=labels,
     )
-    typer.echo(preview_text(manifest, sizes, privacy_preview(sizes)))
+    rows = privacy_preview(sizes, GRAM_SHARES if manifest.protocol == "gram" else 1)
+    typer.echo(preview_text(manifest, sizes, rows))
 
 
 def without(

@@ -43,12 +43,30 @@ def preview_text(manifest: Manifest, sizes: PublicSizes, rows: Sequence[PreviewR
         value = f"{row.value:.4f} ± {row.half_width:.4f} nats"
         lines.append(f"{epsilon:>9}  {factor:>8}  {value:>24}  {'yes' if row.is_clear else 'no'}")
     lines += ["", "factor: how much likelier a result may be with a person's data than with any other.", ""]
-    paragraphs = [_POPULATION, _REVEALED, *_bits(manifest, sizes)]
+    paragraphs = [_advice(rows), _POPULATION, _REVEALED, *_bits(manifest, sizes)]
     if manifest.protocol == "paper":
         paragraphs.append(_tokens(manifest, sizes))
     for paragraph in paragraphs:
         lines += [*textwrap.wrap(paragraph, _WIDTH), ""]
     return "\n".join(lines).rstrip()
+
+
+def _advice(rows: Sequence[PreviewRow]) -> str:
+    """Whether a run with noise can answer at this size."""
+    epsilons = [row.epsilon for row in rows if row.epsilon is not None]
+    clear = [row.epsilon for row in rows if row.epsilon is not None and row.is_clear]
+    if not clear:
+        return (
+            f"Advice: do not run with noise at this size. Even with an epsilon of {float(max(epsilons)):g}, "
+            "the run could not separate a useful party from a useless one. More samples or fewer columns "
+            "would help."
+        )
+    if min(clear) == min(epsilons):
+        return "Advice: every epsilon shown here can answer at this size."
+    return (
+        f"Advice: with noise, agree on an epsilon of at least {float(min(clear)):g}. With the smaller ones "
+        "shown here, the run could not separate a useful party from a useless one."
+    )
 
 
 def _bits(manifest: Manifest, sizes: PublicSizes) -> list[str]:

@@ -13,7 +13,7 @@ from fedvalue.crypto import keys
 from fedvalue.errors import InputError
 from fedvalue.information.pair_tables import tables_of_columns
 from fedvalue.protocol.noisy_release import noisy_tables
-from fedvalue.protocol.privacy import Privacy
+from fedvalue.protocol.privacy import GRAM_SHARES, Privacy
 from fedvalue.valuation.low_order.low_order_valuation import value_tables
 from tests.support.consortium import manifest
 
@@ -58,6 +58,23 @@ def test_the_text_names_the_sizes_what_exact_values_reveal_and_the_tokens_of_pap
     paper = preview_text(manifest(n_samples=5000, protocol="paper", policy="counts"), SIZES, rows)
     assert "coalition by coalition, as agreed: " in paper
     assert "grand coalition alone: " in paper
+
+
+def test_noise_of_three_servers_widens_the_intervals() -> None:
+    """Each server of `gram` draws the whole noise: at least sqrt(3) times the spread where noise rules."""
+    alone, three = privacy_preview(SIZES), privacy_preview(SIZES, GRAM_SHARES)
+    assert three[0] == alone[0]
+    assert all(wide.half_width > row.half_width for row, wide in zip(alone[1:], three[1:], strict=True))
+    assert three[-1].half_width > 1.5 * alone[-1].half_width
+
+
+def test_a_run_that_cannot_answer_is_advised_against() -> None:
+    few = PublicSizes(n_samples=200, parties=("a", "b"), n_columns=4)
+    text = " ".join(preview_text(manifest(n_samples=200), few, privacy_preview(few)).split())
+    assert "do not run with noise at this size. Even with an epsilon of 3" in text
+    many = PublicSizes(n_samples=1_000_000, parties=("a", "b"), n_columns=1)
+    text = " ".join(preview_text(manifest(n_samples=1_000_000), many, privacy_preview(many)).split())
+    assert "every epsilon shown here can answer" in text
 
 
 @pytest.mark.parametrize("wrong", [{"n_columns": 0}, {"n_codes": 1}, {"n_labels": 1}, {"n_samples": 0}])
