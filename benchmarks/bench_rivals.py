@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from fedvalue.benchmark.known_problems import known_problem
 from harness import Row
 
 from fedvalue.benchmark.methods.method import Estimate
 from fedvalue.benchmark.methods.method_registry import METHODS, REFERENCE
 from fedvalue.benchmark.problem import Problem
+from fedvalue.benchmark.profiles import known_problem
 from fedvalue.benchmark.retraining import coalition_gain, task_only
 from fedvalue.benchmark.scores import shares_of, total_variation
 from fedvalue.datasets import linear
