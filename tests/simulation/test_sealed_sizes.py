@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import numpy as np
 import pytest
 
+from fedvalue.crypto import keys
+from fedvalue.information.contingency import Codebook
 from fedvalue.protocol import codec, party_roles, readiness
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.naming import Naming
@@ -25,9 +29,20 @@ def different_sizes() -> World:
     return World.drawn(7, n=60, sizes=(3, 4, 6), n_task=4).with_features()
 
 
+def with_width(party: Codes, width: int) -> Codes:
+    """A party whose code has `width` features behind it, all like the code itself."""
+    names = tuple(f"{party.name} {k}" for k in range(width))
+    codes = np.tile(np.arange(party.n_codes), (width, 1)).T
+    return dataclasses.replace(party, codebook=Codebook(names, codes))
+
+
 def messages_of(postman: Postman, sender: str, server: str) -> list[m.AnyMessage]:
     envelopes = [codec.decode(data) for data in postman.log]
     return [e.message for e in envelopes if (e.sender, e.recipient) == (sender, server)]
+
+
+def lengths_of(messages: list[m.AnyMessage]) -> list[tuple[str, int]]:
+    return [(type(one).__name__, len(msgspec.msgpack.encode(one))) for one in messages]
 
 
 @pytest.mark.parametrize("options", VIEWS, ids=["joint", "features", "counts", "noise"])
@@ -47,16 +62,25 @@ def test_columns_are_assigned_by_named_sizes_and_no_longer_without_them(options:
         assigned = [next(p for p, size in old_readies.items() if size == radix) for radix in radices[2:]]
         assert tuple(assigned) == order  # the old rule gives every column away
 
-        lengths = {
-            party: [(type(one).__name__, len(msgspec.msgpack.encode(one))) for one in messages]
-            for party, messages in sent.items()
-        }
+        lengths = {party: lengths_of(messages) for party, messages in sent.items()}
         assert lengths["p0"] == lengths["p1"] == lengths["p2"]
         for party, messages in sent.items():
             (ready,) = (one for one in messages if isinstance(one, m.Ready))
             assert isinstance(ready.ranges, bytes)
             guess = m.CodeRanges((old_readies[party],), (), bytes(16))
             assert guess.digest != ready.ranges_digest  # salted: a right guess cannot be confirmed
+
+
+def test_sealed_sizes_have_one_length_however_wide_a_party_is() -> None:
+    """1,400 features took 5 KiB and 2 took one, so that wide parties stood out by name."""
+    world = World.drawn(7, n=60, sizes=(3, 3, 3))
+    parties = zip(world.parties, (2, 300, 1400), strict=True)
+    wide = dataclasses.replace(world, parties=tuple(with_width(party, width) for party, width in parties))
+    postman = run(wide.cast(columns="features"))
+    assert postman.errors == {}
+    for server in ("compute", "validate"):
+        sent = {party: lengths_of(messages_of(postman, party, server)) for party in ("p0", "p1", "p2")}
+        assert sent["p0"] == sent["p1"] == sent["p2"]
 
 
 def test_servers_relay_sealed_sizes_and_parties_open_the_true_ones() -> None:
@@ -110,6 +134,37 @@ def test_a_relay_that_changes_sealed_sizes_ends_the_run() -> None:
         return [msgspec.structs.replace(envelope, message=m.ReadyRoster((damaged, *rest)))]
 
     assert "E_SEAL" in run(World.drawn(1, n=12).cast(), meddler=meddle).codes()
+
+
+@pytest.mark.parametrize(
+    ("garbage", "code"),
+    [("another key", "E_SEAL"), ("no padding", "E_MALFORMED"), ("no sizes", "E_MALFORMED")],
+)
+def test_a_party_that_seals_garbage_is_named_by_all_others(
+    monkeypatch: pytest.MonkeyPatch, garbage: str, code: str
+) -> None:
+    """All others see it at once; whoever ends the run first must not look guilty."""
+    plain = bytes(64) if garbage == "no padding" else keys.padded(b"garbage", 64)
+
+    def evil(terms, party, samples, *, run_key, **named):  # type: ignore[no-untyped-def]
+        honest = readiness.make_ready(terms, party, samples, run_key=run_key, **named)
+        if party != "p0":
+            return honest
+        key = bytes(32) if garbage == "another key" else readiness._ranges_key(terms, honest, run_key)
+        return msgspec.structs.replace(honest, ranges=keys.seal(key, plain, readiness._RANGES))
+
+    monkeypatch.setattr(party_roles, "make_ready", evil)
+    cast = World.drawn(1, n=12).cast()
+
+    def hold(envelope: Envelope) -> list[Envelope]:
+        """No party hears from another that the run has ended: each has to see it in the roster."""
+        return [] if isinstance(envelope.message, m.Abort) else [envelope]
+
+    postman = run(cast, meddler=hold)
+    assert set(postman.errors) == {"task party", "p0", "p1"}
+    for error in postman.errors.values():
+        assert error.code == code
+        assert "'p0'" in str(error)
 
 
 def test_sizes_that_were_not_signed_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,8 @@ def seal(key: bytes, plain: bytes, context: bytes) -> bytes:
     return ChaCha20Poly1305(key).encrypt(_NONCE, plain, context)
 
 
-def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """The inverse of `seal`.
+def unseal(key: bytes, sealed: bytes, context: bytes, *, what: str = "a sealed message") -> bytes:
+    """The inverse of `seal`; `what` says in an error what was sealed, and by whom.
 
     Raises:
         VerificationError: Another key, context or content (E_SEAL).
@@ -98,7 +98,7 @@ def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
     try:
         return ChaCha20Poly1305(key).decrypt(_NONCE, sealed, context)
     except InvalidTag:
-        raise VerificationError("a sealed message does not open", code="E_SEAL") from None
+        raise VerificationError(f"{what} does not open", code="E_SEAL") from None
 
 
 def padded(plain: bytes, longest: int) -> bytes:
@@ -107,15 +107,15 @@ def padded(plain: bytes, longest: int) -> bytes:
     return (plain + b"\x80").ljust(size, b"\0")
 
 
-def unpadded(plain: bytes) -> bytes:
-    """The inverse of `padded`.
+def unpadded(plain: bytes, *, what: str = "a sealed message") -> bytes:
+    """The inverse of `padded`; `what` says in an error what was padded, and by whom.
 
     Raises:
         RemoteProtocolError: There is no padding (E_MALFORMED).
     """
     content, mark, zeros = plain.rpartition(b"\x80")
     if not mark or zeros.strip(b"\0"):
-        raise RemoteProtocolError("a sealed message is not padded", code="E_MALFORMED")
+        raise RemoteProtocolError(f"{what} is not padded", code="E_MALFORMED")
     return content
 
 

@@ -58,7 +58,7 @@ def open_endorsement(party: str, sealed: bytes, digests: Mapping[str, bytes], ri
         VerificationError: It is not that party's (E_SEAL).
         RemoteProtocolError: E_MALFORMED.
     """
-    plain = keys.unseal(ring.endorsement(party), sealed, _SEAL)
+    plain = keys.unseal(ring.endorsement(party), sealed, _SEAL, what=f"the endorsement of {party!r}")
     if len(plain) != _FORM.size:
         raise RemoteProtocolError(f"the endorsement of {party!r} is malformed", code="E_MALFORMED")
     place, signature = _FORM.unpack(plain)

@@ -21,7 +21,16 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.samples import Samples, feature_sizes
-from fedvalue.protocol.settings import Align, ColumnView, Gates, ProtocolName, RunTerms, Settings
+from fedvalue.protocol.settings import (
+    MAX_CODES,
+    MAX_FEATURES,
+    Align,
+    ColumnView,
+    Gates,
+    ProtocolName,
+    RunTerms,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import Codebook
@@ -66,9 +75,15 @@ def seals_ranges(terms: RunTerms) -> bool:
 
 
 def _sealed(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges, run_key: bytes) -> bytes:
-    # Padded, or the length would show the number of features.
-    plain = msgspec.msgpack.encode(ranges)
-    return keys.seal(_ranges_key(terms, ready, run_key), keys.padded(plain, len(plain)), _RANGES)
+    plain = keys.padded(msgspec.msgpack.encode(ranges), _longest_ranges(terms))
+    return keys.seal(_ranges_key(terms, ready, run_key), plain, _RANGES)
+
+
+def _longest_ranges(terms: RunTerms) -> int:
+    """The bytes of the longest sizes that the terms allow. All pad to it, or wide parties would stand out."""
+    n_features = 0 if terms.columns is ColumnView.JOINT else MAX_FEATURES
+    longest = m.CodeRanges((MAX_CODES,) * 2, (MAX_CODES,) * n_features, bytes(16))
+    return len(msgspec.msgpack.encode(longest))
 
 
 def _ranges_key(terms: RunTerms, ready: m.Ready, run_key: bytes) -> bytes:
@@ -80,16 +95,18 @@ def opened_ready(terms: RunTerms, ready: m.Ready, run_key: bytes) -> m.Ready:
     """A Ready with its sizes open, at a party.
 
     Raises:
-        VerificationError: It does not open (E_SEAL).
+        VerificationError: It does not open (E_SEAL). The party is named: each party sees the same, and the
+            one that reports it first would look guilty.
         RemoteProtocolError: It is not sealed though it has to be, or holds no sizes (E_MALFORMED).
     """
     if not seals_ranges(terms):
         return ready
     if isinstance(ready.ranges, m.CodeRanges):
         raise RemoteProtocolError(f"the sizes of {ready.party!r} are not sealed", code="E_MALFORMED")
-    plain = keys.unpadded(keys.unseal(_ranges_key(terms, ready, run_key), ready.ranges, _RANGES))
+    what = f"the sealed statement of {ready.party!r}"
+    plain = keys.unseal(_ranges_key(terms, ready, run_key), ready.ranges, _RANGES, what=what)
     try:
-        ranges = msgspec.msgpack.decode(plain, type=m.CodeRanges)
+        ranges = msgspec.msgpack.decode(keys.unpadded(plain, what=what), type=m.CodeRanges)
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
         raise RemoteProtocolError(
             f"the sizes of {ready.party!r} are malformed", code="E_MALFORMED"

@@ -125,7 +125,8 @@ class SharedCodebooks:
         expected = n_parts(self._settings, party) if wanted else 0
         if message.total != expected or message.index != len(parts) or message.index >= expected:
             raise RemoteProtocolError("part of a codebook out of order", code="E_DECLARED")
-        parts.append(keys.unseal(self._key(party, message.index), message.data, _SEAL))
+        key, what = self._key(party, message.index), f"the codebook of {party!r}"
+        parts.append(keys.unseal(key, message.data, _SEAL, what=what))
 
     def completed(self, counts: JointCounts) -> JointCounts:
         """The joint counts with the codebooks of all parties.
