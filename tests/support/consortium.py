@@ -22,7 +22,7 @@ def identity(name: str, role: str | None = None, consortium: str = "alpha") -> I
     return create_identity(consortium, role or ROLES[name], name, now=NOW)
 
 
-def _member(name: str) -> Identity:
+def member(name: str) -> Identity:
     """A participant's identity; the assisting server, which only `gram` has, is not in `ROLES`."""
     return identity(name) if name in ROLES else identity(name, name)
 
@@ -64,5 +64,5 @@ def manifest(**terms: Any) -> Manifest:
 def signed(**terms: Any) -> SignedManifest:
     result = SignedManifest(manifest(**terms))
     for one in result.manifest.participants:
-        result = result.signed_by(_member(one.name))
+        result = result.signed_by(member(one.name))
     return result

@@ -20,7 +20,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.party_roles import PartyRole
-from tests.support.consortium import identity
+from tests.support.consortium import identity, member
 
 
 def party_input(codes: np.ndarray, label: np.ndarray | None = None) -> PartyInput:
@@ -49,14 +49,14 @@ def run_everybody(
         for k, (name, given) in enumerate(inputs.items())
     }
     servers = {
-        role: server_role(
-            role,
+        one.name: server_role(
+            one.role,
             manifest,
             terms_of(manifest),
-            credentials_of(manifest, identity(role), role.encode().ljust(32)),
+            credentials_of(manifest, member(one.name), one.name.encode().ljust(32)),
             MemoryChunkStore(),
         )
-        for role in ("compute", "validate")
+        for one in manifest.servers
     }
     roles: dict[str, Any] = {**servers, **parties}
     mail = deque(envelope for role in roles.values() for envelope in role.start())

@@ -99,6 +99,22 @@ def check_version(manifest: Manifest) -> None:
         )
 
 
+def check_values_version(manifest: Manifest) -> None:
+    """Whether this software computes the values that the run's software computed.
+
+    Raises:
+        ConfigError: E_VERSION.
+    """
+    agreed, own = manifest.versions, Versions()
+    if agreed.values != own.values:
+        raise ConfigError(
+            f"the values are those of values version {agreed.values}, as in FedValue {agreed.software}; "
+            f"this is FedValue {own.software} with values version {own.values}, which computes others. "
+            f"Use FedValue {agreed.software}",
+            code="E_VERSION",
+        )
+
+
 def check_form(schema: object, own: str) -> None:
     """Refuse a document that another release writes in another form.
 

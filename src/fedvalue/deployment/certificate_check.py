@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fedvalue.agreement.manifest_rules import check_values_version
 from fedvalue.agreement.run_settings import pins_of, terms_of
 from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
@@ -59,7 +60,8 @@ def check_certificate(certificate: Certificate) -> CertificateCheck:
     5. Under `mirror`: every data party signed which column of these results is its own.
     6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the
        certificate's values. Under `gram`: the sums that the servers signed fit together and give the
-       values. Under `paper` and `single` this is not possible, and said.
+       values. Under `paper` and `single` this is not possible, and said. What is computed again needs
+       software with the same values version.
     7. The values add up to the total, and shares and flags follow from the values.
 
     The reader still has to decide whether the keys in the manifest belong to whom they name
@@ -67,7 +69,8 @@ def check_certificate(certificate: Certificate) -> CertificateCheck:
 
     Raises:
         VerificationError: E_CERTIFICATE (or the code of the check that failed).
-        ConfigError: The file does not have the form of a certificate.
+        ConfigError: The file does not have the form of a certificate (E_CERTIFICATE), or its values follow
+            from counts or sums by the rules of another release (E_VERSION).
     """
     try:
         return _checked(certificate)
@@ -221,6 +224,7 @@ def _signed_bytes(record: ServerRecord, server: str) -> bytes:
 
 def _check_sums(certificate: Certificate, manifest: Manifest, readies: Mapping[str, Ready]) -> None:
     """Whether the certificate's values follow from the sums that the servers of `gram` signed."""
+    check_values_version(manifest)
     settings = settings_of(terms_of(manifest), readies)
     opened = {
         server: OpenedSums.decode(_signed_bytes(certificate.servers[server], server))
@@ -250,6 +254,7 @@ def _counted(
     manifest: Manifest, result: CountsResult, readies: Mapping[str, Ready], order: tuple[str, ...]
 ) -> Outcome:
     """The signed counts under the parties' names. Codes keep their aliases: no value depends on them."""
+    check_values_version(manifest)
     sizes = {name: ranges_of(ready).sizes for name, ready in readies.items()}
     layout = RowLayout.of((*sizes[manifest.task.name], *(sizes[name][0] for name in order)))
     cells = layout.joint_counts(*result.cells(layout))

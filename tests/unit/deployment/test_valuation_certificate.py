@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from fedvalue import documents
+from fedvalue._version import VALUES_VERSION
+from fedvalue.agreement.manifest_rules import Versions
 from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate, read_certificate
@@ -188,6 +190,38 @@ def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
     checked = check(data)
     assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
     assert not any("these values" in sentence for sentence in checked.proved)
+
+
+RECOMPUTED = {
+    "counts": {"policy": "counts"},
+    "gram": {"protocol": "gram", "policy": "counts", "exact_tables": True},
+}
+
+
+@pytest.mark.parametrize("terms", RECOMPUTED.values(), ids=RECOMPUTED)
+def test_values_of_another_version_are_not_called_false(terms):
+    """They cannot be computed again here, so an honest certificate of an old release must not look forged."""
+    old = Versions(values=VALUES_VERSION - 1, software="0.1.9")
+
+    def change(result: dict[str, Any]) -> None:
+        """The values of the old release, which were others."""
+        for party in result["parties"]:
+            party.update({key: party[key] / 2 for key in ("value", "learnable") if party.get(key)})
+
+    roles, _, agreed = run(versions=old, **terms)
+    with pytest.raises(ConfigError, match=r"Use FedValue 0\.1\.9") as caught:
+        check(certify(roles["bank"], agreed, change))
+    assert caught.value.code == "E_VERSION"
+    roles, _, agreed = run(**terms)
+    with pytest.raises(VerificationError) as refused:
+        check(certify(roles["bank"], agreed, change))
+    assert refused.value.code in ("E_MIRROR", "E_SUMS")
+
+
+def test_signed_values_of_another_version_are_checked_all_the_same():
+    """Under policy `valuation` the servers' own numbers are in the file."""
+    roles, _, agreed = run(versions=Versions(values=VALUES_VERSION - 1, software="0.1.9"))
+    assert "the values add up to the total" in check(certify(roles["bank"], agreed)).proved
 
 
 def test_a_match_rate_that_nobody_signed_is_refused(finished):
