@@ -176,6 +176,7 @@ CODES = {
     "misreport the check of rows": {"E_SUMS", "E_ONE_HOT"},
     "misreport the check of entries": {"E_ONE_HOT"},
     "open another coin than committed to": {"E_NOISE"},
+    "show the two others different coins": {"E_EQUIVOCATION"},
     "party: count a person 20 times": {"E_ONE_HOT"},
     "party: give two codes at once": {"E_ONE_HOT"},
     "party: give no code": {"E_ONE_HOT"},
@@ -220,6 +221,18 @@ def test_a_server_that_opens_another_seed_than_it_committed_to_is_caught(field):
 
     cast = cast_of()
     assert "E_NOISE" in run(cast, meddler=meddle).codes()
+    assert cast.task.outcome is None
+
+
+def test_a_server_that_misreports_the_third_ones_commitment_ends_the_run():
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if envelope.sender == "assist" and isinstance(envelope.message, m.GramCoin):
+            changed = msgspec.structs.replace(envelope.message, third=bytes(32))
+            return [msgspec.structs.replace(envelope, message=changed)]
+        return [envelope]
+
+    cast = cast_of()
+    assert run(cast, meddler=meddle).codes() == {"E_EQUIVOCATION"}
     assert cast.task.outcome is None
 
 

@@ -6,18 +6,22 @@ import importlib
 import math
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from fedvalue.crypto import keys
 from fedvalue.datasets import label_codes, load
 from fedvalue.information.pair_tables import PairLayout, PairTables, tables_of_columns
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.gram.components import held_by, seed_rows, written_component
 from fedvalue.protocol.gram.gram_layout import GramLayout
-from fedvalue.protocol.gram.prime_field import PRIME, from_bytes, to_bytes
+from fedvalue.protocol.gram.gram_sums import N_TRIALS
+from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, to_bytes
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
@@ -136,6 +140,125 @@ def test_a_simulator_that_knows_no_column_produces_what_a_server_receives_from_t
         # Nothing else comes from other servers but hashes, coins and what parties signed for all of them.
         assert {type(e.message) for e in received} == {m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest}
     assert stats.kstest(np.array(masked) / PRIME, "uniform").pvalue > 1e-4
+
+
+class TwoCoins:
+    """A run whose server 0 commits to another coin towards server 2 than towards server 1, and opens both.
+
+    It keeps its own checks to itself. A party on its side tells it the order of rows.
+
+    Args:
+        compared: Whether what servers say about each other's commitments arrives; under the old rule
+            they said nothing.
+    """
+
+    def __init__(self, world: World, *, compared: bool) -> None:
+        self._compared = compared
+        self.cast = world.cast("gram", epsilon="0.1")
+        self.settings = world.settings("gram", epsilon="0.1")
+        self.layout = GramLayout.of(self.settings)
+        self.cheater, self.first, self.second = self.settings.servers
+        self._seen: dict[str, bytes] = {}
+        self._commit = lambda coin: keys.digest(b"gram-commit", b"coin", self.settings.run_id, coin)
+        postman = run(self.cast, meddler=self._meddle)
+        self.codes = postman.codes()
+        self.sent = [codec.decode(data) for data in postman.log]
+
+    def _meddle(self, envelope: m.Envelope) -> list[m.Envelope]:
+        message, recipient = envelope.message, envelope.recipient
+        other = bytes(32)
+        if envelope.sender == self.cheater:
+            if isinstance(message, m.GramCheck):
+                self._gram = self.cast.servers[0]._gram
+                return []
+            if isinstance(message, m.GramPledge):
+                if recipient == self.second:
+                    message = replace(message, coin=self._commit(other))
+                self._seen[recipient] = message.coin
+            elif isinstance(message, m.GramCoin) and recipient == self.second:
+                message = replace(message, coin=other)
+        elif isinstance(message, m.GramCoin) and recipient != self.cheater and not self._compared:
+            message = replace(message, third=self._seen[recipient])
+        return [replace(envelope, message=message)]
+
+    def checks(self) -> dict[str, m.GramCheck]:
+        """What the two others sent the cheater."""
+        received = (e for e in self.sent if e.recipient == self.cheater)
+        return {e.sender: e.message for e in received if isinstance(e.message, m.GramCheck)}
+
+    def component(self, party: str, component: int) -> np.ndarray:
+        """The one-hot columns of a component, as one of its holders received it."""
+        number = next(k for k in range(3) if component in held_by(k))
+        server, width = self.settings.servers[number], self.layout.width_of(party)
+        inbox = [e.message for e in self.sent if (e.sender, e.recipient) == (party, server)]
+        if component == written_component(self.layout, party):
+            (chunk,) = (one for one in inbox if isinstance(one, m.Chunk))
+            rows = from_bytes(chunk.data, (self.layout.n_samples, width + 2), who=party)
+        else:
+            (declared,) = (one for one in inbox if isinstance(one, m.GramDeclaration))
+            rows = seed_rows(self.layout, party, declared.seeds[held_by(number).index(component)], 0)
+        return rows[:, :width].astype(object)
+
+    def weights(self, recipient: str, party: str) -> np.ndarray:
+        """Of every entry in the check of entries, as a server draws them; shape (trials, rows, columns)."""
+        coins = {
+            e.sender: e.message.coin
+            for e in self.sent
+            if isinstance(e.message, m.GramCoin) and e.recipient == recipient
+        }
+        own = next(e for e in self.sent if isinstance(e.message, m.GramCoin) and e.sender == recipient)
+        parts = coins | {recipient: own.message.coin}
+        coin = keys.digest(b"gram-coin", *(parts[server] for server in self.settings.servers))
+        of_row = expanded(coin, "gram-weights", (self.layout.n_samples, N_TRIALS), bytes(4)).astype(object)
+        of_column = expanded(coin, "gram-columns", (N_TRIALS, self.layout.width)).astype(object)
+        columns = of_column[:, self.layout.columns_of(party)]
+        return of_row.T[:, :, None] * columns[:, None, :] % PRIME
+
+    def equations(self, party: str) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of the party's entries and what they add up to, from the cheater's view alone.
+
+        With z = z0 + z1 + z2 the two shares are A (z1² + 2 z1 z2 - z1) and B (z2² + 2 z2 z0 - z2). For
+        entries of 0 and 1 they add up to 2 z1 (A - B) z and what depends on z0 and z1 alone.
+        """
+        z0, z1 = (self.component(party, c) for c in (0, 1))
+        a, b, t = self.weights(self.first, party), self.weights(self.second, party), z0 + z1
+        known = a * (z1 * z1 - 2 * z1 * t - z1) + b * (t * t - 2 * t * z0 + t)
+        shape = (N_TRIALS, len(self.layout.everybody))
+        total = self._gram._mask("check", shape).astype(object)  # the masks of all three add up to 0
+        for check in self.checks().values():
+            total = total + from_bytes(check.entries, shape, who="other").astype(object)
+        place = self.layout.everybody.index(party)
+        return 2 * z1 * (a - b) % PRIME, (total[:, place] - known.sum(axis=(1, 2))) % PRIME
+
+
+TWO_COINS = World.drawn(5, n=80, sizes=(2, 3), n_label=2)
+
+
+def test_a_server_with_two_coins_would_read_exact_codes_if_nobody_compared_them():
+    """The old rule: the codes of twelve persons, of 4,096 candidates, at an epsilon of 0.1.
+
+    The codes of the others are known to the attacker. A wrong candidate fits with a chance of 2^-62.
+    """
+    view = TwoCoins(TWO_COINS, compared=False)
+    coefficients, due = view.equations("p0")
+    truth = sum(view.component("p0", c) for c in range(3)) % PRIME
+    unknown = np.random.default_rng(0).choice(len(truth), 12, replace=False)
+    others = np.delete(np.arange(len(truth)), unknown)
+    due = (due - (coefficients[:, others] * truth[others]).sum(axis=(1, 2))) % PRIME
+    fitting = []
+    for candidate in product((0, 1), repeat=len(unknown)):
+        found = coefficients[:, unknown, candidate].sum(axis=1) % PRIME
+        if (found == due).all():
+            fitting.append(candidate)
+    assert fitting == [tuple(truth[unknown, 1])]
+
+
+def test_a_server_with_two_coins_gets_no_check_from_the_others():
+    """Servers compare what the third one committed to before they weight a row."""
+    view = TwoCoins(TWO_COINS, compared=True)
+    assert "E_EQUIVOCATION" in view.codes
+    assert view.checks() == {}
+    assert all(party.outcome is None for party in (view.cast.task, *view.cast.parties))
 
 
 def test_rows_can_be_fitted_to_exact_tables_and_not_to_noisy_ones(monkeypatch):

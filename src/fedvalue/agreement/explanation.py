@@ -27,11 +27,13 @@ _PROTOCOLS = {
         "before anything is released. A party that sends the servers different data gets no result."
     ),
     "gram": (
-        "Each party splits its columns into three random parts and gives each server two of them. No server "
-        "sees a row, an id, a code or a count, not even together with parties that follow the rules for "
-        "uploads. The servers add up how often two codes occur together and open these sums to the parties "
-        "alone. The parties detect a changed sum, and the servers a row that is not what it should be, "
-        "before anything is released. Two servers that work together see everything."
+        "Each party splits its columns into three random parts and gives each server two of them. Every "
+        "server learns how many columns each named party has, and how many codes each of them has. No server "
+        "sees a row, an id, a code or a count, even if it cheats; together with parties whose rows have "
+        "exactly one code per column it sees nothing beyond what these parties see. The servers add up how "
+        "often two codes occur together and open these sums to the parties alone. The parties detect a "
+        "changed sum, and the servers a row that is not what it should be, before anything is released. Two "
+        "servers that work together see everything."
     ),
     "paper": (
         "The computation server intersects encrypted sample ids, and the validation server checks it, as the "

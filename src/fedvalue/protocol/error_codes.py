@@ -23,7 +23,7 @@ CHECKS: dict[str, str] = {
     "E_CONFIRM": "a party does not hold the same key, or saw other keys than we did",
     "E_CHECK_COLUMN": "a party's check column is not what its weights say (gram)",
     "E_COMMITMENT": "a server opened other sums than it had committed to (gram)",
-    "E_EQUIVOCATION": "a server showed two parties different things",
+    "E_EQUIVOCATION": "a server showed two participants different things",
     "E_GATE": "a table breaks a limit that protects single persons",
     "E_FLOOR": "a cardinality is below the number of adversarial samples, or not a multiple of q",
     "E_GROUP": "the validation server found incomplete groups of encryption ids",

@@ -425,10 +425,19 @@ class GramPledge(Message, frozen=True):
 
 
 class GramCoin(SecretMessage, frozen=True):
-    """A server's part of the coin, and of the seed that it shares with the receiver."""
+    """A server's part of the coin, and of the seed that it shares with the receiver.
+
+    Args:
+        coin: The sender's part of the coin.
+        pair: Its part of the seed.
+        third: The commitment to the coin that the sender received from the third server. The receiver must
+            have the same one: a server that shows the two others different coins makes them check rows with
+            different weights, and reads codes from the difference.
+    """
 
     coin: Key32
     pair: Key32
+    third: Digest
 
 
 class GramCheck(SecretMessage, frozen=True):

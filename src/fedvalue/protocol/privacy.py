@@ -45,8 +45,8 @@ OBSERVER = (
 )
 
 OBSERVER_GRAM = (
-    "everybody, also one cheating server together with any parties that upload rows which pass the checks; "
-    "not two servers that work together"
+    "everybody, also one cheating server together with any parties whose rows have exactly one code per "
+    "feature; not two servers that work together"
 )
 
 _FORM = re.compile(r"(0|[1-9][0-9]?)(\.[0-9]{0,5}[1-9])?")

@@ -3,6 +3,7 @@
 1. Every party has declared: exchange what it signed (`GramPledge`), with commitments to a coin and to a seed
    shared with each other server. Different signatures of one party prove that it lied (E_SPLIT).
 2. Open coin and seeds (`GramCoin`). The coin decides how rows are checked; no party knew it when it signed.
+   Each server also says what the third one had committed to: all three use one coin (E_EQUIVOCATION).
    The seed that two servers share gives the noise of the component that both hold, and masks.
 3. Add up chunk by chunk, in one pass; a chunk is discarded when it is counted.
 4. Exchange checks (`GramCheck`): every entry is 0 or 1, and every feature has one 1 per row. A value that two
@@ -204,8 +205,16 @@ class GramSums:
             if set(pledge.signed) != set(self._declared):
                 raise RemoteProtocolError(f"{other!r} pledged other parties", code="E_DECLARED")
         return [
-            self._to(other, m.GramCoin(self._coin_part(), self._pair_part(other))) for other in self._others
+            self._to(
+                other,
+                m.GramCoin(self._coin_part(), self._pair_part(other), self._pledges[self._third(other)].coin),
+            )
+            for other in self._others
         ] + self._draw()
+
+    def _third(self, other: str) -> str:
+        """The server that is neither this one nor `other`."""
+        return next(name for name in self._others if name != other)
 
     def _draw(self) -> list[m.Envelope]:
         """When all contributions are here: the coin, and whatever chunks have come by now."""
@@ -217,6 +226,13 @@ class GramSums:
             if self._hash("coin", coin.coin) != pledge.coin or self._hash("pair", coin.pair) != pledge.pair:
                 raise VerificationError(
                     f"{other!r} opened another seed than it had committed to", code="E_NOISE"
+                )
+            third = self._third(other)
+            if coin.third != self._pledges[third].coin:
+                raise VerificationError(
+                    f"{third!r} committed to different coins towards {self._server!r} and {other!r}, or "
+                    f"{other!r} misreports it",
+                    code="E_EQUIVOCATION",
                 )
         parts = {self._server: self._coin_part(), **{other: coin.coin for other, coin in self._coins.items()}}
         self._coin = keys.digest(b"gram-coin", *(parts[server] for server in self._settings.servers))

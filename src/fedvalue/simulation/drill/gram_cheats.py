@@ -130,6 +130,24 @@ def open_another_coin(sums: GramSums) -> None:
     sums._coin_part = coin_part  # type: ignore[method-assign]
 
 
+def show_different_coins(sums: GramSums) -> None:
+    """Another coin towards one of the two others, committed to and opened: they would check differently."""
+    honest, victim, coin = sums.take, sums._others[1], bytes(32)
+
+    def changed(item: m.Envelope) -> m.Envelope:
+        message = item.message
+        if item.recipient == victim and isinstance(message, m.GramPledge):
+            message = msgspec.structs.replace(message, coin=sums._hash("coin", coin))
+        elif item.recipient == victim and isinstance(message, m.GramCoin):
+            message = msgspec.structs.replace(message, coin=coin)
+        return msgspec.structs.replace(item, message=message)
+
+    def take(sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        return [changed(item) for item in honest(sender, message)]
+
+    sums.take = take  # type: ignore[method-assign]
+
+
 def forge_entries(sums: GramSums) -> None:
     """With a party's help: take what its balanced row adds to the check of entries off again."""
     layout, party = sums._layout, sums._settings.parties[0]

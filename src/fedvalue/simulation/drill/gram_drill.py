@@ -47,6 +47,7 @@ SCENARIOS = (
     GramScenario("misreport the check of rows", cheats.misreport_rows),
     GramScenario("misreport the check of entries", cheats.misreport_entries),
     GramScenario("open another coin than committed to", cheats.open_another_coin),
+    GramScenario("show the two others different coins", cheats.show_different_coins),
     GramScenario("party: count a person 20 times", None, cheats.count_a_person_twenty_times),
     GramScenario("party: give two codes at once", None, cheats.give_two_codes_at_once),
     GramScenario("party: give no code", None, cheats.give_no_code),
