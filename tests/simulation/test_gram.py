@@ -12,7 +12,7 @@ from fedvalue.errors import InputError
 from fedvalue.federated.cast import Cast
 from fedvalue.federated.options import Gram
 from fedvalue.federated.run import federated_value
-from fedvalue.information.pair_tables import PairTables, pair_tables
+from fedvalue.information.pair_tables import MAX_CELLS, PairTables, pair_layout, pair_tables
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.gram import components, gram_upload
@@ -128,6 +128,38 @@ def test_products_modulo_the_prime_are_exact():
     ]
     assert products(a, b).tolist() == expected
     assert products(a, a).tolist() == [[int(x) for x in row] for row in products(a, a.copy())]
+
+
+def test_one_partys_codes_do_not_decide_how_much_memory_a_server_needs():
+    """The old rule counted tables between two columns: one column of 40,000 codes passed, and every server
+    made a matrix of 12 GiB. Now nobody uploads: the run ends when all sizes are known."""
+    sizes = ((), (2,), (40_000,))
+    assert pair_layout(("p0", "p1"), sizes[1:], 2).n_cells <= MAX_CELLS
+    assert 8 * 40_000**2 > 11 * 2**30
+    world = World.drawn(2, n=60, sizes=(2, 40_000), n_task=1)
+    cast = cast_of(world)
+    postman = run(cast)
+    assert postman.codes() == {"E_BUDGET"}
+    assert "'p1' has 40,000 of the codes" in str(postman.errors["compute"])
+    kinds = {type(codec.decode(data).message) for data in postman.log}
+    assert m.Ready in kinds
+    assert not kinds & {m.GramDeclaration, m.Chunk}
+
+
+def test_the_limit_of_products_counts_those_of_a_column_with_itself():
+    """k (k + 1) / 2 <= 2^22 holds up to k = 2,895: four codes are the label's and the other party's."""
+    settings = WORLD.settings("gram", exact_tables=True)
+
+    def layout(size: int) -> GramLayout:
+        return GramLayout.of(
+            msgspec.structs.replace(settings, parties=("p0", "p1"), n_task_codes=1, n_label_codes=2,
+                                    n_codes=(2, size), features=())
+        )  # fmt: skip
+
+    assert layout(2_891).width == 2_895
+    with pytest.raises(InputError, match="2,896 codes of all columns have 4,194,856 products") as caught:
+        layout(2_892)
+    assert caught.value.code == "E_BUDGET"
 
 
 # What a server sees.

@@ -39,7 +39,7 @@ ADVICE = {
     "E_MANIFEST": "Check the agreement: `fedvalue manifest verify` and `show`.",
     "E_STORAGE": "Free some space on the disk of the participant that is named.",
     "E_MIRROR": "The servers disagree, and no value was released: keep the logs and talk to both operators.",
-    "E_BUDGET": "The privacy budget of these samples is spent.",
+    "E_BUDGET": "A limit is exceeded, of the privacy budget or of the size of a run: the reason says which.",
     "E_VERSION": "Install a release with the agreed versions everywhere.",
 }
 """What to do after a failure, by code."""

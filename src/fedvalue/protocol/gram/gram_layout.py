@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.information.pair_tables import PairLayout, PairTables, pair_layout
+from fedvalue.errors import InputError
+from fedvalue.information.pair_tables import MAX_CELLS, PairLayout, PairTables, pair_layout
 from fedvalue.protocol.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class GramLayout:
         everybody: All parties, the task party first.
         n_samples: Number of samples.
         chunk_bytes: Largest payload of a message.
+
+    Raises:
+        InputError: More products than a server is to hold (E_BUDGET). Parties and servers see this before
+            any upload: otherwise one party's codes would decide how much memory every server needs.
     """
 
     sizes: tuple[int, ...]
@@ -39,6 +44,18 @@ class GramLayout:
     everybody: tuple[str, ...]
     n_samples: int
     chunk_bytes: int
+
+    def __post_init__(self) -> None:
+        # Also those of a column with itself, which are in no table.
+        n_products = self.width * (self.width + 1) // 2
+        if n_products > MAX_CELLS:
+            widest = max(self.everybody, key=self.width_of)
+            raise InputError(
+                f"{self.width:,} codes of all columns have {n_products:,} products, above the limit of "
+                f"{MAX_CELLS:,}; {widest!r} has {self.width_of(widest):,} of the codes: use fewer columns, "
+                "bins or categories",
+                code="E_BUDGET",
+            )
 
     @classmethod
     def of(cls, settings: Settings) -> GramLayout:
