@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fedvalue.simulation.drill import gram_drill, scenarios
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
+
+PROTOCOLS = ("paper", "mirror", "gram", "vpsic")
 
 
 def test_json_alone_on_stdout() -> None:
@@ -25,7 +28,14 @@ def test_table_and_file(tmp_path: Path) -> None:
     assert "vpsic as published" in ran.out
     assert "marginal-preserving" in ran.out
     assert "No protocol here detects two servers that share one lie" in ran.err
-    assert len(json.loads((tmp_path / "drill.json").read_text())) == 75
+    rows = json.loads((tmp_path / "drill.json").read_text())
+    drilled = {
+        protocol: {r["behaviour"] for r in rows if r["protocol"] == protocol} for protocol in PROTOCOLS
+    }
+    assert drilled["paper"] == {s.behaviour for s in scenarios.SCENARIOS if s.paper is not None}
+    assert drilled["mirror"] == {s.behaviour for s in scenarios.SCENARIOS if s.mirror is not None}
+    assert drilled["gram"] == {s.behaviour for s in gram_drill.SCENARIOS}
+    assert len(drilled["vpsic"]) >= 3
 
 
 def test_advice() -> None:

@@ -63,7 +63,7 @@ def test_without_epsilon_the_file_says_so(town, tmp_path):
         (
             ("--epsilon", "1", "--policy", "counts"),
             4,
-            "epsilon needs protocol 'mirror' with policy 'valuation'",
+            "epsilon needs protocol 'mirror' or 'gram' with policy 'valuation'",
         ),
         (
             ("--epsilon", "1", "--protocol", "paper", "--policy", "counts"),
