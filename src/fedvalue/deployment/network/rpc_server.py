@@ -3,8 +3,8 @@
 On every call: TLS 1.3, a certificate of the right shape, its public key compared with the pins.
 Limits are enforced before anything is allocated: message size by gRPC while it reads, calls per peer
 before waiting for their bytes, calls per peer and run once they are here. The guests of a lobby share the
-invitation's key, so their calls are counted by address too: one guest cannot keep the others out. The
-`Backend` decides what a call means; the same service carries every protocol.
+invitation's key, so their calls are counted by address too (IPv6: by /64): one guest cannot keep the others
+out. The `Backend` decides what a call means; the same service carries every protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 from fedvalue.deployment.network import wire
 from fedvalue.errors import (
@@ -42,6 +44,9 @@ CALLS_ARRIVING = 16
 
 ARRIVAL_SECONDS = 30.0
 """How long a message may take to arrive: as long as our own clients wait for an answer."""
+
+HANG_UP_SECONDS = 0.5
+"""How long after the end of its messages the end of a call may become known."""
 
 THREADS = 160
 """Long polls hold a thread each, and posts need one too. Waiting threads cost little."""
@@ -197,6 +202,8 @@ class Handlers:
                     request = wire.decode(data, _REQUESTS[name])
                     with self._slot((caller, getattr(request, "run_id", b"none")), CALLS_PER_PEER):
                         return wire.encode(act(peer, request))
+            except CallerGoneError:
+                return b""  # nobody reads it
             except FedValueError as error:
                 refusal = error
             except Exception:  # noqa: BLE001  # a bug must not show internals to a peer
@@ -211,15 +218,15 @@ class Handlers:
         """Under whose name calls are counted: a key, and where several callers share it the address too."""
         if peer.spki not in self._guests:
             return peer.spki
-        address, _, _port = str(context.peer()).rpartition(":")
-        return peer.spki + address.encode()
+        return peer.spki + guest_address(str(context.peer())).encode()
 
     def _arrived(self, caller: bytes, messages: Iterator[bytes], context: Any) -> bytes:
         """Wait for the message of a call.
 
         Raises:
             TransportError: E_BUSY: too many calls of this caller are waiting for their message.
-            RemoteProtocolError: E_MALFORMED: it did not arrive in time.
+            RemoteProtocolError: E_MALFORMED: it did not arrive, or not in time.
+            CallerGoneError: The caller hung up before it had sent it.
         """
         with self._slot((caller, b"arriving"), CALLS_ARRIVING):
             with self._lock:
@@ -230,10 +237,12 @@ class Handlers:
                 data = None  # cancelled, by the caller or by us
             finally:
                 with self._lock:
-                    del self._arriving[id(context)]
-        if data is None:
-            raise RemoteProtocolError("a call without a message", code="E_MALFORMED")
-        return data
+                    until, _ = self._arriving.pop(id(context))
+            if data is not None:
+                return data
+            if time.monotonic() < until and _has_gone(context):
+                raise CallerGoneError
+        raise RemoteProtocolError("a call without a message", code="E_MALFORMED")
 
     def _cut_off_late(self) -> None:
         """Cancel calls whose message takes too long, when another call needs a thread."""
@@ -271,6 +280,37 @@ class Handlers:
             "E_MALFORMED": codes.INVALID_ARGUMENT,
             "E_ENGINE": codes.INTERNAL,
         }.get(error.code, codes.FAILED_PRECONDITION)
+
+
+class CallerGoneError(Exception):
+    """A caller hung up before it had sent its message. Nothing is refused."""
+
+
+def _has_gone(context: Any) -> bool:
+    """Whether the caller of a call without a message has hung up.
+
+    gRPC reports that no message will come a moment before it reports why.
+    """
+    ended = threading.Event()
+    return not context.add_callback(ended.set) or ended.wait(HANG_UP_SECONDS)
+
+
+def guest_address(peer: str) -> str:
+    """The address of a gRPC peer, without its port, under which guests are counted.
+
+    Whoever has one IPv6 address usually has the 2^64 of its network, so the network counts.
+    """
+    family, _, address = unquote(peer).partition(":")
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        ip = ip_address(host)
+    except ValueError:
+        return f"{family}:{host}"
+    if isinstance(ip, IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(IPv6Network((int(ip), 64), strict=False))
 
 
 def _for_peers(error: FedValueError) -> FedValueError:

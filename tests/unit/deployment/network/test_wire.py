@@ -8,6 +8,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from fedvalue.deployment.network.retry import Retry
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.errors import RemoteProtocolError, TransportError
 from tests.support import consortium
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 
 MANY = 1 << 20
 
@@ -162,6 +163,97 @@ def test_one_guest_of_a_lobby_cannot_keep_the_others_out(monkeypatch):
     assert outcome(old, "ipv4:10.0.0.1:4000", "ipv4:10.0.0.2:4000") == "E_BUSY"
     assert outcome(new, "ipv4:10.0.0.1:4000", "ipv4:10.0.0.2:4000") == "served"
     assert outcome(new, "ipv6:%5B::1%5D:4000", "ipv6:%5B::1%5D:4001") == "E_BUSY"
+    assert outcome(new, "ipv6:%5B2001:db8::1%5D:4000", "ipv6:%5B2001:db8::beef:2%5D:4000") == "E_BUSY"
+    assert outcome(new, "ipv6:%5B2001:db8::1%5D:4000", "ipv6:%5B2001:db8:0:1::1%5D:4000") == "served"
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.1:4000", "10.0.0.1"),
+        ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4000", "2001:db8:1:2::/64"),
+        ("ipv6:[2001:db8:1:2::9]:4001", "2001:db8:1:2::/64"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:4000", "fe80::/64"),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:4000", "10.0.0.1"),
+        ("unix:/run/socket", "unix:"),
+    ],
+)
+def test_guests_are_counted_by_ipv4_address_or_ipv6_network(peer, address):
+    """IPv4 callers of a socket for both families would all be in one network otherwise."""
+    assert network_server.guest_address(peer) == address
+
+
+class Listening:
+    """The service on loopback without TLS, with a backend that notes refusals."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.refused: list[str] = []
+        peer = network_server.Peer(b"spki", b"certificate")
+        monkeypatch.setattr(network_server, "peer_of", lambda auth: peer)
+        backend = SimpleNamespace(
+            **{name.lower(): lambda peer, request: wire.Notes(1, ()) for name in network_server._REQUESTS},
+            refused=lambda peer, method, error: self.refused.append(error.code),
+        )
+        self._handlers = network_server.Handlers(backend)
+        self._threads = ThreadPoolExecutor(40)
+        self._server = grpc.server(self._threads)
+        self._server.add_generic_rpc_handlers((self._handlers,))
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+
+    def held(self, n: int, done: threading.Event) -> list[grpc.Future]:
+        """Calls that the server has begun to answer, whose message does not come before `done`."""
+
+        def nothing() -> Iterator[bytes]:
+            done.wait(PATIENCE)
+            yield from ()
+
+        method = self.channel.stream_unary(f"/{wire.SERVICE}/Look")
+        calls = [method.future(nothing()) for _ in range(n)]
+        until(lambda: len(self._handlers._arriving) == n, what="all calls")
+        return calls
+
+    def finish(self) -> list[str]:
+        """The refusals, once every call has ended."""
+        self.channel.close()
+        self._server.stop(None).wait(PATIENCE)
+        self._threads.shutdown()
+        return self.refused
+
+
+@pytest.mark.parametrize("how", ["closes its channel", "cancels its calls"])
+def test_a_caller_that_goes_away_before_its_message_is_not_refused(monkeypatch, how):
+    """At the end of a run callers hang up; the operator's log is no place for that."""
+    monkeypatch.setattr(network_server, "HANG_UP_SECONDS", PATIENCE)
+    server, done = Listening(monkeypatch), threading.Event()
+    calls = server.held(12, done)
+    if how == "closes its channel":
+        server.channel.close()
+    for call in calls:
+        call.cancel()
+    assert server.finish() == []
+    done.set()
+
+
+def test_a_caller_that_stays_and_sends_no_message_is_refused(monkeypatch):
+    server, done = Listening(monkeypatch), threading.Event()
+    calls = server.held(3, done)
+    done.set()
+    assert [call.code() for call in calls] == [grpc.StatusCode.INVALID_ARGUMENT] * 3
+    assert server.finish() == ["E_MALFORMED"] * 3
+
+
+def test_a_caller_whose_message_comes_too_late_is_refused(monkeypatch):
+    monkeypatch.setattr(network_server, "ARRIVAL_SECONDS", 0.0)
+    server, done = Listening(monkeypatch), threading.Event()
+    (late,) = server.held(1, done)
+    look = wire.encode(wire.Look(1, bytes(32), 0))
+    monkeypatch.setattr(network_server, "ARRIVAL_SECONDS", PATIENCE)
+    assert server.channel.unary_unary(f"/{wire.SERVICE}/Look")(look, timeout=PATIENCE)
+    assert late.code() is grpc.StatusCode.CANCELLED
+    assert server.finish() == ["E_MALFORMED"]
+    done.set()
 
 
 def test_every_frame_has_its_decoder_before_a_second_thread_can_ask():
