@@ -139,6 +139,12 @@ class CodeRanges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         """What the party signs."""
         return sha256(b"fedvalue/1/ranges" + msgspec.msgpack.encode(self)).digest()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(sizes={self.sizes}, features={self.features}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("sizes", self.sizes), ("features", self.features)]
+
 
 class Ready(Message, frozen=True):
     """A party has read its table, reduced it to the common ids if that was agreed, and states its sizes.

@@ -72,11 +72,17 @@ def test_a_new_party_has_no_change():
     assert changes(valuation(10, a=(1.0, 0.1, 0)), valuation(20, b=(1.0, 0.1, 0)), {}) == ()
 
 
-def counts_of(rng, n, codes=40):
-    """A party of two codes that matter, and one of many codes that do not."""
+def rows_of(rng, n, codes=40):
+    """A label, a party of two codes that matter, and one of many codes that do not."""
     y = rng.integers(0, 2, n)
     useful = np.where(rng.random(n) < 0.2, 1 - y, y)
-    return JointCounts.from_columns(label=y, parties={"useful": useful, "noise": rng.integers(0, codes, n)})
+    return y, useful, rng.integers(0, codes, n)
+
+
+def counts_of(rows, n=None):
+    """Joint counts of the first n rows, or of all."""
+    y, useful, noise = (column[:n] for column in rows)
+    return JointCounts.from_columns(label=y, parties={"useful": useful, "noise": noise})
 
 
 def test_the_drift_is_the_bias_of_few_samples():
@@ -84,7 +90,7 @@ def test_the_drift_is_the_bias_of_few_samples():
 
     Measured by 16 draws of noise itself; half of it is allowed, which is far from no drift.
     """
-    counts = counts_of(np.random.default_rng(1), 20_000)
+    counts = counts_of(rows_of(np.random.default_rng(1), 20_000))
     alone = JointCounts.from_columns(
         label=counts.label, parties={"noise": counts.parties[:, 1]}, count=counts.count
     )
@@ -115,8 +121,8 @@ def test_rows_of_the_same_kind_are_rarely_called_a_change():
     rng = np.random.default_rng(3)
     called = without_drift = 0
     for _ in range(30):
-        few, more = counts_of(rng, 300), counts_of(rng, 2_700)
-        whole = few + more
+        rows = rows_of(rng, 3_000)
+        few, whole = counts_of(rows, 300), counts_of(rows)
         before = value_counts(few, ValuationSettings(method="exact", statistics=False))
         after = value_counts(whole, ValuationSettings(method="exact"))
         called += sum(change.beyond_error for change in changes(before, after, drift_of(whole, 300)))
