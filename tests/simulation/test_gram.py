@@ -162,6 +162,49 @@ def test_the_limit_of_products_counts_those_of_a_column_with_itself():
     assert caught.value.code == "E_BUDGET"
 
 
+class StoppedError(Exception):
+    """Raised by a checkpoint."""
+
+
+@pytest.mark.parametrize("at", ["counting", "drawing noise"])
+def test_a_server_that_adds_up_can_be_stopped_between_pieces(at, monkeypatch):
+    """The old rule: counting and drawing noise ran to their end. One piece per chunk, many chunks."""
+    under_way, calls = [], []
+    for name, step in (("_count_chunk", "counting"), ("_noise", "drawing noise")):
+        honest = getattr(GramSums, name)
+
+        def noted(self: GramSums, number: int, honest: Any = honest, step: str = step) -> Any:
+            under_way.append(step)
+            found = honest(self, number)
+            under_way.pop()
+            return found
+
+        monkeypatch.setattr(GramSums, name, noted)
+
+    def checkpoint() -> None:
+        calls.append(under_way[-1])
+        if calls.count(at) == 3:
+            raise StoppedError
+
+    world = World.drawn(2, n=530, sizes=(3, 9))
+    cast = cast_of(world, exact_tables=False)
+    for role in cast.everyone():
+        role.terms = msgspec.structs.replace(role.terms, chunk_bytes=1024)
+    server: Any = cast.servers[2]
+    server._checkpoint = checkpoint
+    with pytest.raises(StoppedError):
+        run(cast)
+    assert calls[-1] == at
+    assert cast.task.outcome is None
+
+
+def test_pieces_of_a_chunk_give_the_sums_of_the_whole(monkeypatch):
+    monkeypatch.setattr("fedvalue.protocol.gram.gram_sums._PIECE_ROWS", 7)
+    cast = cast_of()
+    assert run(cast).states() == {State.DONE}
+    assert np.array_equal(tables_of(cast).cells, plain(WORLD, cast).cells)
+
+
 # What a server sees.
 
 

@@ -321,6 +321,7 @@ def _limits(m: Manifest) -> list[str]:
                 "attributes, or both servers refuse."
             )
     d = m.deadlines
+    upload = "upload and adding up" if m.protocol == "gram" else "upload"
     if m.settings.method == "auto":
         paragraphs.append(
             f"Values are computed exactly if that takes at most {m.work_limit:.3g} visits (samples times "
@@ -328,7 +329,7 @@ def _limits(m: Manifest) -> list[str]:
         )
     return [
         *paragraphs,
-        f"Stages may take {d.keying} s (keys), {d.upload} s (upload), {d.compute} s (computation, and "
+        f"Stages may take {d.keying} s (keys), {d.upload} s ({upload}), {d.compute} s (computation, and "
         "waiting for answers after it). Then the run ends: a computation is stopped, a participant who is "
         "missing is named, and nothing is released.",
         f"Valid from {m.created:%Y-%m-%d %H:%M} to {m.expires:%Y-%m-%d %H:%M} UTC, for one result: "

@@ -9,6 +9,7 @@ is deterministic: every holder of the key draws the same numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -17,15 +18,19 @@ from fedvalue.errors import InputError
 
 _KEY_BYTES = 32
 _BUFFER = bytes(1 << 16)
+_BETWEEN_CHECKPOINTS = 1 << 12
 
 
-def discrete_gaussian(key: bytes, n: int, variance: Fraction) -> tuple[int, ...]:
+def discrete_gaussian(
+    key: bytes, n: int, variance: Fraction, checkpoint: Callable[[], None] = lambda: None
+) -> tuple[int, ...]:
     """`n` independent numbers.
 
     Args:
         key: 32 secret bytes, used for this one call.
         n: How many.
         variance: Above 0. From about 1 on, the variance of the numbers is this to many digits.
+        checkpoint: Called every few thousand numbers; raises where the caller is to stop.
 
     Raises:
         InputError: The key or the variance is out of range.
@@ -39,6 +44,8 @@ def discrete_gaussian(key: bytes, n: int, variance: Fraction) -> tuple[int, ...]
     below = 2 * a * b * scale * scale
     numbers: list[int] = []
     while len(numbers) < n:
+        if len(numbers) % _BETWEEN_CHECKPOINTS == 0:
+            checkpoint()
         candidate = _discrete_laplace(stream, scale)
         above = (abs(candidate) * b * scale - a) ** 2
         if _bernoulli_exp(stream, above, below):

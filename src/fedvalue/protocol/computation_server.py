@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fedvalue.errors import RemoteProtocolError
@@ -36,8 +37,9 @@ class ComputationServer(Server):
         credentials: Credentials,
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
+        checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(terms, credentials=credentials, valuer=valuer, store=store)
+        super().__init__(terms, credentials=credentials, valuer=valuer, store=store, checkpoint=checkpoint)
         self._relayed: dict[type[m.Message], dict[str, Any]] = {}
 
     _after_ready = State.CONFIRMING

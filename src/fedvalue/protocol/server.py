@@ -5,6 +5,8 @@ Under `mirror` nothing leaves a server before both have agreed on it (`settlemen
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.alignment import ServerAlignment
@@ -28,7 +30,8 @@ class Server(Role):
         terms: What was agreed.
         credentials: Keys of this server.
         valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
-        store: Where chunks wait for the other parties' (`mirror`); memory by default.
+        store: Where chunks wait for the other parties' (`mirror`, `gram`); memory by default.
+        checkpoint: Called between pieces of long work (`gram`); raises where the run is to end.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Server(Role):
         credentials: Credentials,
         valuer: Valuer | None = None,
         store: ChunkStore | None = None,
+        checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         name = {
             RoleName.COMPUTATION_SERVER: terms.compute,
@@ -48,6 +52,7 @@ class Server(Role):
         self._credentials = credentials
         self._valuer = valuer
         self._store = store or MemoryChunkStore()
+        self._checkpoint = checkpoint
         self._alignment = ServerAlignment(terms, name) if terms.align is Align.INTERSECT else None
         self._readies: dict[str, m.Ready] = {}
         self._mirror: MirrorCounting | None = None
@@ -141,7 +146,7 @@ class Server(Role):
             self._gram = self._make_gram(settings)
 
     def _make_gram(self, settings: Settings) -> GramSums:
-        return GramSums(settings, self.name, self._credentials, self._store)
+        return GramSums(settings, self.name, self._credentials, self._store, self._checkpoint)
 
     def _gram_handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
         parties = self.terms.everybody

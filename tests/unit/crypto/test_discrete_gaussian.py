@@ -46,6 +46,19 @@ def test_the_key_alone_decides():
     assert discrete_gaussian(KEY, 10, Fraction(1000)) == first[:10]
 
 
+def test_a_checkpoint_stops_it_between_numbers_and_changes_none():
+    calls: list[int] = []
+    drawn = discrete_gaussian(KEY, 10_000, Fraction(3), lambda: calls.append(1))
+    assert drawn == discrete_gaussian(KEY, 10_000, Fraction(3))
+    assert len(calls) >= 3
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        discrete_gaussian(KEY, 10, Fraction(3), stop)
+
+
 def test_numbers_beyond_the_precision_of_floating_point_are_whole():
     found = discrete_gaussian(KEY, 20, Fraction(10**50))
     assert max(abs(k) for k in found) > 2**64

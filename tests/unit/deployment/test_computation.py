@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.servers import computation, valuation_process
 from fedvalue.deployment.servers.abort_requests import abort_run
-from fedvalue.deployment.servers.computation import Computation, killable
+from fedvalue.deployment.servers.computation import Computation, checkpoint, killable
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.deployment.servers.valuation_process import Job, ValuationProcess
@@ -31,7 +32,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.settings import WORK_LIMIT
-from tests.support.consortium import NOW, identity, signed
+from tests.support.consortium import NOW, identity, member, signed
 from tests.support.processes import PATIENCE, until
 
 NAMES = ("compute", "validate", "bank", "telco", "shop")
@@ -245,6 +246,124 @@ def test_a_party_that_gives_up_ends_a_computing_run(tmp_path, processes):
         assert not processes[0].usable
     finally:
         server.relay.stop()
+
+
+class AddingRole(StubRole):
+    """Adds up for ever at its second message, in the thread that feeds it, as `gram` does.
+
+    Args:
+        still: Adds up while this is set.
+        stoppable: Whether it has checkpoints.
+    """
+
+    def __init__(self, still: threading.Event, *, stoppable: bool) -> None:
+        self.state = State.UPLOADING
+        self.under_way = threading.Event()
+        self._still, self._stoppable = still, stoppable
+        self._n_received = 0
+
+    def receive(self, envelope: m.Envelope, *, checked: bool) -> list[m.Envelope]:
+        self._n_received += 1
+        if self._n_received == 1:
+            return []
+        self.under_way.set()
+        while self._still.is_set():
+            if self._stoppable:
+                checkpoint()
+            time.sleep(0.01)
+        return []
+
+
+class AddingServer(Server):
+    """The validation server of `gram` runs that add up for ever; a run may also wait for a message."""
+
+    def __init__(self, folder: Any, *runs: SignedManifest, stoppable: bool = True) -> None:
+        self.run, self.folder, self.ahead = runs[0], folder, 0.0
+        self.still = threading.Event()
+        self.still.set()
+        self.roles: list[AddingRole] = []
+        self.relay = RelayServer(
+            identity("validate"), {name: member(name).card for name in (*NAMES, "assist")}, folder,
+            terms=computed_terms(), clock=lambda: NOW.timestamp() + self.ahead, make_role=self.make,
+        )  # fmt: skip
+        self._stoppable = stoppable
+        for run in runs:
+            self.relay.submit(self.peer("bank"), wire.Submit(1, run.to_json().encode()))
+
+    def make(self, *_: Any) -> Any:
+        self.roles.append(AddingRole(self.still, stoppable=self._stoppable))
+        return self.roles[-1]
+
+    def add_up(self) -> None:
+        """Let the first run add up; returns when it does."""
+        for name in ("bank", "telco"):
+            self.post(name, m.EphemeralKey(name, bytes(32), bytes(64)))
+        until(lambda: any(role.under_way.is_set() for role in self.roles), what="the sums")
+
+    def close(self) -> None:
+        self.still.clear()
+        self.relay.stop()
+
+
+@pytest.fixture
+def no_couriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Quiet:
+        def __init__(self, *arguments: object) -> None: ...
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr("fedvalue.deployment.servers.relay_server.Courier", Quiet)
+
+
+def sums(upload: int = 3600, **terms: Any) -> SignedManifest:
+    return signed(protocol="gram", epsilon="1", deadlines=Deadlines(keying=60, upload=upload), **terms)
+
+
+@pytest.mark.parametrize("ending", ["deadline", "operator", "party"])
+def test_the_sums_of_gram_are_stopped(ending, tmp_path, no_couriers):
+    """The old rule: no deadline ended them, and an operator or a party had to wait for their end."""
+    run = sums(upload=100)
+    server = AddingServer(tmp_path, run)
+    try:
+        server.add_up()
+        if ending == "deadline":
+            server.ahead = 100_000.0
+        elif ending == "operator":
+            assert abort_run(tmp_path, run.run_id.hex(), patience=PATIENCE)[1] == "failed"
+        else:
+            server.post("shop", m.Abort("E_ABORTED"))
+        assert server.ended() == ("failed", "E_DEADLINE" if ending == "deadline" else "E_ABORTED")
+        assert server.still.is_set()
+    finally:
+        server.close()
+
+
+def test_a_server_that_stops_does_not_wait_for_the_sums(tmp_path, no_couriers):
+    server = AddingServer(tmp_path, sums())
+    server.add_up()
+    server.relay.stop()
+    assert server.still.is_set()
+    assert server.relay._host(server.run.run_id).journal.state != "failed"
+
+
+def test_an_abort_that_has_to_wait_keeps_no_deadline_of_another_run_waiting(tmp_path, no_couriers):
+    """The old rule: the only thread that watches deadlines waited for the work of the aborted run."""
+    run, other = sums(), sums(nonce=bytes(16))
+    server = AddingServer(tmp_path, run, other, stoppable=False)
+    try:
+        server.add_up()
+        assert abort_run(tmp_path, run.run_id.hex(), patience=0.1)[1] != "failed"
+        until(lambda: server.relay._aborting == {run.run_id}, what="the request")
+        server.ahead = 100_000.0
+        late = server.relay._host(other.run_id)
+        until(lambda: late.ended, what="the deadline of the other run")
+        assert late.journal.code == "E_DEADLINE"
+        assert server.end[0] != "failed"
+        server.ahead = 0.0
+        server.still.clear()
+        assert server.ended() == ("failed", "E_ABORTED")
+        until(lambda: not list((tmp_path / "abort").iterdir()), what="the end of the request")
+    finally:
+        server.close()
 
 
 def test_a_valuation_that_the_system_kills_ends_one_run_with_a_typed_error(processes):

@@ -1,10 +1,11 @@
-"""The valuation of one run at a server: begun once, bounded by a deadline, and stopped on request.
+"""The long work of one run at a server: bounded by a deadline, and stopped on request.
 
 - A valuation that may take long runs in a process of its own (`valuation_process`), which can be killed.
+- The sums of `gram` run in the thread that feeds the role, and call `checkpoint` between pieces.
 - When it begins, the run's stage is "computing", on disk. A restart therefore knows how long the run has
   been computing and does not repeat what was over its limit.
-- The role is a plain state machine that calls a valuer. Which run that call belongs to is known to the
-  thread that feeds the role: `Computation.entered` says so.
+- The role is a plain state machine that calls a valuer and `checkpoint`. Which run such a call belongs to is
+  known to the thread that feeds the role: `Computation.entered` says so.
 """
 
 from __future__ import annotations
@@ -52,15 +53,19 @@ class Computation:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Valuations in this block and thread belong to this run."""
+        """Work in this block and thread belongs to this run, and can be stopped."""
         token = _current.set(self)
+        with self._lock:
+            self._running, self._reason = True, self._closed
         try:
             yield
         finally:
+            with self._lock:
+                self._running = False
             _current.reset(token)
 
     def stop(self, reason: FedValueError) -> None:
-        """End the valuation that is running, if there is one: it raises `reason`."""
+        """End the work that is under way, if there is any: it raises `reason` when it is next checked."""
         with self._lock:
             if not self._running or self._reason is not None:
                 return
@@ -69,7 +74,7 @@ class Computation:
                 self._process.kill()
 
     def close(self, reason: FedValueError) -> None:
-        """End the valuation that is running, and let none begin any more."""
+        """End the work that is under way, and let none begin any more."""
         with self._lock:
             self._closed = reason
         self.stop(reason)
@@ -85,36 +90,42 @@ class Computation:
             TransportError: E_DEADLINE: it took longer than agreed.
             FedValueError: It failed, or `stop` was called with this.
         """
-        with self._lock:
-            self._running, self._reason = True, self._closed
         try:
             seconds = self._begin()
-            self._raise_reason()
+            self.check()
             if is_quick(job):
                 return here(job.counts, job.run)
             return self._elsewhere(job, seconds)
         finally:
             with self._lock:
-                self._running, self._process = False, None
+                self._process = None
 
     def _elsewhere(self, job: Job, seconds: float) -> Answer:
         with borrowed() as process:
             with self._lock:
                 self._process = process
-            self._raise_reason()
+            self.check()
             try:
                 answer = process.value(job, seconds)
             except FedValueError:
-                self._raise_reason()
+                self.check()
                 raise
         if answer is None:
             raise too_long(job.manifest)
         return answer
 
-    def _raise_reason(self) -> None:
+    def check(self) -> None:
+        """Raise the reason for which this work is to stop, if there is one."""
         with self._lock:
             if self._reason is not None:
                 raise self._reason
+
+
+def checkpoint() -> None:
+    """Raise if the work of the run that this thread serves is to stop."""
+    computation = _current.get()
+    if computation is not None:
+        computation.check()
 
 
 def killable(manifest: Manifest, here: Valuer) -> Valuer:
@@ -139,6 +150,15 @@ def is_quick(job: Job) -> bool:
         n_columns = n_parties + sum(book.n_features for book in counts.codebooks or ())
     n_orders = 0 if settings.method == "exact" else settings.n_permutations
     return n_items * (n_columns**2 + (1 << min(n_parties, 64)) + n_orders) <= QUICK_WORK
+
+
+def sums_too_long(seconds: float) -> TransportError:
+    """The error of a `gram` run whose sums were stopped by the deadline of the uploads."""
+    return TransportError(
+        f"uploading and adding up took longer than {seconds:.0f} s and was stopped; agree on a longer "
+        "deadline (--upload-seconds), or on fewer or coarser columns",
+        code="E_DEADLINE",
+    )
 
 
 def too_long(manifest: Manifest) -> TransportError:

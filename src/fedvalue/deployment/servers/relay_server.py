@@ -116,6 +116,7 @@ class RelayServer:
         self._joined: dict[tuple[bytes, str], float] = {}
         self._findings: tuple[float, list[Finding]] = (-math.inf, [])
         self._noted: dict[str, float] = {}
+        self._aborting: set[bytes] = set()
         self._lock = threading.Lock()
         self._waiting = threading.BoundedSemaphore(self._limits.waiting)
         self._stopping = threading.Event()
@@ -447,9 +448,20 @@ class RelayServer:
     def _end_aborted(self) -> None:
         """End the runs that the operator has asked to end."""
         for run_id, request in abort_requests.requests(self._folder):
-            if self._store.run(run_id) is not None and not self._host(run_id).ended:
-                self._host(run_id).fail(abort_requests.aborted_by_operator())
-            abort_requests.forget(request)
+            if self._store.run(run_id) is None or (host := self._host(run_id)).ended:
+                abort_requests.forget(request)
+                continue
+            host.stop_computing(abort_requests.aborted_by_operator())
+            if run_id not in self._aborting:
+                self._aborting.add(run_id)
+                self._schedule(lambda host=host: self._abort(host))  # type: ignore[misc]
+
+    def _abort(self, host: RunHost) -> None:
+        """In a worker thread: it may have to wait, and deadlines of other runs must not."""
+        try:
+            self._try(lambda: host.fail(abort_requests.aborted_by_operator()))
+        finally:
+            self._aborting.discard(host.run_id)
 
     def _sweep(self, now: float) -> None:
         """Drop ended runs from memory and delete old answers; run ids and audit logs stay for ever."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from fedvalue.agreement.run_settings import server_limit
 from fedvalue.deployment.servers.admission import admit
+from fedvalue.deployment.servers.computation import sums_too_long
 from fedvalue.deployment.servers.run_journal import RunJournal
 from fedvalue.deployment.servers.run_worker import RunWorker, ServerContext
 from fedvalue.errors import EngineError, FedValueError, RemoteProtocolError, TransportError
@@ -122,8 +123,12 @@ class RunHost:
         self._worker.wake()
 
     def fail(self, error: FedValueError) -> None:
-        """End the run, and what it computes."""
+        """End the run, and what it computes. Waits for work that cannot be stopped."""
         self._worker.fail(error)
+
+    def stop_computing(self, error: FedValueError) -> None:
+        """End the run with this error if it is computing now. Does not wait."""
+        self._worker.stop_computing(error)
 
     def interrupt(self) -> None:
         """Stop computing because this server stops."""
@@ -140,6 +145,8 @@ class RunHost:
             self.fail(EngineError("this server cannot use its disk; its log has details", code="E_STORAGE"))
             return
         if busy:
+            if self.manifest.protocol == "gram" and self.journal.stage == "uploading":
+                self._worker.stop_computing(sums_too_long(self.deadline - self.journal.stage_since))
             return
         missing = self._worker.missing()
         if missing is None:

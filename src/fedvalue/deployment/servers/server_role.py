@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedvalue.deployment.servers.computation import killable
+from fedvalue.deployment.servers.computation import checkpoint, killable
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol.readiness import cell_sizes, check_cells
 
@@ -32,7 +32,7 @@ def server_role(
 
     kinds = {"compute": ComputationServer, "validate": ValidationServer, "assist": AssistingServer}
     valuer = killable(manifest, valuer_of(manifest))
-    return kinds[role](terms, credentials=credentials, valuer=valuer, store=chunks)
+    return kinds[role](terms, credentials=credentials, valuer=valuer, store=chunks, checkpoint=checkpoint)
 
 
 def valuer_of(manifest: Manifest) -> Valuer:

@@ -6,6 +6,7 @@ one feature are 0 whatever the data, and get none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,16 +15,26 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.discrete_gaussian import discrete_gaussian
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from fedvalue.protocol.gram.gram_layout import GramLayout
     from fedvalue.protocol.privacy import Privacy
 
 
-def component_noise(layout: GramLayout, privacy: Privacy | None, key: bytes) -> NDArray[np.int64]:
-    """The noise that a key gives; zeros where the run releases exact tables."""
+def component_noise(
+    layout: GramLayout,
+    privacy: Privacy | None,
+    key: bytes,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> NDArray[np.int64]:
+    """The noise that a key gives; zeros where the run releases exact tables.
+
+    Args:
+        layout: The columns.
+        privacy: What was agreed.
+        key: 32 secret bytes.
+        checkpoint: Called between pieces of the work; raises where the run is to end.
+    """
     noise = np.zeros((layout.width, layout.width), dtype=np.int64)
     if privacy is None:
         return noise
@@ -36,7 +47,10 @@ def component_noise(layout: GramLayout, privacy: Privacy | None, key: bytes) -> 
         ("label", label, privacy.label_variance),
         ("pairs", pairs, privacy.pair_variance),
     ):
-        _fill(noise, layout, blocks, variance, keys.subkey(key, b"", "gram-noise", purpose))
+        sizes = [layout.sizes[f] * (1 if f == g else layout.sizes[g]) for f, g in blocks]
+        own = keys.subkey(key, b"", "gram-noise", purpose)
+        drawn = np.array(discrete_gaussian(own, sum(sizes), variance, checkpoint), dtype=np.int64)
+        _fill(noise, layout, blocks, sizes, drawn)
     return np.asarray(np.triu(noise) + np.triu(noise, 1).T)
 
 
@@ -44,13 +58,9 @@ def _fill(
     noise: NDArray[np.int64],
     layout: GramLayout,
     blocks: list[tuple[int, int]],
-    variance: Fraction,
-    key: bytes,
+    sizes: list[int],
+    drawn: NDArray[np.int64],
 ) -> None:
-    sizes = [layout.sizes[f] * (1 if f == g else layout.sizes[g]) for f, g in blocks]
-    if not sizes:
-        return
-    drawn = np.array(discrete_gaussian(key, sum(sizes), variance), dtype=np.int64)
     at = 0
     for (f, g), size in zip(blocks, sizes, strict=True):
         part = drawn[at : at + size]

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
 N_TRIALS = 2
 """Independent random checks: what is wrong passes each with a chance of about 2^-30."""
 
+_PIECE_ROWS = 1 << 12
+"""Rows that are multiplied between two checkpoints: 10 s of processor time where there are most codes."""
+
 
 class GramSums:
     """One server's part of a run.
@@ -66,9 +70,17 @@ class GramSums:
         server: Name of this server.
         credentials: Its keys.
         store: Where chunks wait for the coin and for the other parties'.
+        checkpoint: Called between pieces of counting and of drawing noise; raises where the run is to end.
     """
 
-    def __init__(self, settings: Settings, server: str, credentials: Credentials, store: ChunkStore) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        server: str,
+        credentials: Credentials,
+        store: ChunkStore,
+        checkpoint: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._server = server
         self._number = settings.servers.index(server)
@@ -76,6 +88,7 @@ class GramSums:
         self._to = m.Sender(settings.run_id, server).to
         self._credentials = credentials
         self._store = store
+        self._checkpoint = checkpoint
         self._layout = GramLayout.of(settings)
         self._own = keys.subkey(credentials.seed, settings.run_id, "gram", settings.digest(), server)
         self._declared: dict[str, m.GramDeclaration] = {}
@@ -289,8 +302,11 @@ class GramSums:
         first, second = (self._rows(component, index) for component in self._held)
         z, own = self._layout.width, _with_total(first, self._layout.width)
         both = reduced(own + (other := _with_total(second, z)))
-        self._gram = minus(reduced(self._gram + products(both, both)), products(other, other))
         n_rows = self._layout.rows(index)
+        for start in range(0, n_rows, _PIECE_ROWS):
+            self._checkpoint()
+            whole, part = (rows[start : start + _PIECE_ROWS] for rows in (both, other))
+            self._gram = minus(reduced(self._gram + products(whole, whole)), products(part, part))
         weights = expanded(self._coin, "gram-weights", (n_rows, N_TRIALS), index.to_bytes(4, "big"))
         for place, rows in enumerate((first, second)):
             self._weighted[place] = reduced(self._weighted[place] + products(weights, rows))
@@ -405,7 +421,7 @@ class GramSums:
             if component in held_by(number) and name != self._server
         )
         key = keys.subkey(self._pair_seed(other), b"", "noise")
-        return of_whole(component_noise(self._layout, self._settings.privacy, key))
+        return of_whole(component_noise(self._layout, self._settings.privacy, key, self._checkpoint))
 
     def _rho_component(self, place: int) -> Elements:
         """A component of all parties' check weights, shape (N_CHECKS, width)."""
