@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import threading
 from collections import Counter
 
@@ -139,6 +141,25 @@ def test_a_changed_journal_ends_the_run_after_a_restart(run):
     run.carry()
     run.handle()
     assert (run.standing.state, run.standing.code) == ("failed", "E_DIGEST")
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_another_answer_than_the_one_given_ends_the_run_after_a_restart(run, changed):
+    """As many answers are not the same answers: a second one in the place of the first must not leave."""
+    run.until_uploaded()
+    run.handle()
+    run.relay.stop()
+    if changed:
+        with contextlib.closing(sqlite3.connect(run.folder / "server.sqlite")) as db, db:
+            (body,) = db.execute(
+                "SELECT body FROM outbox WHERE recipient = 'telco' AND number = 0"
+            ).fetchone()
+            other = body[:-1] + bytes([body[-1] ^ 1])
+            db.execute("UPDATE outbox SET body = ? WHERE recipient = 'telco' AND number = 0", (other,))
+    run.start()
+    assert run.host._worker.missing() == (None if changed else NAMES)
+    ended = ("failed", "E_ENGINE") if changed else ("running", "")
+    assert (run.standing.state, run.standing.code) == ended
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from types import SimpleNamespace
-
 import pytest
 
 from fedvalue.deployment.network import wire
-from fedvalue.deployment.servers import courier as couriers
 from fedvalue.errors import TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from tests.support.processes import PATIENCE
 from tests.unit.deployment.test_damaged_disk import AGREED, Run, run  # noqa: F401
 
 
@@ -66,33 +60,3 @@ def test_a_server_cannot_command_a_terminal_by_an_abort(run: Run) -> None:  # no
         run.parties["bank"].receive(m.Envelope(AGREED.run_id, "compute", "bank", words))
     assert str(ended.value).isprintable()
     assert ended.value.missing == ()
-
-
-@pytest.mark.parametrize(("code", "tries"), [("E_DEADLINE", 1), ("E_UNREACHABLE", 2)])
-def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
-    monkeypatch: pytest.MonkeyPatch, code: str, tries: int
-) -> None:
-    """That the run is over there is no failure of the line, on which it waits and tries again."""
-    calls: Counter[threading.Thread] = Counter()
-
-    class Refusing:
-        def __init__(self, *_: object, **__: object) -> None: ...
-
-        def submit(self, manifest: bytes) -> None:
-            thread = threading.current_thread()
-            calls[thread] += 1
-            if calls[thread] == 2:
-                courier._stop.set()
-            raise TransportError("no", code=code)
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(couriers, "ServerClient", Refusing)
-    target = SimpleNamespace(name="validate")
-    agreed = SimpleNamespace(epsilon=None)
-    host = SimpleNamespace(manifest=agreed, run_id=b"", ended=False, release_waiters=lambda: None)
-    store = SimpleNamespace(accepted=lambda run_id, sender: 0)
-    courier = couriers.Courier(None, target, host, b"", store, None)  # type: ignore[arg-type]
-    for thread in courier._threads:
-        thread.join(PATIENCE)
-    assert max(calls.values()) == tries

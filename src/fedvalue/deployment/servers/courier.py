@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment.network.rpc_client import ServerClient
-from fedvalue.errors import FedValueError, TransportError
+from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.protocol.transitions import State
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ that is."""
 
 _PAUSE_SECONDS = 0.05
 """Between two such waits."""
+
+_AGAIN_SECONDS = 1.0
+"""Before the next attempt, after one that failed."""
 
 
 class Courier:
@@ -74,20 +77,28 @@ class Courier:
             thread.join(5.0)
 
     def _run(self, work: Callable[[], None]) -> None:
+        noted = ""
         try:
             while not self._stop.is_set():
                 try:
                     return work()
-                except TransportError as error:
-                    if error.code == "E_DEADLINE":
-                        return None  # the run is over, here or there
-                    # Not reachable now; the run's deadlines decide how long we try.
-                    self._stop.wait(1.0)
                 except FedValueError as error:
-                    self._log.event("courier", level="warning", code=error.code, reason=str(error))
-                    return None
+                    if self._is_over(error):
+                        return None
+                    if not isinstance(error, TransportError) and error.code != noted:
+                        noted = error.code
+                        self._log.event("courier", level="warning", code=error.code, reason=str(error))
+                    # Not reachable, our disk, or a refusal: the run's deadlines decide how long we try.
+                    self._stop.wait(_AGAIN_SECONDS)
         finally:
             self._leave()
+
+    def _is_over(self, error: FedValueError) -> bool:
+        """Whether there is nothing left to carry: the run is over, here or there."""
+        if isinstance(error, TransportError):
+            return error.code == "E_DEADLINE"
+        # What our disk does not give now is still to be delivered.
+        return self._host.ended and error.code != "E_STORAGE"
 
     def _leave(self) -> None:
         """The thread that ends last closes the connection."""
@@ -123,11 +134,20 @@ class Courier:
             expected = stage in self._talking
             mail = self._client.poll(self._host.run_id, number, _LOOK_SECONDS if expected else 0.0)
             for body in mail.bodies:
-                self._host.accept(self._target, number, body)
+                self._take(number, body)
                 number += 1
             if not mail.bodies:
                 # An empty answer before its time: the other server is full or shutting down.
                 self._host.journal.wait_for_stage(stage, _PAUSE_SECONDS if expected else _LOOK_SECONDS)
+
+    def _take(self, number: int, body: bytes) -> None:
+        """Accept a message of the other server, or end the run: asked again, it would send the same."""
+        try:
+            self._host.accept(self._target, number, body)
+        except RemoteProtocolError as error:
+            breach = f"server {self._target!r} sent a message that is not accepted: {error}"
+            self._host.fail(RemoteProtocolError(breach, code=error.code))
+            raise
 
     @property
     def _talking(self) -> tuple[str, ...]:

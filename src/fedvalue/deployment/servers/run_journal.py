@@ -142,6 +142,11 @@ class RunJournal:
         """Number of messages for `recipient` so far."""
         return self._store.mail_size(self.run_id, recipient)
 
+    def mail_digests(self) -> dict[str, list[bytes]]:
+        """SHA-256 of all answers given so far, by recipient and in order."""
+        names = (one.name for one in self.manifest.participants)
+        return {name: self._store.mail_digests(self.run_id, name) for name in names}
+
     def commit(
         self,
         processed: int,

@@ -7,16 +7,17 @@ the same messages again; it must reproduce the answers that were given.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.run_settings import credentials_of, terms_of
 from fedvalue.deployment.servers.computation import Computation, InterruptedComputationError, too_long
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError
+from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.error_codes import missing_of
 from fedvalue.protocol.transitions import State
@@ -69,7 +70,8 @@ class RunWorker:
         self._chunks = SpooledChunks(context.store, journal.run_id)
         self._role_or_none: Server | None = None
         # A caller that asks for the standing may need the role at the same moment as the worker thread.
-        self._role_lock = threading.Lock()
+        # The role of an ended run is dropped under the same lock: none is made, with a new seed, after that.
+        self._role_lock = threading.RLock()
         self._computation = Computation(self._begin_computing)
         self._rebuilding = False
         # After a crash the role is behind the journal; the first worker thread brings it up to date.
@@ -91,22 +93,25 @@ class RunWorker:
 
     def awaited(self) -> tuple[str, ...]:
         """Whom the run waits for before it begins; empty when it has begun, or not known right now."""
-        if self._stale or self._journal.ended or self._stage() != "open":
-            return ()
-        return self._role.awaited()
+        with self._role_lock:
+            if self._stale or self._journal.ended or self._stage() != "open":
+                return ()
+            return self._role.awaited()
 
     def awaited_now(self) -> tuple[str, ...]:
         """Whom the run waits for at any stage; empty while this server is at work itself."""
-        if self._stale or self._journal.ended or not self._work.acquire(blocking=False):
+        if not self._work.acquire(blocking=False):
             return ()
         try:
-            return self._role.awaited()
+            return () if self._stale or self._journal.ended else self._role.awaited()
         finally:
             self._work.release()
 
     def missing(self) -> tuple[str, ...] | None:
-        """Whose message the run waits for; None when it ended because it cannot be rebuilt."""
+        """Whose message the run waits for; None when it has ended, perhaps because it cannot be rebuilt."""
         with self._work:
+            if self._journal.ended:
+                return None
             if self._stale and not self._rebuild():
                 self._purge()
                 return None
@@ -216,11 +221,12 @@ class RunWorker:
     def _rebuild(self) -> bool:
         """Bring a new role to where the journal ends; False if that ended the run."""
         self._drop_role()
-        replayed: Counter[str] = Counter()
+        answers: dict[str, list[bytes]] = {one.name: [] for one in self._journal.manifest.participants}
         self._rebuilding = True
         try:
             for number in range(self._journal.processed):
-                replayed.update(envelope.recipient for envelope in self._handle(number)[1])
+                for envelope in self._handle(number)[1]:
+                    answers[envelope.recipient].append(sha256(codec.encode(envelope)).digest())
         except InterruptedComputationError:
             return False
         except FedValueError as error:
@@ -232,14 +238,13 @@ class RunWorker:
             return False
         finally:
             self._rebuilding = False
-        for one in self._journal.manifest.participants:
-            if replayed[one.name] != self._journal.mail_size(one.name):
-                # A bug, or a journal that was tampered with: no second answer may leave.
-                self._end(
-                    self._journal.processed,
-                    EngineError("the journal does not reproduce the answers given", code="E_ENGINE"),
-                )
-                return False
+        if answers != self._journal.mail_digests():
+            # A bug, or a journal that was tampered with: no second answer may leave.
+            self._end(
+                self._journal.processed,
+                EngineError("the journal does not reproduce the answers given", code="E_ENGINE"),
+            )
+            return False
         self._stale = False
         self._log("recovered", state=self._journal.state, stage=self._journal.stage)
         return True

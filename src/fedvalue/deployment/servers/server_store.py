@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from fedvalue.deployment.audit_trail import AUDIT_TABLE, append_audit, audit_lines
@@ -281,6 +282,18 @@ class ServerStore:
             "SELECT count(*) FROM outbox WHERE run_id = ? AND recipient = ?", run_id, recipient
         )
         return int(row[0]) if row else 0
+
+    def mail_digests(self, run_id: bytes, recipient: str) -> list[bytes]:
+        """SHA-256 of each message for `recipient` so far, in order."""
+        found = []
+        for number in range(self.mail_size(run_id, recipient)):
+            row = self._db.one(
+                "SELECT body FROM outbox WHERE run_id = ? AND recipient = ? AND number = ?",
+                run_id, recipient, number,
+            )  # fmt: skip
+            assert row is not None
+            found.append(sha256(row[0]).digest())
+        return found
 
     def audit(self, run_id: bytes) -> list[str]:
         """The audit log of a run."""
