@@ -243,7 +243,7 @@ def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> 
                 "n_items": counts.n_items,
                 "seconds": time.perf_counter() - start,
                 "cpu": time.process_time() - cpu,
-                "blocks": found.n_nodes,
+                "blocks": found.n_blocks,
                 "work": found.work,
                 "peak_mib": peak_memory_mib(),
                 "peak_before_mib": before,

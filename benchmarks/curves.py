@@ -44,7 +44,7 @@ def walked(counts: JointCounts, workers: int) -> dict[str, float]:
         found = ExactWalk(item_table(counts)).run(Execution(executor))
         assert found is not None
         wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
-    return {"visits": found.n_nodes, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
+    return {"visits": found.n_blocks, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
     here = exact_values(items, options=MANY_REGIONS)
     there = exact_values(items, options=MANY_REGIONS, execution=Execution(engine))
     assert there.values.tobytes() == here.values.tobytes()
-    assert there.n_nodes == here.n_nodes
+    assert there.n_blocks == here.n_blocks
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from fedvalue.engines import HERE, Execution
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.items import ItemTable, item_table
-from fedvalue.valuation.walk.exact import DEFAULT_OPTIONS, ExactValues, ExactWalk, WalkOptions
+from fedvalue.valuation.walk.exact import DEFAULT_OPTIONS, ExactWalk, WalkOptions
 from tests import naive
 
 
@@ -38,14 +39,14 @@ class Table:
 
 def exact_values(
     items: ItemTable, *, options: WalkOptions = DEFAULT_OPTIONS, execution: Execution = HERE
-) -> ExactValues:
+) -> CmiValues:
     """An exact walk that nothing stops."""
     values = ExactWalk(items, options).run(execution)
     assert values is not None, "a time limit can end a walk"
     return values
 
 
-def exact_walk(counts: JointCounts, **keywords: Any) -> ExactValues:
+def exact_walk(counts: JointCounts, **keywords: Any) -> CmiValues:
     """The exact walk of a table of counts."""
     return exact_values(item_table(counts), **keywords)
 

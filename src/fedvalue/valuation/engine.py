@@ -23,9 +23,9 @@ from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi
 
 if TYPE_CHECKING:
+    from fedvalue.valuation.entropies import CmiValues
     from fedvalue.valuation.evidence.uplift import Uplift
     from fedvalue.valuation.items import ItemTable
-    from fedvalue.valuation.shapley_cmi import CmiValues
 
 TOLERATED_BIAS = 0.5
 """A Shapley-CMI has an interval while the plug-in bias is at most this part of its standard error: a 95%
@@ -62,17 +62,17 @@ def value_counts(
     if reproducible:  # nobody may stop what another machine repeats
         execution = Execution(execution.executor, execution.progress)
     items = item_table(counts)
-    cmi = shapley_cmi(
+    cmi, reason = shapley_cmi(
         items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
     )  # fmt: skip
-    valuation = _shapley_values(counts, items, cmi, settings)
+    valuation = _shapley_values(counts, items, cmi, settings, reason)
     if not settings.statistics:
         return valuation
     return _with_statistics(valuation, counts, items, settings, reproducible, execution)
 
 
 def _shapley_values(
-    counts: JointCounts, items: ItemTable, cmi: CmiValues, settings: ValuationSettings
+    counts: JointCounts, items: ItemTable, cmi: CmiValues, settings: ValuationSettings, reason: str
 ) -> Valuation:
     """A valuation with Shapley-CMI and what goes with it, without statistics.
 
@@ -105,7 +105,7 @@ def _shapley_values(
         seed=None if cmi.method == "exact" else settings.seed,
         bins=settings.coding.bins,
         settings=settings,
-        method_reason=cmi.reason,
+        method_reason=reason,
     )
 
 

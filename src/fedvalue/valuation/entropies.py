@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,40 @@ def label_entropies(table: ItemTable) -> tuple[float, float]:
     task = table.codes[-1].astype(np.int64)
     everything = pack([row.astype(np.int64) for row in table.codes])
     return conditional_label_entropy(table, task), conditional_label_entropy(table, everything)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CmiValues:
+    """Shapley-CMI of all parties, in nats.
+
+    Args:
+        values: Per party.
+        total: val(all) = I(X_all; Y | X_t), exact.
+        label_entropy: H(Y | X_t), exact.
+        se: Standard errors from sampled permutations; zeros when exact.
+        n_permutations: Orders walked; None when exact.
+        n_blocks: Impure blocks that an exact walk split, distinct within each region.
+        work: Items times free columns, summed over those blocks.
+    """
+
+    values: Floats
+    total: float
+    label_entropy: float
+    se: Floats
+    n_permutations: int | None = None
+    n_blocks: int = 0
+    work: int = 0
+
+    @classmethod
+    def of(cls, table: ItemTable, values: Floats, *, se: Floats | None = None, **cost: Any) -> CmiValues:
+        """Values of this table's parties; exact unless standard errors come with them."""
+        whole, rest = label_entropies(table)
+        return cls(values, whole - rest, whole, np.zeros_like(values) if se is None else se, **cost)
+
+    @property
+    def method(self) -> Literal["exact", "sampled"]:
+        """How the values were computed."""
+        return "exact" if self.n_permutations is None else "sampled"
 
 
 def task_value(table: ItemTable) -> float:

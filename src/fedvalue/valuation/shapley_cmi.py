@@ -7,18 +7,14 @@ that another machine with the same table makes the same choice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fedvalue.engines import HERE, Execution
-from fedvalue.valuation.entropies import coalition_entropies, is_small, label_entropies
+from fedvalue.valuation.entropies import CmiValues, coalition_entropies, is_small
 from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
-    from fedvalue.typing import Floats
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.settings import ValuationSettings
 
@@ -28,31 +24,7 @@ AFFORDABLE_SECONDS = 60.0
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
 
-
 _SMALL = "few parties and items: every coalition was counted"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CmiValues:
-    """Shapley-CMI of all parties, in nats.
-
-    Args:
-        values: Per party.
-        se: Standard errors from sampled permutations; zeros when exact.
-        total: val(all) = I(X_all; Y | X_t).
-        label_entropy: H(Y | X_t).
-        method: "exact" or "sampled".
-        reason: Why this method.
-        n_permutations: Orders walked; None when exact.
-    """
-
-    values: Floats
-    se: Floats
-    total: float
-    label_entropy: float
-    method: str
-    reason: str
-    n_permutations: int | None = None
 
 
 def shapley_cmi(
@@ -62,8 +34,8 @@ def shapley_cmi(
     reproducible: bool = False,
     work_limit: int = WORK_LIMIT,
     execution: Execution = HERE,
-) -> CmiValues:
-    """Shapley-CMI of every data party.
+) -> tuple[CmiValues, str]:
+    """Shapley-CMI of every data party, and why it was computed by this method.
 
     Args:
         items: The items.
@@ -75,7 +47,7 @@ def shapley_cmi(
     if settings.method == "sampled":
         return _sampled(items, settings, "as asked for", execution)
     if is_small(items):
-        return small_values(items, "as asked for" if settings.method == "exact" else _SMALL)
+        return small_values(items), "as asked for" if settings.method == "exact" else _SMALL
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
         if visits > work_limit:
@@ -100,16 +72,13 @@ def shapley_cmi(
         when = "by hand" if execution.stop.asked else f"after {settings.time_limit:g} s"
         reason = f"the exact walk was stopped {when}, so permutations were sampled"
         return _sampled(items, settings, reason, execution)
-    errors = np.zeros(items.n_parties)
-    return CmiValues(exact.values, errors, exact.total, exact.label_entropy, "exact", reason)
+    return exact, reason
 
 
-def small_values(items: ItemTable, reason: str = _SMALL) -> CmiValues:
+def small_values(items: ItemTable) -> CmiValues:
     """Exact values of a small table."""
     entropy = coalition_entropies(items)
-    values = shapley_of(entropy[0] - entropy)
-    whole, rest = label_entropies(items)
-    return CmiValues(values, np.zeros(items.n_parties), whole - rest, whole, "exact", reason)
+    return CmiValues.of(items, shapley_of(entropy[0] - entropy))
 
 
 def _sampled(
@@ -117,7 +86,7 @@ def _sampled(
     settings: ValuationSettings,
     reason: str,
     execution: Execution,
-) -> CmiValues:
+) -> tuple[CmiValues, str]:
     from fedvalue.valuation.permutations.sampling import sampled_values
 
     auto = settings.method == "auto" and settings.precision is None
@@ -131,15 +100,7 @@ def _sampled(
     )
     if execution.stop.asked and not stopped_before:
         reason += "; stopped by hand"
-    return CmiValues(
-        sampled.values,
-        sampled.se,
-        sampled.total,
-        sampled.label_entropy,
-        "sampled",
-        reason,
-        sampled.n_permutations,
-    )
+    return sampled, reason
 
 
 def _about(seconds: float) -> str:

@@ -26,12 +26,12 @@ def test_small_trees_are_counted() -> None:
             rng, n_parties=int(rng.integers(1, 6)), n_items=int(rng.integers(1, 40)), n_codes=3, n_labels=3
         ).counts()
         walked = exact_values(item_table(counts))
-        if walked.n_nodes == 0:
+        if walked.n_blocks == 0:
             continue
         table = laid_out(counts)
         for predicted in (sample_walk(table), ExactWalk(item_table(counts)).predict()):
             assert predicted.exact
-            assert predicted.n_blocks == walked.n_nodes
+            assert predicted.n_blocks == walked.n_blocks
             assert predicted.work == walked.work
         assert expected_work(table) == walked.work
 
@@ -42,7 +42,7 @@ def test_estimates_are_unbiased() -> None:
     walked = exact_values(item_table(counts))
     found = [sample_walk(laid_out(counts), seed=seed, keep=25, rounds=2) for seed in range(40)]
     assert not any(prediction.exact for prediction in found)
-    for name, truth in (("n_blocks", walked.n_nodes), ("work", walked.work)):
+    for name, truth in (("n_blocks", walked.n_blocks), ("work", walked.work)):
         numbers = np.array([getattr(prediction, name) for prediction in found])
         assert abs(numbers.mean() - truth) < 4 * numbers.std(ddof=1) / np.sqrt(len(numbers))
 
@@ -66,7 +66,7 @@ def test_table_of_many_blocks_is_sampled(monkeypatch: pytest.MonkeyPatch) -> Non
     walk = ExactWalk(item_table(counts))
     predicted = walk.predict()
     assert not predicted.exact
-    assert 0.8 < predicted.n_blocks / expected.n_nodes < 1.25
+    assert 0.8 < predicted.n_blocks / expected.n_blocks < 1.25
     found = walk.run()
     assert found is not None
     assert found.values == pytest.approx(expected.values, abs=1e-13)

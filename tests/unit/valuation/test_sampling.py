@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from fedvalue.engines import Execution, Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, PermutationValues, RunningMoments, _precise
+from fedvalue.valuation.permutations.sampling import CHUNK_PAIRS, RunningMoments, _precise
 from fedvalue.valuation.permutations.sampling import sampled_values as sampled_values_of
 from tests.support.joint_tables import Table, exact_walk, random_table, tables
 
 
-def sampled_values(counts: JointCounts, **keywords: Any) -> PermutationValues:
+def sampled_values(counts: JointCounts, **keywords: Any) -> CmiValues:
     return sampled_values_of(item_table(counts), **keywords)
 
 

@@ -221,7 +221,7 @@ def test_small_regions_change_the_work_and_not_the_values(blocks: int) -> None:
     counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
     whole = exact_walk(counts)
     split = exact_walk(counts, options=WalkOptions(region_blocks=blocks))
-    assert split.n_nodes > whole.n_nodes
+    assert split.n_blocks > whole.n_blocks
     assert split.values == pytest.approx(whole.values, abs=1e-13)
 
 
@@ -231,7 +231,7 @@ def test_regions_of_tables_with_only_duplicate_parties_cannot_be_split() -> None
     doubled = Table(table.parties * 2, table.label, table.task, table.weight)
     found = exact_walk(doubled.counts(), options=WalkOptions(region_blocks=1))
     np.testing.assert_allclose(found.values, doubled.shapley_cmi(), rtol=0, atol=1e-12)
-    assert found.n_nodes == exact_walk(doubled.counts()).n_nodes
+    assert found.n_blocks == exact_walk(doubled.counts()).n_blocks
 
 
 def test_progress_rises_to_its_end() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.valuation.entropies import coalition_entropies, is_small, label_entropies
+from fedvalue.valuation.entropies import CmiValues, coalition_entropies, is_small
 from fedvalue.valuation.frozen_random import random_orders
 
 if TYPE_CHECKING:
@@ -75,25 +75,6 @@ TRUSTED_PAIRS = 512
 """A variance from fewer pairs is not trusted to stop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PermutationValues:
-    """Sampled values, in nats.
-
-    Args:
-        values: Shapley-CMI of each party; they add up to `total` up to rounding.
-        se: Their standard errors from the sampling.
-        n_permutations: Orders walked.
-        total: val(all), exact.
-        label_entropy: H(Y | X_t), exact.
-    """
-
-    values: Floats
-    se: Floats
-    n_permutations: int
-    total: float
-    label_entropy: float
-
-
 def sampled_values(
     table: ItemTable,
     *,
@@ -101,7 +82,7 @@ def sampled_values(
     seed: int = 0,
     precision: float | None = None,
     execution: Execution = HERE,
-) -> PermutationValues:
+) -> CmiValues:
     """Shapley-CMI of every data party from random orders of the parties.
 
     Args:
@@ -116,7 +97,6 @@ def sampled_values(
     """
     _check(n_permutations, seed, precision)
     n_pairs = (n_permutations + 1) // 2
-    whole, rest = label_entropies(table)
     moments = RunningMoments.empty(table.n_parties)
     with engines.using(execution.executor) as pool, execution.stop.offered():
         for part in _chunks(pool, table, n_permutations, seed):
@@ -124,7 +104,7 @@ def sampled_values(
             execution.report(2 * moments.n, 2 * n_pairs, "permutations")
             if execution.stop.asked or (precision is not None and _precise(moments, precision)):
                 break
-    return PermutationValues(moments.mean, moments.se, 2 * moments.n, whole - rest, whole)
+    return CmiValues.of(table, moments.mean, se=moments.se, n_permutations=2 * moments.n)
 
 
 def _check(n_permutations: int, seed: int, precision: float | None) -> None:

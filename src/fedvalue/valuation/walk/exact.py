@@ -48,7 +48,7 @@ import numpy as np
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.valuation.entropies import label_entropies
+from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.walk.block_table import BITSET_SHARE, block_table
 from fedvalue.valuation.walk.prediction import WalkPrediction, expected_work, predicted_walk, sample_walk
 from fedvalue.valuation.walk.regions import (
@@ -99,38 +99,19 @@ class WalkOptions:
 DEFAULT_OPTIONS = WalkOptions()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExactValues:
-    """Values, in nats, exact up to rounding.
-
-    Args:
-        values: Shapley-CMI of each party.
-        total: val(all) = I(X_all; Y | X_t).
-        label_entropy: H(Y | X_t).
-        n_nodes: Number of impure blocks that were split, distinct within each region.
-        work: Items times free columns, summed over them.
-    """
-
-    values: Floats
-    total: float
-    label_entropy: float
-    n_nodes: int
-    work: int
-
-
 @dataclass(slots=True)
 class _Sums:
     """What the regions walked so far add up to."""
 
     n_columns: int
     gains: dict[tuple[int, ...], Floats] = field(default_factory=dict)
-    n_nodes: int = 0
+    n_blocks: int = 0
     work: int = 0
 
     def add(self, region: Region, walked: Walked) -> None:
         """Take in one region."""
         self.gains[region.path] = walked.gains
-        self.n_nodes += walked.n_blocks
+        self.n_blocks += walked.n_blocks
         self.work += walked.work
 
     def total_gains(self) -> Floats:
@@ -171,7 +152,7 @@ class ExactWalk:
         self._predicted_work = prediction.work
         return prediction
 
-    def run(self, execution: Execution = HERE) -> ExactValues | None:
+    def run(self, execution: Execution = HERE) -> CmiValues | None:
         """Walk to the end, or until the time limit or a person stops it: then None.
 
         Args:
@@ -188,13 +169,11 @@ class ExactWalk:
         if not complete:
             return None
         report(end=True)
-        whole, rest = label_entropies(self._items)
         gains = np.append(sums.total_gains(), 0.0)
-        return ExactValues(
-            values=gains[self._column_of] / self._items.n_samples,
-            total=whole - rest,
-            label_entropy=whole,
-            n_nodes=sums.n_nodes,
+        return CmiValues.of(
+            self._items,
+            gains[self._column_of] / self._items.n_samples,
+            n_blocks=sums.n_blocks,
             work=sums.work,
         )
 
@@ -264,7 +243,7 @@ class _Reporter:
         work = float(self._sums.work)
         # The remaining work is not known before it is done: a walk beyond its estimate counts as nearly done.
         total = work if end else max(self._predicted or 0.0, 1.01 * work)
-        self._progress(work, total, f"{self._sums.n_nodes:,} blocks")
+        self._progress(work, total, f"{self._sums.n_blocks:,} blocks")
 
 
 def _check(options: WalkOptions) -> None:
