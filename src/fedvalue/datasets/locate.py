@@ -45,14 +45,14 @@ def cache_folder() -> Path:
 
 def folders() -> list[Path]:
     """The folders to look in, in order."""
-    found = []
+    folders = []
     if named := os.environ.get("FEDVALUE_DATA"):
-        found.append(Path(named))
+        folders.append(Path(named))
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file():
-        found.append(checkout.parent / "shared" / "data")
-    found.append(cache_folder())
-    return found
+        folders.append(checkout.parent / "shared" / "data")
+    folders.append(cache_folder())
+    return folders
 
 
 def find(entry: Entry) -> Place | None:
@@ -141,13 +141,13 @@ def missing(names: Collection[str]) -> dict[str, str]:
 
 
 def _check(entry: Entry, columns: parse.Columns, where: str) -> None:
-    found = parse.fingerprint(columns)
-    if found != entry.fingerprint:
+    fingerprint = parse.fingerprint(columns)
+    if fingerprint != entry.fingerprint:
         n, m = columns.values.shape
         raise InputError(
             f"{where} is not the {entry.name} data set: expected {entry.n_samples} rows and "
             f"{entry.n_features} features with fingerprint {entry.fingerprint[:12]}…, "
-            f"got {n} rows and {m} features with {found[:12]}…",
+            f"got {n} rows and {m} features with {fingerprint[:12]}…",
             code="E_DATASET",
         )
 

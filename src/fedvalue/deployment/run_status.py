@@ -147,13 +147,13 @@ def read_status(site: Site, run: str = "", *, ask: bool = True, history: int = 1
         ConfigError: The identity cannot be read.
     """
     identity = read_identity(site.identity)
-    found = _of_server(site, run.lower()) if (site.state / "server.sqlite").is_file() else _of_party(site)
+    stored = _of_server(site, run.lower()) if (site.state / "server.sqlite").is_file() else _of_party(site)
     inviting = [one for one in site.inviting if one.id.startswith(run.lower())]
-    found = [one for one in found if one[0].run_id.startswith(run.lower())]
-    if run and not found and not inviting:
+    stored = [one for one in stored if one[0].run_id.startswith(run.lower())]
+    if run and not stored and not inviting:
         raise InputError(f"no run here has an id that begins with {run!r}", code="E_RUN")
     runs = [invitation_status(one, identity, ask=ask) for one in inviting]
-    for status, signed, log in found[:MOST_RUNS]:
+    for status, signed, log in stored[:MOST_RUNS]:
         asked = status
         if ask and signed is not None and status.state in ("open", "running"):
             asked = _asked(status, signed.manifest, identity, site.addresses)
@@ -211,7 +211,7 @@ Found = tuple[RunStatus, SignedManifest | None, list[str]]
 def _of_server(site: Site, run: str) -> list[Found]:
     store = ServerStore(site.state)
     try:
-        found: list[Found] = []
+        runs: list[Found] = []
         rows = [row for row in store.runs() if row.run_id.hex().startswith(run)]
         for row in sorted(rows, key=lambda row: -row.stage_since)[:MOST_RUNS]:
             signed = SignedManifest.from_json(row.manifest)
@@ -226,29 +226,27 @@ def _of_server(site: Site, run: str) -> list[Found]:
                 n_bytes=sum(one.n_bytes for one in senders), code=row.code, reason=row.reason,
                 senders=senders,
             )  # fmt: skip
-            found.append((status, signed, store.audit(row.run_id)))
-        return found
+            runs.append((status, signed, store.audit(row.run_id)))
+        return runs
     finally:
         store.close()
 
 
 def _of_party(site: Site) -> list[Found]:
-    found: list[Found] = []
+    runs: list[Found] = []
     known = {one.run_id: one for signed in site.agreements for one in _attempts(signed)}
     if (site.state / "party.sqlite").is_file():
         store = PartyStore(site.state)
         try:
             for run_id, state, code, reason in store.runs():
                 status = RunStatus(run_id=run_id.hex(), state=state, stage=state, code=code, reason=reason)
-                found.append((status, known.get(run_id), store.audit(run_id)))
+                runs.append((status, known.get(run_id), store.audit(run_id)))
         finally:
             store.close()
-    found.sort(key=lambda one: [event.time for event in _events(one[2], 1)], reverse=True)
-    begun = {signed.manifest.agreement_id for _, signed, _ in found if signed is not None}
+    runs.sort(key=lambda one: [event.time for event in _events(one[2], 1)], reverse=True)
+    begun = {signed.manifest.agreement_id for _, signed, _ in runs if signed is not None}
     fresh = [signed for signed in site.agreements if signed.manifest.agreement_id not in begun]
-    return [
-        (RunStatus(run_id=one.run_id.hex(), state="open", stage="open"), one, []) for one in fresh
-    ] + found
+    return [(RunStatus(run_id=one.run_id.hex(), state="open", stage="open"), one, []) for one in fresh] + runs
 
 
 _MOST_ATTEMPTS = 20

@@ -62,13 +62,13 @@ def vpsic_counts(
         plan = task.plan()
         answer = server.count(index, [party.upload(plan) for party in everybody])
         task.check(plan, answer, [party.artificial(plan) for party in everybody], marginals)
-    found = task.result
-    joint = task.codes_of(found.cells[:, 0])
+    counted = task.result
+    joint = task.codes_of(counted.cells[:, 0])
     return JointCounts.from_columns(
         label=joint % tables.label.n_codes,
         task=joint // tables.label.n_codes,
-        parties={party.name: found.cells[:, k] for k, party in enumerate(tables.parties, 1)},
-        count=found.counts,
+        parties={party.name: counted.cells[:, k] for k, party in enumerate(tables.parties, 1)},
+        count=counted.counts,
     )
 
 

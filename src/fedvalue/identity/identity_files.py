@@ -107,13 +107,13 @@ def read_private(path: Path) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY)
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid != os.geteuid():
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid():
                 raise ConfigError(
-                    f"{path} belongs to user {found.st_uid}; a private key must belong to its user",
+                    f"{path} belongs to user {status.st_uid}; a private key must belong to its user",
                     code="E_IDENTITY",
                 )
-            mode = stat.S_IMODE(found.st_mode)
+            mode = stat.S_IMODE(status.st_mode)
             if mode & 0o077:
                 raise ConfigError(
                     f"{path} has permissions {mode:04o}; a private key must be readable by its owner only "

@@ -31,10 +31,10 @@ def require_extra(extra: str) -> None:
 
 def versions(extra: str) -> dict[str, str]:
     """FedValue, Python, and the packages that numbers depend on."""
-    found = {"fedvalue": __version__, "python": platform.python_version()}
+    versions = {"fedvalue": __version__, "python": platform.python_version()}
     for package in ("numpy", "numba", *EXTRAS[extra].values()):
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions[package] = "not installed"
+    return versions

@@ -49,33 +49,36 @@ class Overlap:
 
 def overlap(valuation: Valuation) -> Overlap | None:
     """The overlap of a result's parties; None with one party or without the learnable game."""
-    found = redundancy(valuation)
-    if found is None:
+    overlap = redundancy(valuation)
+    if overlap is None:
         return None
-    p = len(found.names)
+    p = len(overlap.names)
     few = p <= MAP_PARTIES
-    rows = tuple((name, tuple(_cell(found, b, a) for a in range(p))) for b, name in enumerate(found.names))
+    rows = tuple(
+        (name, tuple(_cell(overlap, b, a) for a in range(p))) for b, name in enumerate(overlap.names)
+    )
     return Overlap(
-        sentences=found.sentences[:6],
-        names=found.names,
+        sentences=overlap.sentences[:6],
+        names=overlap.names,
         rows=rows if few else (),
-        pairs=() if few else _pairs(found),
-        basis="Averaged over the presence of the other parties." if found.basis == INTERACTIONS else "",
+        pairs=() if few else _pairs(overlap),
+        basis="Averaged over the presence of the other parties." if overlap.basis == INTERACTIONS else "",
     )
 
 
-def _pairs(found: Redundancy) -> tuple[tuple[str, OverlapCell], ...]:
-    p = len(found.names)
-    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(found.change[b, a])]
-    known.sort(key=lambda pair: -abs(found.change[pair]))
+def _pairs(overlap: Redundancy) -> tuple[tuple[str, OverlapCell], ...]:
+    p = len(overlap.names)
+    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(overlap.change[b, a])]
+    known.sort(key=lambda pair: -abs(overlap.change[pair]))
     return tuple(
-        (f"{found.names[b]} beside {found.names[a]}", _cell(found, b, a)) for b, a in known[:PAIRS_LISTED]
+        (f"{overlap.names[b]} beside {overlap.names[a]}", _cell(overlap, b, a))
+        for b, a in known[:PAIRS_LISTED]
     )
 
 
-def _cell(found: Redundancy, b: int, a: int) -> OverlapCell:
-    change = found.change[b, a]
+def _cell(overlap: Redundancy, b: int, a: int) -> OverlapCell:
+    change = overlap.change[b, a]
     if np.isnan(change):
-        return OverlapCell(found.text(b, a), "empty", 0.0)
+        return OverlapCell(overlap.text(b, a), "empty", 0.0)
     kind = "overlaps" if change < 0 else "complements"
-    return OverlapCell(found.text(b, a), kind, float(min(abs(change), 1.0)))
+    return OverlapCell(overlap.text(b, a), kind, float(min(abs(change), 1.0)))

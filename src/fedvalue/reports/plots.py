@@ -132,17 +132,17 @@ class Plots:
         Raises:
             InputError: The result has fewer than two parties or no interactions.
         """
-        found = redundancy(self._valuation)
-        if found is None:
+        overlap = redundancy(self._valuation)
+        if overlap is None:
             raise InputError("a redundancy map needs two parties and their learnable interactions")
         ax = _axes(ax)
-        ax.imshow(np.nan_to_num(found.change), cmap="BrBG_r", vmin=-1, vmax=1, alpha=0.7)
-        names = found.names
+        ax.imshow(np.nan_to_num(overlap.change), cmap="BrBG_r", vmin=-1, vmax=1, alpha=0.7)
+        names = overlap.names
         ax.set_xticks(range(len(names)), list(names), rotation=30, ha="right")
         ax.set_yticks(range(len(names)), list(names))
         for b in range(len(names)):
             for a in range(len(names)):
-                ax.text(a, b, found.text(b, a), ha="center", va="center", color=INK)
+                ax.text(a, b, overlap.text(b, a), ha="center", va="center", color=INK)
         ax.set_title("Which parties overlap (−) or complement each other (+)")
         ax.set_xlabel("once this party is there …")
         ax.set_ylabel("… this one brings less (−) or more (+)")
@@ -224,15 +224,15 @@ class Plots:
             InputError: A price is missing or wrong.
         """
         ax = _axes(ax)
-        found = select(self._valuation, prices, budget)
-        cost = [float(point.cost) for point in found.curve]
-        ax.step(cost, [point.value for point in found.curve], where="post", color=SOLID, marker="o")
-        if found.budget is not None:
-            ax.axvline(float(found.budget), color=WARM, linestyle="--", linewidth=1, label="budget")
+        selection = select(self._valuation, prices, budget)
+        cost = [float(point.cost) for point in selection.curve]
+        ax.step(cost, [point.value for point in selection.curve], where="post", color=SOLID, marker="o")
+        if selection.budget is not None:
+            ax.axvline(float(selection.budget), color=WARM, linestyle="--", linewidth=1, label="budget")
             ax.legend(frameon=False)
         ax.set_title("Best value for the number of parties" if prices is None else "Best value for the money")
         ax.set_xlabel("number of parties" if prices is None else "cost")
-        ax.set_ylabel("learnable value, nats per row" if found.by == "learnable" else "Shapley-CMI, nats")
+        ax.set_ylabel("learnable value, nats per row" if selection.by == "learnable" else "Shapley-CMI, nats")
         ax.set_ylim(bottom=0)
         ax.locator_params(axis="x", integer=prices is None)
         return _plain(ax)

@@ -318,18 +318,18 @@ def _fewer(low: float, high: float) -> str:
 
 
 def _sensitivity(valuation: Valuation) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    found = valuation.details.get("sensitivity")
-    if not isinstance(found, Mapping):
+    sensitivity = valuation.details.get("sensitivity")
+    if not isinstance(sensitivity, Mapping):
         return None
     runs = tuple(
         (
             str(run.get("coding", "")),
             wording.listing([str(name) for name in run.get("invite", ())]) or "nobody",
         )
-        for run in found.get("runs", ())
+        for run in sensitivity.get("runs", ())
         if isinstance(run, Mapping)
     )
-    return str(found.get("sentence", "")), runs
+    return str(sensitivity.get("sentence", "")), runs
 
 
 def _columns_note(valuation: Valuation) -> str:

@@ -47,12 +47,12 @@ def background_of(X: Floats, n_rows: int, *, seed: int) -> Background:
     from sklearn.cluster import KMeans
 
     distinct = len(np.unique(X, axis=0))
-    found = KMeans(n_clusters=min(n_rows, distinct), n_init=1, random_state=seed).fit(X)
-    centres = found.cluster_centers_
+    clusters = KMeans(n_clusters=min(n_rows, distinct), n_init=1, random_state=seed).fit(X)
+    centres = clusters.cluster_centers_
     for j in range(X.shape[1]):
         values = np.unique(X[:, j])
         centres[:, j] = values[np.abs(values[None] - centres[:, j, None]).argmin(axis=1)]
-    weights = np.bincount(found.labels_, minlength=len(centres)).astype(np.float64)
+    weights = np.bincount(clusters.labels_, minlength=len(centres)).astype(np.float64)
     return Background(centres, weights / weights.sum())
 
 
@@ -152,13 +152,13 @@ def _games(
     """v(S) of every row and coalition, shape (m, n_coalitions, n_labels)."""
     b, p = background.rows.shape
     step = max(1, _BATCH // (len(masks) * b))
-    found = []
+    answers = []
     for start in range(0, len(explained), step):
         rows = explained[start : start + step]
         mixed = np.where(masks[None, :, None, :], rows[:, None, None, :], background.rows[None, None])
         predicted = probabilities(mixed.reshape(-1, p)).reshape(len(rows), len(masks), b, -1)
-        found.append(logit(np.einsum("b,rkbl->rkl", background.weights, predicted)))
-    return np.concatenate(found)
+        answers.append(logit(np.einsum("b,rkbl->rkl", background.weights, predicted)))
+    return np.concatenate(answers)
 
 
 def _solve(masks: NDArray[np.bool_], weights: Floats, gains: Floats, full: Floats) -> Floats:

@@ -230,8 +230,8 @@ class TokenWork(Work):
             for place, member in enumerate(table.coalition):
                 sizes = [stated[k][1][place] for k in cells]
                 noise = self._noise[table.first : table.first + table.n_cells]
-                found = real_sizes(table, member, sizes, noise, self._q, self._settings.n_samples)
-                if not np.array_equal(known.setdefault(member, found), found):
+                real = real_sizes(table, member, sizes, noise, self._q, self._settings.n_samples)
+                if not np.array_equal(known.setdefault(member, real), real):
                     raise VerificationError(f"the sets of {member!r} differ between tables", code="E_SETS")
 
     def _joint_counts(self, table: NDArray[np.int64]) -> JointCounts:

@@ -84,15 +84,15 @@ class TokenCounting:
                 tokens out of order (E_DECLARED).
         """
         query = self._query(party, chunk)
-        found = query.sets.setdefault(party, TokenSet(chunk.total))
-        if found.complete or chunk.total != found.total or chunk.index != len(found.tokens):
+        token_set = query.sets.setdefault(party, TokenSet(chunk.total))
+        if token_set.complete or chunk.total != token_set.total or chunk.index != len(token_set.tokens):
             raise RemoteProtocolError(f"{party!r} sent a token chunk out of order", code="E_DECLARED")
         tokens, sums = self._arrays(party, chunk)
-        if not rising(tokens) or (found.tokens and not _follows(found.tokens[-1], tokens)):
+        if not rising(tokens) or (token_set.tokens and not _follows(token_set.tokens[-1], tokens)):
             raise RemoteProtocolError(f"{party!r} sent tokens out of order", code="E_DECLARED")
-        found.tokens.append(tokens)
-        found.sums.append(sums)
-        found.complete = len(found.tokens) == found.total
+        token_set.tokens.append(tokens)
+        token_set.sums.append(sums)
+        token_set.complete = len(token_set.tokens) == token_set.total
         self._pending[party] += len(chunk.tokens) + len(chunk.authenticators)
         if self._pending[party] > pending_limit(self._settings):
             raise RemoteProtocolError(f"{party!r} has too many tokens under way", code="E_SIZE")
@@ -102,7 +102,9 @@ class TokenCounting:
         query = self._open.get(chunk.query)
         if query is None:
             if self._log.knows(chunk.query) or self._left.get(chunk.coalition, 0) == 0:
-                raise RemoteProtocolError(f"{party!r} sent a query that this run has not", code="E_QUERY")
+                raise RemoteProtocolError(
+                    f"{party!r} sent a query that this run does not have", code="E_QUERY"
+                )
             self._left[chunk.coalition] -= 1
             query = self._open[chunk.query] = Query(chunk.coalition)
         if query.coalition != chunk.coalition or party not in query.coalition:
@@ -122,8 +124,10 @@ class TokenCounting:
     def _answer(self, query_id: bytes, query: Query) -> list[m.Envelope]:
         tokens, sums = self._intersection(query)
         sizes = tuple(query.sets[member].n_tokens for member in query.coalition) if self._h3 else ()
-        for party, found in query.sets.items():
-            self._pending[party] -= sum(t.nbytes for t in found.tokens) + sum(s.nbytes for s in found.sums)
+        for party, token_set in query.sets.items():
+            self._pending[party] -= sum(t.nbytes for t in token_set.tokens) + sum(
+                s.nbytes for s in token_set.sums
+            )
         del self._open[query_id]
         self._n_left -= 1
         out = self._to_validation(query_id, tokens, sums)
@@ -132,7 +136,9 @@ class TokenCounting:
 
     def _intersection(self, query: Query) -> tuple[Blocks, NDArray[np.uint64]]:
         """Tokens sent by every member, and the sums of their authenticators."""
-        by_size = sorted((found.joined() for found in query.sets.values()), key=lambda pair: len(pair[0]))
+        by_size = sorted(
+            (token_set.joined() for token_set in query.sets.values()), key=lambda pair: len(pair[0])
+        )
         tokens, sums = by_size[0]
         for other, other_sums in by_size[1:]:
             tokens, sums = intersect(tokens, sums, other, other_sums)
@@ -189,11 +195,11 @@ class AnswerLog:
         """Tell the members of the coalition."""
         self._answers[query_id] = (coalition, count, sizes)
         return [
-            self._to(member, m.QueryCount(query_id, self._told(member, query_id), sizes))
+            self._to(member, m.QueryCount(query_id, self._count_for(member, query_id), sizes))
             for member in coalition
         ]
 
-    def _told(self, party: str, query_id: bytes) -> int:
+    def _count_for(self, party: str, query_id: bytes) -> int:
         return self._answers[query_id][1]
 
     def seals(self) -> list[m.Envelope]:
@@ -201,7 +207,7 @@ class AnswerLog:
         out = []
         for party in self._settings.everybody:
             seen = {
-                query: (self._told(party, query), sizes)
+                query: (self._count_for(party, query), sizes)
                 for query, (members, _, sizes) in self._answers.items()
                 if party in members
             }

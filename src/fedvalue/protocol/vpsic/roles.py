@@ -176,12 +176,12 @@ class VpsicTaskParty(VpsicParty):
                 f"counts add up to {sum(real.values())} instead of {self.n_samples} samples", code="E_TOTAL"
             )
         for place, expected in marginals.items():
-            found = np.zeros_like(expected)
+            marginal = np.zeros_like(expected)
             for cell, count in real.items():
-                if cell[place] >= len(found):
+                if cell[place] >= len(marginal):
                     raise RemoteProtocolError("a combination that no party has", code="E_RANGE")
-                found[cell[place]] += count
-            if not np.array_equal(found, expected):
+                marginal[cell[place]] += count
+            if not np.array_equal(marginal, expected):
                 raise VerificationError("counts do not add up to a party's own marginals", code="E_MARGINAL")
 
     @property
@@ -210,17 +210,17 @@ def _without_artificial(
     Raises:
         VerificationError: A count below the artificial one, or no multiple of q beyond it (E_FLOOR).
     """
-    found = {
+    left_over = {
         tuple(cell): int(count)
         for cell, count in zip(answer.cells.tolist(), answer.counts.tolist(), strict=True)
     }
-    if len(found) != len(answer.counts) or min(found.values(), default=0) < 0:
+    if len(left_over) != len(answer.counts) or min(left_over.values(), default=0) < 0:
         raise RemoteProtocolError("the server's answer is not a table of counts", code="E_RANGE")
     for cell in zip(*(table.categories.tolist() for table in artificial), strict=True):
-        found[cell] = found.get(cell, 0) - 1
-    for left in found.values():
+        left_over[cell] = left_over.get(cell, 0) - 1
+    for left in left_over.values():
         if left < 0 or left % q:
             raise VerificationError(
                 "a cardinality is below the number of artificial ids, or no multiple of q", code="E_FLOOR"
             )
-    return {cell: left // q for cell, left in found.items() if left}
+    return {cell: left // q for cell, left in left_over.items() if left}

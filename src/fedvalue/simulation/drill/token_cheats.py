@@ -162,8 +162,8 @@ class TwoFacedLog(AnswerLog):
     plot: Plot
     only: str | None = None
 
-    def _told(self, party: str, query_id: bytes) -> int:
-        count = super()._told(party, query_id)
+    def _count_for(self, party: str, query_id: bytes) -> int:
+        count = super()._count_for(party, query_id)
         if query_id != next(iter(self._answers)) or self.only not in (None, party):
             return count
         self.plot.fired = True

@@ -54,19 +54,19 @@ def flags(party: PartyValue, n_samples: int) -> tuple[str, ...]:
     """
     if _sound(party, n_samples):
         return ()
-    found = []
+    flags = []
     n_codes = party.n_codes or 0
     if n_codes > NEAR_UNIQUE_PART * n_samples:
-        found.append(NEAR_UNIQUE)
+        flags.append(NEAR_UNIQUE)
     elif n_codes * SAMPLES_PER_CODE > n_samples:
-        found.append(SPARSE_CODES)
+        flags.append(SPARSE_CODES)
     if party.learnable is not None:
         memorised = party.value is not None and party.learnable < LEARNABLE_PART * party.value
         if (party.share or 0.0) > NOTICEABLE_SHARE and memorised:
-            found.append(MEMORISED)
+            flags.append(MEMORISED)
         elif party.learnable * n_samples < NOISE_LEVEL:
-            found.append(NO_SIGNAL)
-    return tuple(found)
+            flags.append(NO_SIGNAL)
+    return tuple(flags)
 
 
 def _sound(party: PartyValue, n_samples: int) -> bool:
