@@ -15,7 +15,7 @@ from fedvalue.federated.run import federated_value
 from fedvalue.information.pair_tables import MAX_CELLS, PairTables, pair_layout, pair_tables
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.gram import components, gram_upload
+from fedvalue.protocol.gram import components, gram_checks, gram_upload
 from fedvalue.protocol.gram.gram_layout import GramLayout
 from fedvalue.protocol.gram.gram_sums import GramSums
 from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, products, reduced
@@ -199,7 +199,8 @@ def test_a_server_that_adds_up_can_be_stopped_between_pieces(at, monkeypatch):
 
 
 def test_pieces_of_a_chunk_give_the_sums_of_the_whole(monkeypatch):
-    monkeypatch.setattr("fedvalue.protocol.gram.gram_sums._PIECE_ROWS", 7)
+    monkeypatch.setattr("fedvalue.protocol.gram.row_sums._PIECE_NUMBERS", 7 * 30)
+    monkeypatch.setattr("fedvalue.protocol.gram.row_sums._LEAST_PIECE", 1)
     cast = cast_of()
     assert run(cast).states() == {State.DONE}
     assert np.array_equal(tables_of(cast).cells, plain(WORLD, cast).cells)
@@ -340,7 +341,7 @@ def test_a_withheld_share_ends_nothing_well():
 
 def test_without_the_test_of_check_columns_a_party_would_read_a_row(monkeypatch):
     """Why step 7 is there: the difference of what is opened is the codes of one person, without noise."""
-    monkeypatch.setattr(GramSums, "_agreed", lambda self, shape, values: np.zeros(shape, dtype=np.uint64))
+    monkeypatch.setattr(gram_checks, "agreed", lambda shape, values: np.zeros(shape, dtype=np.uint64))
     seen: list[np.ndarray] = []
     checked = gram_upload.opened_tables
 

@@ -20,8 +20,8 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.gram.components import held_by, seed_rows, written_component
 from fedvalue.protocol.gram.gram_layout import GramLayout
-from fedvalue.protocol.gram.gram_sums import N_TRIALS
 from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, to_bytes
+from fedvalue.protocol.gram.row_sums import N_TRIALS
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
@@ -224,7 +224,7 @@ class TwoCoins:
         a, b, t = self.weights(self.first, party), self.weights(self.second, party), z0 + z1
         known = a * (z1 * z1 - 2 * z1 * t - z1) + b * (t * t - 2 * t * z0 + t)
         shape = (N_TRIALS, len(self.layout.everybody))
-        total = self._gram._mask("check", shape).astype(object)  # the masks of all three add up to 0
+        total = self._gram._toss.mask("check", shape).astype(object)  # the masks of all three add up to 0
         for check in self.checks().values():
             total = total + from_bytes(check.entries, shape, who="other").astype(object)
         place = self.layout.everybody.index(party)

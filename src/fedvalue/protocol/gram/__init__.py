@@ -3,7 +3,8 @@
 - `prime_field`: numbers modulo 2^31 - 1, in arrays.
 - `gram_layout`: which column is whose, and where a cell of a table lies in the matrix of all products.
 - `components`: how a party's columns become three components, any two of which are random.
-- `gram_upload`: the parties' side. `gram_sums`: a server's side. `gram_noise`: the noise of one component.
+- `gram_upload`: a party's side.
+- `gram_sums`: a server's side; `coin_toss`, `row_sums`, `gram_checks` and `gram_noise` are its steps.
 - `gram_opening`: what the servers open, and how it is checked.
 
 Server j holds components j and j + 1 of every party.

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from fedvalue.crypto import keys
 from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
-from fedvalue.protocol.gram.prime_field import expanded, minus
+from fedvalue.protocol.gram.prime_field import expanded, expanded_words, minus
 
 if TYPE_CHECKING:
-    from fedvalue.protocol.gram.prime_field import Elements
+    from fedvalue.protocol.gram.prime_field import Elements, Words
 
 N_COMPONENTS = 3
 
@@ -37,10 +37,10 @@ def holders_of(component: int) -> tuple[int, int]:
     return component, (component - 1) % N_COMPONENTS
 
 
-def seed_rows(layout: GramLayout, party: str, seed: bytes, chunk: int) -> Elements:
+def seed_rows(layout: GramLayout, party: str, seed: bytes, chunk: int) -> Words:
     """Rows of a component that a seed gives."""
     shape = (layout.rows(chunk), layout.width_of(party) + N_CHECKS)
-    return expanded(seed, "gram-rows", shape, chunk.to_bytes(4, "big"))
+    return expanded_words(seed, "gram-rows", shape, chunk.to_bytes(4, "big"))
 
 
 def seed_rho(layout: GramLayout, party: str, seed: bytes) -> Elements:
@@ -83,7 +83,7 @@ class PartySecrets:
         rho = expanded(keys.subkey(own, b"", "gram-check"), "rho", (N_CHECKS, layout.width_of(party)))
         return cls(seeds, rho, keys.subkey(own, b"", "gram-salt", length=16))
 
-    def rest(self, layout: GramLayout, party: str, rows: Elements, chunk: int) -> Elements:
+    def rest(self, layout: GramLayout, party: str, rows: Words, chunk: int) -> Words:
         """Rows of the component in chunks: what the seeds leave of the party's rows."""
         for seed in self.seeds:
             if seed:

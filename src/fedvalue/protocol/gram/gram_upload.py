@@ -25,13 +25,9 @@ from fedvalue.protocol.gram.components import (
     written_component,
     written_digest,
 )
-from fedvalue.protocol.gram.gram_layout import GramLayout
+from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
 from fedvalue.protocol.gram.gram_opening import OpenedSums, opened_tables
-from fedvalue.protocol.gram.prime_field import (
-    Elements,
-    products,
-    to_bytes,
-)
+from fedvalue.protocol.gram.prime_field import Words, reduced, to_bytes
 from fedvalue.protocol.outcome import Outcome, SignedResult
 from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import feature_codes
@@ -122,13 +118,13 @@ class GramWork:
                 out += [self._to(server, chunk) for chunk in chunks]
         return out
 
-    def _chunk(self, index: int, rows: Elements) -> m.Chunk:
+    def _chunk(self, index: int, rows: Words) -> m.Chunk:
         data = memoryview(to_bytes(self._secrets.rest(self._layout, self._name, rows, index)))
         salt, total = self._ring.chunk_salt(ALL_SERVERS, index), self._layout.n_chunks
         digest = m.bulk_digest(index, total, salt, data)
         return self._samples.keep(m.Chunk(index, total, digest, salt, data))
 
-    def _cut(self) -> Iterator[Elements]:
+    def _cut(self) -> Iterator[Words]:
         """Our rows in the common order, chunk by chunk: one-hot columns and check columns."""
         waiting: list[tuple[NDArray[np.int64], ...]] = []
         for block in self._ordered():
@@ -147,18 +143,19 @@ class GramWork:
             order = row_order(key, part.hashes)
             yield tuple(codes[order] for codes in part.codes)
 
-    def _matrix(self, codes: list[Codes]) -> Elements:
+    def _matrix(self, codes: list[Codes]) -> Words:
         """Rows of (Z | U) for the codes of our columns."""
         features = self._features(codes)
         n, own = len(features[0]), self._layout.features_of(self._name)
-        z = np.zeros((n, self._layout.width_of(self._name)), dtype=np.uint64)
-        at = 0
+        rows = np.zeros((n, self._layout.width_of(self._name) + N_CHECKS), dtype=np.uint32)
+        checks = np.zeros((n, N_CHECKS), dtype=np.uint64)
+        weights, at = np.ascontiguousarray(self._secrets.rho.T), 0
         for feature, column in zip(own, features, strict=True):
-            z[np.arange(n), at + column] = 1
+            rows[np.arange(n), at + column] = 1
+            checks += weights[at + column]
             at += self._layout.sizes[feature]
-        return np.concatenate(
-            [z, products(np.ascontiguousarray(z.T), np.ascontiguousarray(self._secrets.rho.T))], axis=1
-        )
+        rows[:, at:] = reduced(checks)
+        return rows
 
     def _features(self, codes: list[Codes]) -> list[Codes]:
         """Codes of our features in the order of the layout: the task party's label comes first."""

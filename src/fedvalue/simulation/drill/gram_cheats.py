@@ -10,7 +10,6 @@ import numpy as np
 
 from fedvalue.crypto import keys
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.gram.gram_sums import N_TRIALS
 from fedvalue.protocol.gram.prime_field import (
     PRIME,
     expanded,
@@ -21,12 +20,13 @@ from fedvalue.protocol.gram.prime_field import (
     times,
     to_bytes,
 )
+from fedvalue.protocol.gram.row_sums import N_TRIALS
 
 if TYPE_CHECKING:
     from fedvalue.protocol.gram.gram_opening import OpenedSums
     from fedvalue.protocol.gram.gram_sums import GramSums
     from fedvalue.protocol.gram.gram_upload import GramWork
-    from fedvalue.protocol.gram.prime_field import Elements
+    from fedvalue.protocol.gram.prime_field import Elements, Words
 
 ServerCheat: TypeAlias = Callable[["GramSums"], None]
 PartyCheat: TypeAlias = Callable[["GramWork"], None]
@@ -116,28 +116,27 @@ def misreport_entries(sums: GramSums) -> None:
 
 def open_another_coin(sums: GramSums) -> None:
     """Another coin than it committed to, once it has seen the others'."""
-    honest = sums._coin_part
+    toss = sums._toss
+    honest = toss._coin_part
     state = {"pledged": False}
 
     def coin_part() -> bytes:
         if not state["pledged"]:
-            state["pledged"] = (
-                len(sums._declared) == len(sums._settings.everybody) and len(sums._pledges) == 2
-            )
+            state["pledged"] = toss.all_declared and len(toss._pledges) == 2
             return honest()
         return bytes(32)
 
-    sums._coin_part = coin_part  # type: ignore[method-assign]
+    toss._coin_part = coin_part  # type: ignore[method-assign]
 
 
 def show_different_coins(sums: GramSums) -> None:
     """Another coin towards one of the two others, committed to and opened: they would check differently."""
-    honest, victim, coin = sums.take, sums._others[1], bytes(32)
+    honest, victim, coin = sums.take, sums._toss.others[1], bytes(32)
 
     def changed(item: m.Envelope) -> m.Envelope:
         message = item.message
         if item.recipient == victim and isinstance(message, m.GramPledge):
-            message = msgspec.structs.replace(message, coin=sums._hash("coin", coin))
+            message = msgspec.structs.replace(message, coin=sums._toss._hash("coin", coin))
         elif item.recipient == victim and isinstance(message, m.GramCoin):
             message = msgspec.structs.replace(message, coin=coin)
         return msgspec.structs.replace(item, message=message)
@@ -155,8 +154,8 @@ def forge_entries(sums: GramSums) -> None:
     def change(check: m.GramCheck) -> m.GramCheck:
         shape = (N_TRIALS, len(layout.everybody))
         entries = from_bytes(check.entries, shape, who="us").copy()
-        weights = expanded(sums._coin, "gram-weights", (layout.rows(0), N_TRIALS), bytes(4))
-        of_column = expanded(sums._coin, "gram-columns", (N_TRIALS, layout.width))
+        weights = expanded(sums._toss.coin, "gram-weights", (layout.rows(0), N_TRIALS), bytes(4))
+        of_column = expanded(sums._toss.coin, "gram-columns", (N_TRIALS, layout.width))
         start = layout.columns_of(party).start
         # 2² - 2 and (-1)² + 1.
         excess = reduced(of_column[:, start] * np.uint64(2) + of_column[:, start + 1] * np.uint64(2))
@@ -170,15 +169,15 @@ def forge_entries(sums: GramSums) -> None:
 # Parties.
 
 
-def _writing(work: GramWork, change: Callable[[Elements], None]) -> None:
+def _writing(work: GramWork, change: Callable[[Words], None]) -> None:
     """Other rows, with check columns that fit them."""
     honest = work._matrix
 
-    def matrix(codes: Any) -> Elements:
+    def matrix(codes: Any) -> Words:
         z = honest(codes)[:, :-2].copy()
         change(z)
-        u = products(np.ascontiguousarray(z.T), np.ascontiguousarray(work._secrets.rho.T))
-        return np.concatenate([z, u], axis=1)
+        u = products(np.ascontiguousarray(z.T).astype(np.uint64), np.ascontiguousarray(work._secrets.rho.T))
+        return np.concatenate([z, u.astype(np.uint32)], axis=1)
 
     work._matrix = matrix  # type: ignore[method-assign]
 
@@ -186,8 +185,8 @@ def _writing(work: GramWork, change: Callable[[Elements], None]) -> None:
 def count_a_person_twenty_times(work: GramWork) -> None:
     """An entry of 20: the person stands out from the noise."""
 
-    def change(z: Elements) -> None:
-        z[BAD_ROW] *= np.uint64(20)
+    def change(z: Words) -> None:
+        z[BAD_ROW] *= 20
 
     _writing(work, change)
 
@@ -195,7 +194,7 @@ def count_a_person_twenty_times(work: GramWork) -> None:
 def give_two_codes_at_once(work: GramWork) -> None:
     """Every code of the feature."""
 
-    def change(z: Elements) -> None:
+    def change(z: Words) -> None:
         z[BAD_ROW] = 1
 
     _writing(work, change)
@@ -204,7 +203,7 @@ def give_two_codes_at_once(work: GramWork) -> None:
 def give_no_code(work: GramWork) -> None:
     """A row of zeros."""
 
-    def change(z: Elements) -> None:
+    def change(z: Words) -> None:
         z[BAD_ROW] = 0
 
     _writing(work, change)
@@ -213,7 +212,7 @@ def give_no_code(work: GramWork) -> None:
 def balance_a_row(work: GramWork) -> None:
     """2 and -1: the row adds up to 1."""
 
-    def change(z: Elements) -> None:
+    def change(z: Words) -> None:
         z[BAD_ROW] = 0
         z[BAD_ROW, 0], z[BAD_ROW, 1] = 2, PRIME - 1
 
@@ -224,7 +223,7 @@ def point_at_a_person(work: GramWork) -> None:
     """A check column that is off in one row: opened, the difference would be that person's codes."""
     honest = work._matrix
 
-    def matrix(codes: Any) -> Elements:
+    def matrix(codes: Any) -> Words:
         rows = honest(codes).copy()
         rows[BAD_ROW, -1] = _changed(rows[BAD_ROW, -1], 1)
         return rows

@@ -1,0 +1,97 @@
+"""The messages of `gram` alone; `messages` says who sends them to whom.
+
+A party sends shares of its columns. Servers send each other nothing about rows but checks that add up to 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from fedvalue.protocol.message_types import (
+    Bulk,
+    Digest,
+    Key32,
+    Message,
+    Name,
+    SecretMessage,
+    Signature,
+)
+from fedvalue.protocol.settings import MAX_PARTIES
+
+
+class GramDeclaration(SecretMessage, frozen=True):
+    """A party's three components under `gram`: what it signed about all, and what this server holds.
+
+    Args:
+        digests: Of the three components, the same for every server.
+        signature: Over run, party and digests.
+        seeds: Of the two components that this server holds; empty for the one in chunks.
+        salt: Of the digest of the component in chunks, where this server holds it.
+        rho: That component's part of the weights of the check columns.
+    """
+
+    digests: Annotated[tuple[Digest, ...], Meta(min_length=3, max_length=3)]
+    signature: Signature
+    seeds: Annotated[tuple[Annotated[bytes, Meta(max_length=32)], ...], Meta(min_length=2, max_length=2)]
+    salt: Annotated[bytes, Meta(max_length=16)]
+    rho: Bulk
+
+
+class GramSigned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What one party signed about its components."""
+
+    digests: Annotated[tuple[Digest, ...], Meta(min_length=3, max_length=3)]
+    signature: Signature
+
+
+class GramPledge(Message, frozen=True):
+    """What all parties signed, and commitments to a server's part of the coin and of a common seed."""
+
+    signed: Annotated[dict[Name, GramSigned], Meta(max_length=MAX_PARTIES + 1)]
+    coin: Digest
+    pair: Digest
+
+
+class GramCoin(SecretMessage, frozen=True):
+    """A server's part of the coin, and of the seed that it shares with the receiver.
+
+    Args:
+        coin: The sender's part of the coin.
+        pair: Its part of the seed.
+        third: The commitment to the coin that the sender received from the third server. The receiver must
+            have the same one: a server that shows the two others different coins makes them check rows with
+            different weights, and reads codes from the difference.
+    """
+
+    coin: Key32
+    pair: Key32
+    third: Digest
+
+
+class GramCheck(SecretMessage, frozen=True):
+    """Whether every row has one code per feature: sums of what both components hold, a share of entries."""
+
+    sums: Bulk
+    entries: Bulk
+
+
+class GramCommitment(Message, frozen=True):
+    """A server's sums, hashed: from here on it cannot change them."""
+
+    commitment: Digest
+
+
+class GramReveal(Message, frozen=True):
+    """The weights of a party's check columns, once all servers have committed to their sums."""
+
+    rho: Bulk
+
+
+class GramTest(SecretMessage, frozen=True):
+    """Whether check columns are what their weights say, and a digest of the weights' components."""
+
+    values: Bulk
+    weights: Digest
