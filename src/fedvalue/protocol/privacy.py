@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 
 from fedvalue.errors import InputError
 
@@ -146,6 +147,7 @@ class Privacy:
         return float(self.shares * variance)
 
 
+@lru_cache(maxsize=64)
 def concentrated_loss(epsilon: float, delta: float) -> Fraction:
     """The largest rho for which rho-zCDP implies (epsilon, delta), rounded down to 16 bits.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +23,7 @@ CHUNK_ROWS = 1 << 16
 """Most rows of a chunk: a server expands seeds to as many rows of every party at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GramLayout:
     """The one-hot columns of all parties: first the label's codes, then every feature's.
 
@@ -77,34 +79,38 @@ class GramLayout:
             chunk_bytes=settings.chunk_bytes,
         )
 
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        return (0, *accumulate(self.sizes))
+
     @property
     def width(self) -> int:
         """One-hot columns of all parties."""
-        return sum(self.sizes)
-
-    def start(self, feature: int) -> int:
-        """First column of a feature; the label is feature 0."""
-        return sum(self.sizes[:feature])
+        return self._ends[-1]
 
     def columns(self, feature: int) -> slice:
-        """The columns of a feature."""
-        return slice(self.start(feature), self.start(feature + 1))
+        """The columns of a feature; the label is feature 0."""
+        return slice(self._ends[feature], self._ends[feature + 1])
 
     def features_of(self, party: str) -> list[int]:
         """The features of a party, which stand together."""
         return [f for f, owner in enumerate(self.owner) if owner == party]
 
+    @cached_property
+    def _columns_of(self) -> dict[str, slice]:
+        own = {party: self.features_of(party) for party in self.everybody}
+        return {party: slice(self._ends[f[0]], self._ends[f[-1] + 1]) for party, f in own.items()}
+
     def columns_of(self, party: str) -> slice:
         """The columns of a party."""
-        own = self.features_of(party)
-        return slice(self.start(own[0]), self.start(own[-1] + 1))
+        return self._columns_of[party]
 
     def width_of(self, party: str) -> int:
         """One-hot columns of a party."""
         own = self.columns_of(party)
         return int(own.stop - own.start)
 
-    @property
+    @cached_property
     def chunk_rows(self) -> int:
         """Rows of one chunk, the same for all parties: the widest must fit."""
         widest = max(self.width_of(party) for party in self.everybody)
