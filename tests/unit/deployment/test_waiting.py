@@ -105,6 +105,24 @@ def test_one_who_does_not_agree_to_wait_keeps_the_deadline_of_the_terms(server):
     assert server.deadline() == 100
 
 
+def test_the_last_to_come_ends_no_run_however_little_patience_it_has(server):
+    """The timer looks at the deadline right when the last one has said that it does not wait."""
+
+    class Watched(dict):
+        def __setitem__(self, name, said):
+            super().__setitem__(name, said)
+            server.tick()
+
+    server.relay._host(AGREED.run_id)._waiting = Watched()
+    for name in ("bank", "telco"):
+        server.wait(name, START + 5000)
+    server.clock.now += 101
+    for name in ("bank", "telco"):
+        server.wait(name, START + 5000)
+    server.wait("shop", 0.0)
+    assert server.state() == "open"
+
+
 def test_one_who_has_left_does_not_extend_anything(server):
     server.wait("bank", START + 5000)
     server.clock.now += 101  # and no poll for as long

@@ -102,9 +102,11 @@ class RunHost:
 
     def waits(self, caller: str, until: float) -> None:
         """A participant waits, and agrees to do so until a moment (seconds since 1970)."""
-        self._waiting[caller] = (until, self._context.clock())
-        if self._complete is None and len(self._waiting) == 1 + len(self.manifest.data):
+        # First that all are here: the last to come may have no patience, and must not end the run.
+        everybody = len({*self._waiting, caller}) == 1 + len(self.manifest.data)
+        if self._complete is None and everybody:
             self._complete = self._context.clock()
+        self._waiting[caller] = (until, self._context.clock())
 
     def _extended(self) -> float:
         """Until when everybody who waits agrees to wait for those who have not come.
