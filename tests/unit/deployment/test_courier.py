@@ -22,6 +22,7 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
 ) -> None:
     """That the run is over there is no failure of the line, on which it waits and tries again."""
     calls: Counter[threading.Thread] = Counter()
+    made = threading.Event()
 
     class Refusing:
         def __init__(self, *_: object, **__: object) -> None: ...
@@ -30,6 +31,7 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
             thread = threading.current_thread()
             calls[thread] += 1
             if calls[thread] == 2:
+                made.wait(PATIENCE)
                 courier._stop.set()
             raise TransportError("no", code=code)
 
@@ -41,9 +43,38 @@ def test_a_courier_ends_with_the_run_and_tries_again_while_it_lasts(
     host = SimpleNamespace(manifest=agreed, run_id=b"", ended=False, release_waiters=lambda: None)
     store = SimpleNamespace(accepted=lambda run_id, sender: 0)
     courier = couriers.Courier(None, target, host, b"", store, None)  # type: ignore[arg-type]
+    made.set()
     for thread in courier._threads:
         thread.join(PATIENCE)
     assert max(calls.values()) == tries
+
+
+def test_a_courier_that_stops_does_not_wait_for_the_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one does not answer: the call ends with the connection, and no thread is left in it."""
+    asked, closed = threading.Semaphore(0), threading.Event()
+
+    class Silent:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def submit(self, manifest: bytes) -> None:
+            asked.release()
+            closed.wait(PATIENCE)
+            raise TransportError("the connection was closed", code="E_CLOSED")
+
+        def close(self) -> None:
+            closed.set()
+
+    monkeypatch.setattr(couriers, "ServerClient", Silent)
+    host = SimpleNamespace(
+        manifest=SimpleNamespace(epsilon=None), ended=False,
+        journal=SimpleNamespace(release_waiters=lambda: None),
+    )  # fmt: skip
+    courier = couriers.Courier(None, SimpleNamespace(name="validate"), host, b"", None, None)  # type: ignore[arg-type]
+    for _ in courier._threads:
+        assert asked.acquire(timeout=PATIENCE)
+    monkeypatch.setattr(couriers, "_JOIN_SECONDS", PATIENCE)
+    courier.stop()
+    assert not any(thread.is_alive() for thread in courier._threads)
 
 
 class Fetching:

@@ -24,7 +24,8 @@ Received = tuple[str, int, bytes]
 """Server, number, body."""
 
 POLL_SECONDS = 10.0
-_THREAD_END_SECONDS = 3.0
+_THREAD_END_SECONDS = 10.0
+"""How long all threads may take to end after their calls were cancelled."""
 _PASSING = ("E_UNREACHABLE", "E_BUSY", "E_STORAGE")
 """Failures of a call that another try may not have."""
 
@@ -168,8 +169,9 @@ class ServerLinks:
         for client in self._clients.values():
             client.close()
         # gRPC may crash when the interpreter ends under a thread that is still inside a call.
+        end = time.monotonic() + _THREAD_END_SECONDS
         for thread in self._threads:
-            thread.join(_THREAD_END_SECONDS)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _thread(self, target: Callable[..., None], *arguments: object) -> None:
         def guarded() -> None:
@@ -179,7 +181,7 @@ class ServerLinks:
                 # A run that failed at the server refuses posts at once, while the reason, with the
                 # right class, is still in our mail: let it arrive first.
                 if not self._stop.wait(1.0):
-                    self._events.put(error)
+                    self._put(error)
 
         name = f"{target.__name__.strip('_')} {len(self._threads)}"
         thread = threading.Thread(target=guarded, name=name, daemon=True)
@@ -206,11 +208,19 @@ class ServerLinks:
         while not self._stop.is_set():
             mail = self._try(client, lambda: client.poll(self._run_id, number, POLL_SECONDS, self._patience))  # noqa: B023
             for body in mail.bodies:
-                self._events.put((client.name, number, body))
+                self._put((client.name, number, body))
                 number += 1
             if not mail.bodies:
                 # An empty answer before its time: the server is full or shutting down.
                 self._stop.wait(0.05)
+
+    def _put(self, event: Received | FedValueError) -> None:
+        """Hand over an event, unless nobody reads any more."""
+        while not self._stop.is_set():
+            try:
+                return self._events.put(event, timeout=0.5)
+            except queue.Full:
+                continue
 
     def _try(self, client: ServerClient, call: Callable[[], T]) -> T:
         """Repeat a call while its server cannot be reached, as long as the run may last."""

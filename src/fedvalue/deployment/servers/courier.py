@@ -31,6 +31,9 @@ _PAUSE_SECONDS = 0.05
 _AGAIN_SECONDS = 1.0
 """Before the next attempt, after one that failed."""
 
+_JOIN_SECONDS = 5.0
+"""How long each thread may take to stop."""
+
 
 class Courier:
     """Two threads per active run and other server: one delivers, one fetches. They end with the run.
@@ -73,8 +76,9 @@ class Courier:
         """Stop soon; undelivered messages stay in the outbox."""
         self._stop.set()
         self._host.journal.release_waiters()
+        self._client.close()  # a call that is under way is made again by the next start
         for thread in self._threads:
-            thread.join(5.0)
+            thread.join(_JOIN_SECONDS)
 
     def _run(self, work: Callable[[], None]) -> None:
         noted = ""
