@@ -13,9 +13,11 @@ import pytest
 from msgspec import structs
 
 from fedvalue.agreement.manifest_rules import Versions
+from fedvalue.deployment import doctor, run_status
 from fedvalue.deployment.config import TableConfig, read_party_config
 from fedvalue.deployment.doctor import examine
 from fedvalue.deployment.health import Level
+from fedvalue.deployment.network import tls_probe
 from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.deployment.run_status import read_status
 from fedvalue.deployment.servers.observability import LoopbackServer
@@ -31,6 +33,14 @@ from tests.support.town import TASK, Town, ended_well
 
 pytestmark = pytest.mark.network
 HOME = Path("nowhere")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server on a busy machine answers late; what is asked here is always answered."""
+    for module in (doctor, run_status):
+        monkeypatch.setattr(module, "ASK_SECONDS", PATIENCE)
+    monkeypatch.setattr(tls_probe, "SECONDS", PATIENCE)
 
 
 def config_of(town: Town, name: str) -> Path:
@@ -197,8 +207,9 @@ def test_the_page_shows_the_run_and_updates_itself(page_url: str, width: int) ->
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=program, args=flags)
+        browser = play.chromium.launch(executable_path=program, args=flags, timeout=1000 * PATIENCE)
         page = browser.new_page(viewport={"width": width, "height": 800})
+        page.set_default_timeout(1000 * PATIENCE)
         problems: list[str] = []
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -211,7 +222,7 @@ def test_the_page_shows_the_run_and_updates_itself(page_url: str, width: int) ->
         assert "bank, shop" in page.inner_text("article")
         page.click("summary")
         before = page.get_attribute("#page", "data-time")
-        page.wait_for_selector(f'#page:not([data-time="{before}"])', timeout=1000 * PATIENCE)
+        page.wait_for_selector(f'#page:not([data-time="{before}"])')
         assert page.get_attribute("details", "open") is not None, "what was opened stays open"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         browser.close()

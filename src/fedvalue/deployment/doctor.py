@@ -26,7 +26,7 @@ from fedvalue.deployment.health import (
     guarded,
 )
 from fedvalue.deployment.home import Agreement
-from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_client import ASK_SECONDS, ServerClient
 from fedvalue.deployment.network.tls_probe import probe
 from fedvalue.deployment.run_status import invitation_status
 from fedvalue.deployment.sites import Site
@@ -119,7 +119,7 @@ def _server(
     if problem is not None:
         yield Finding(name, Level.FAIL, problem)
         return
-    client = ServerClient(identity, server, manifest, patience=0.0, address=address, call_seconds=5.0)
+    client = ServerClient(identity, server, manifest, patience=0.0, address=address, call_seconds=ASK_SECONDS)
     try:
         alive = client.health()
     except FedValueError as error:

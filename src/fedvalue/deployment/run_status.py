@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from fedvalue.agreement.manifest import Manifest, SignedManifest
 from fedvalue.deployment.agreeing import WAITING, Agreeing, remote_lobbies
 from fedvalue.deployment.health import clock_difference, duration
-from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_client import ASK_SECONDS, ServerClient
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.documents import Document
@@ -262,7 +262,12 @@ def _asked(status: RunStatus, manifest: Manifest, identity: Identity, addresses:
     views = []
     for server in manifest.servers:
         client = ServerClient(
-            identity, server, manifest, patience=0.0, address=addresses.get(server.name), call_seconds=5.0
+            identity,
+            server,
+            manifest,
+            patience=0.0,
+            address=addresses.get(server.name),
+            call_seconds=ASK_SECONDS,
         )
         try:
             views.append(_view(server.name, client, bytes.fromhex(status.run_id)))

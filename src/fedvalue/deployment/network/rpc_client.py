@@ -29,6 +29,9 @@ F = TypeVar("F", bound=wire.Frame)
 CALL_SECONDS = 30.0
 """Deadline of one call. A chunk of 4 MiB passes a line of 1.2 Mbit/s in that time."""
 
+ASK_SECONDS = 10.0
+"""Deadline of a call for somebody who looks at a server and waits: a busy one needs seconds to answer."""
+
 PROBE_SECONDS = 10.0
 """How often a server that cannot be reached is looked at more closely."""
 

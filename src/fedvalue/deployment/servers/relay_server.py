@@ -282,12 +282,13 @@ class RelayServer:
     def _note_joined(self, run_id: bytes, name: str, their_clock: float) -> None:
         """Log who joins, who comes back, and whose clock is wrong."""
         now, run = time.monotonic(), run_id.hex()[:12]
+        has_sent = self._store.accepted(run_id, name) > 0  # before another connection of it sends
         with self._lock:
             before = self._joined.get((run_id, name))
             self._joined[run_id, name] = now
         if before is not None and now - before < _SAME_START:
             return  # a participant announces itself once per connection
-        known = before is not None or self._store.accepted(run_id, name) > 0
+        known = before is not None or has_sent
         self._log.event("resumed" if known else "joined", run=run, peer=name)
         if words := clock_difference(their_clock, repr(name), self._clock()):
             self._log.event("clock", level="warning", run=run, peer=name, reason=words)
