@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,14 @@ from fedvalue.simulation.demonstration import Demonstration
 from fedvalue.valuation.result import PartyValue, Valuation
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
+from tests.support.processes import until
 
 pytestmark = pytest.mark.network
+
+
+def running(folder: Path) -> bool:
+    """Whether a process has the folder in its command."""
+    return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, check=False).returncode == 0
 
 
 def test_demo_shows_the_centralised_values_and_cleans_up(tmp_path, monkeypatch):
@@ -32,8 +39,7 @@ def test_demo_shows_the_centralised_values_and_cleans_up(tmp_path, monkeypatch):
     assert result["protocol"] == "mirror"
     assert (tmp_path / "out" / "report.html").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert left.stdout.strip() == ""
+    until(lambda: not running(tmp_path), what="the end of all processes")
 
 
 @pytest.mark.slow
@@ -105,8 +111,7 @@ def test_a_demo_that_is_told_to_end_takes_its_processes_and_files_along(tmp_path
     demo.communicate(timeout=600)
     assert demo.returncode == 130
     assert list(tmp_path.iterdir()) == []
-    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert left.stdout.strip() == ""
+    until(lambda: not running(tmp_path), what="the end of all processes")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from fedvalue.engines import ProcessEngine, thread_engine
 from fedvalue.engines.cluster import connect
 from tests.support.dask_cluster import DaskCluster
+from tests.support.processes import PATIENCE
 
 ENGINES = ["one thread", "three threads", "two processes", "dask"]
 
@@ -31,7 +32,7 @@ def two_processes() -> Iterator[Executor]:
 @pytest.fixture(scope="session")
 def dask_executor(dask_cluster: DaskCluster) -> Iterator[Executor]:
     """A connection to the cluster."""
-    with connect(dask_cluster.address) as executor:
+    with connect(dask_cluster.address, timeout=PATIENCE) as executor:
         yield executor
 
 

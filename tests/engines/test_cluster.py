@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import importlib.metadata
-import socket
 import sys
 
 import pytest
 
 from fedvalue.engines import cluster
 from fedvalue.errors import EngineError
+from fedvalue.simulation.local_consortium import reserve_port
 from tests.support.dask_cluster import DaskCluster
+from tests.support.processes import PATIENCE
 
 pytestmark = pytest.mark.network
 
 
-def enter(address: str, timeout: float = 10.0) -> None:
+def enter(address: str, timeout: float = PATIENCE) -> None:
     """Connect; no work may start."""
     with cluster.connect(address, timeout=timeout):
         raise AssertionError("work started")
 
 
 def test_unreachable_scheduler() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with pytest.raises(
-        EngineError, match=f"cannot reach a Dask scheduler at tcp://127.0.0.1:{port} within 1 s"
-    ):
+    port, reservation = reserve_port()  # on which nobody listens, now or soon
+    words = f"cannot reach a Dask scheduler at tcp://127.0.0.1:{port} within 1 s"
+    with reservation, pytest.raises(EngineError, match=words):
         enter(f"tcp://127.0.0.1:{port}", 1)
 
 
@@ -56,7 +54,7 @@ _real_version = importlib.metadata.version
 def test_worker_with_another_version(dask_cluster: DaskCluster) -> None:
     from distributed import Client
 
-    with Client(dask_cluster.address, set_as_default=False) as client:
+    with Client(dask_cluster.address, timeout=PATIENCE, set_as_default=False) as client:
         worker = sorted(client.scheduler_info()["workers"])[0]
         client.run(pretend, "1.0.0", workers=[worker])
         try:
@@ -64,7 +62,7 @@ def test_worker_with_another_version(dask_cluster: DaskCluster) -> None:
                 enter(dask_cluster.address)
         finally:
             client.run(pretend, None, workers=[worker])
-    with cluster.connect(dask_cluster.address) as executor:
+    with cluster.connect(dask_cluster.address, timeout=PATIENCE) as executor:
         assert executor.submit(abs, -3).result() == 3
 
 

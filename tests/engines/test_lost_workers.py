@@ -23,6 +23,7 @@ from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.exact import WalkOptions
 from tests.support.dask_cluster import DaskCluster
 from tests.support.joint_tables import exact_values, random_table
+from tests.support.processes import PATIENCE
 from tests.support.streamed_counts import count_files
 
 pytestmark = pytest.mark.network
@@ -141,7 +142,7 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
             victim.kill()
             victim.wait()
 
-    with connect(doomed_cluster.address) as executor:
+    with connect(doomed_cluster.address, timeout=PATIENCE) as executor:
         found = exact_values(items, options=options, execution=Execution(executor, kill))
         sampled = sampled_values(items, n_permutations=4000, execution=Execution(executor))
     assert calls > 10

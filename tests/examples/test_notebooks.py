@@ -25,7 +25,8 @@ def test_notebook_runs(path):
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(EXAMPLES))
+    client = NotebookClient(notebook, timeout=600, startup_timeout=600, kernel_name="python3")
+    client.execute(cwd=str(EXAMPLES))
     outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
     assert any("text/html" in out.get("data", {}) for out in outputs)
     assert any("image/png" in out.get("data", {}) for out in outputs)

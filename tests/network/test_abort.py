@@ -12,6 +12,7 @@ from fedvalue.deployment.parties.party_process import take_part
 from fedvalue.errors import ConfigError, EngineError, FedValueError
 from fedvalue.storage.durable_files import exclusive_lock
 from tests.cli.runner import fedvalue
+from tests.support.processes import until
 from tests.support.town import TASK, Town, ended_well
 
 pytestmark = pytest.mark.network
@@ -36,6 +37,8 @@ def test_a_party_ends_the_run_for_everybody(tmp_path):
         assert {name: end.code for name, end in ends.items() if isinstance(end, FedValueError)} == {
             TASK: "E_ABORTED", "shop": "E_ABORTED",
         }  # fmt: skip
+        # The validation server was notified too, and may have been the first to say so.
+        until(lambda: town.client("telco").status(town.run_id).state == "failed", what="the end")
         assert give_up(town)["compute"] == "over"
         with pytest.raises(FedValueError, match="this party gave the run up") as caught:
             take_part(read_party_config(path), "data")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from fedvalue.identity.tls_certificates import SERVER_ROLES
 from tests.cli.here import fedvalue_here
 from tests.support.databases import opened
-from tests.support.processes import Process, until
+from tests.support.processes import Process, log_events, until
 from tests.support.programs import party_program, server_program
 from tests.support.town import TASK, Town, values_of
 
@@ -224,8 +223,12 @@ def test_a_party_that_never_comes_is_named_and_the_run_without_it_works(tmp_path
             assert "error E_DEADLINE" in cast.running[name].text()
             assert "missing: shop" in cast.running[name].text()
         # Whoever notices first names it; the other one may hear of the end from the parties.
-        logs = "".join(cast.running[server].text() for server in ("compute", "validate"))
-        ends = [event for event in map(json.loads, logs.splitlines()) if event["event"] == "failed"]
+        until(lambda: bool(log_events(cast.running["compute"].text(), "failed")), what="its word of the end")
+        ends = [
+            event
+            for server in ("compute", "validate")
+            for event in log_events(cast.running[server].text(), "failed")
+        ]
         assert {event["code"] for event in ends} == {"E_DEADLINE"}
         assert "shop" in {event["missing"] for event in ends} <= {"shop", ""}
         leap.unlink()

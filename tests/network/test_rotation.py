@@ -184,7 +184,7 @@ def test_a_port_that_grpc_frees_late_is_opened_again(tmp_path, monkeypatch, pati
         late = create_identity("demo", "data", "late")
         assert refusal(town, late) == "E_UNREACHABLE"
         write_card(late.card, config.peers / "late.json")
-        client = calling_as(town, late, patience=30.0)
+        client = calling_as(town, late, patience=PATIENCE)
         assert client.health().name == "compute"
         client.close()
     finally:

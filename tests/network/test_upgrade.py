@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue._version import PROTOCOL_VERSION, VALUES_VERSION, __version__
-from tests.support.processes import until
+from tests.support.processes import PATIENCE, until
 from tests.support.releases import release
 from tests.support.town import TASK, Town
 
@@ -52,7 +52,7 @@ class Fleet:
     def close(self) -> None:
         for process in self._running:
             process.kill()
-            process.wait(10)
+            process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_two_minor_versions_finish_a_run_together_and_a_server_is_upgraded_withi
     telco = fleet.start("telco", "join", "--config", "party.toml", env=newer)
     until(lambda: '"joined"' in fleet.log("compute"), what="telco in the run")
     old.send_signal(signal.SIGTERM)
-    assert old.wait(60) == 0
+    assert old.wait(PATIENCE) == 0
     fleet.serve("compute", env=newer)
     bank = fleet.start(TASK, "run", "--config", "party.toml")
-    assert bank.wait(120) == 0, fleet.log(TASK)
-    assert telco.wait(120) == 0, fleet.log("telco")
+    assert bank.wait(PATIENCE) == 0, fleet.log(TASK)
+    assert telco.wait(PATIENCE) == 0, fleet.log("telco")
     starts = [json.loads(line) for line in fleet.log("compute").splitlines() if '"listening"' in line]
     assert [one["version"] for one in starts] == [__version__, NEXT]
     result = json.loads((fleet.town.member(TASK).folder / "result.json").read_bytes())
@@ -93,7 +93,7 @@ def test_a_release_with_another_protocol_or_other_values_takes_no_part(
     """Before anything is sent; the message names both releases and the remedy."""
     newer = release(tmp_path / "newer", __version__=NEXT, **raised)
     telco = fleet.start("telco", "join", "--config", "party.toml", env=newer)
-    assert telco.wait(60) == 4
+    assert telco.wait(PATIENCE) == 4
     words = fleet.log("telco")
     assert words.endswith("[E_VERSION]\n")
     assert f"as in FedValue {__version__}; this is FedValue {NEXT} with" in words

@@ -91,8 +91,9 @@ class FaultProxy:
             while data := source.recv(65536):
                 if self.delay or self.jitter:
                     time.sleep(self.delay + self.jitter * self._rng.random())
-                if self.passed > self.silent_after:
-                    self.silent, self.silent_after = True, math.inf
+                with self._lock:  # one thread alone: a second one would silence the line once more, for good
+                    if self.passed > self.silent_after:
+                        self.silent, self.silent_after = True, math.inf
                 self.held += self.silent
                 while (self.silent or source in self._frozen) and not self._closed.is_set():
                     time.sleep(0.05)  # half open: neither data nor an end

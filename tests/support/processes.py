@@ -6,6 +6,7 @@ done nothing else. It must not load gRPC, which is not safe to fork: one start i
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -53,7 +54,7 @@ class Process:
     def kill(self) -> None:
         if self._process.pid is not None and self._process.is_alive():
             os.kill(self._process.pid, signal.SIGKILL)
-        self._process.join(10)
+        self._process.join(PATIENCE)
 
     def terminate(self) -> None:
         if self._process.is_alive():
@@ -70,6 +71,21 @@ class Process:
 
     def text(self) -> str:
         return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+
+
+def log_events(text: str, *kinds: str) -> list[dict[str, str]]:
+    """Events of these kinds in what a server has written so far.
+
+    Its last line may be half written, and gRPC writes lines of its own.
+    """
+    lines = text.rpartition("\n")[0].splitlines()
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    return [event for event in events if event["event"] in kinds]
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Files below a folder in which running servers make and remove others: `rglob` fails there."""
+    return [Path(parent) / name for parent, _, names in os.walk(folder) for name in names]
 
 
 def until(condition: Callable[[], bool], seconds: float = PATIENCE, what: str = "it") -> None:

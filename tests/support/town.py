@@ -144,6 +144,7 @@ class Town:
             relay, network = self.servers.pop(name)
             relay.drain()
             network.stop(1.0)
+            network._server.wait_for_termination(PATIENCE)  # its port is free then
             relay.stop()
 
     def log(self, server: str) -> list[dict[str, Any]]:

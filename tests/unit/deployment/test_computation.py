@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -108,6 +109,11 @@ class Server:
         body = codec.encode(m.Envelope(self.run.run_id, name, "validate", message))
         self.relay.post(self.peer(name), wire.Post(1, self.run.run_id, number, memoryview(body)))
 
+    @property
+    def process(self) -> ValuationProcess | None:
+        """The process that computes now, where stopping the run reaches it."""
+        return self.relay._host(self.run.run_id)._worker._computation._process
+
     def compute(self) -> None:
         """Let it compute; returns when it does."""
         self.post("bank", m.EphemeralKey("bank", bytes(32), bytes(64)))
@@ -131,8 +137,9 @@ def computed_terms() -> Any:
 
 
 @pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> list[ValuationProcess]:
-    """All processes that a test starts."""
+def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ValuationProcess]]:
+    """All processes that a test starts; an idle one of an earlier test would take its work."""
+    valuation_process.close_idle()
     started: list[ValuationProcess] = []
     make = ValuationProcess.__init__
 
@@ -141,7 +148,8 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[ValuationProcess]:
         started.append(self)
 
     monkeypatch.setattr(ValuationProcess, "__init__", noted)
-    return started
+    yield started
+    valuation_process.close_idle()
 
 
 def test_a_deadline_ends_a_computing_run_and_the_next_run_works(tmp_path, processes, monkeypatch):
@@ -201,7 +209,7 @@ def test_an_operator_ends_a_computing_run(tmp_path, processes):
     server = Server(tmp_path, run)
     try:
         server.compute()
-        until(lambda: bool(processes), what="the process")
+        until(lambda: server.process is not None, what="the process")
         with pytest.raises(
             InputError, match="no run here begins with 000000; active runs: " + run.run_id.hex()[:12]
         ):
@@ -240,7 +248,7 @@ def test_a_party_that_gives_up_ends_a_computing_run(tmp_path, processes):
     server = Server(tmp_path, agreed())
     try:
         server.compute()
-        until(lambda: bool(processes), what="the process")
+        until(lambda: server.process is not None, what="the process")
         server.post("telco", m.Abort("E_ABORTED"))
         assert server.ended() == ("failed", "E_ABORTED")
         assert not processes[0].usable
@@ -425,4 +433,4 @@ def test_a_server_compiles_ahead_only_where_that_was_not_done(compiled, tmp_path
     started = threading.Event()
     monkeypatch.setattr(valuation_process.subprocess, "run", lambda *a, **k: started.set())
     valuation_process.prepare()
-    assert started.wait(0.2 if compiled else 30) is not compiled
+    assert started.wait(0.2 if compiled else PATIENCE) is not compiled

@@ -27,10 +27,11 @@ from fedvalue.deployment.evidence import add_signature, certificate_page, envelo
 from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError, TransportError, VerificationError
-from fedvalue.identity import dsse
+from fedvalue.identity import dsse, timestamps
 from fedvalue.identity.audit_log import ChainWriter
 from fedvalue.identity.timestamps import ask, time_stamp_request, time_stamped
 from tests.support.consortium import ROLES, identity, signed
+from tests.support.processes import PATIENCE
 from tests.support.roles import party_input, run_roles
 from tests.support.town import columns, expected
 
@@ -235,8 +236,9 @@ def authority(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
-def test_a_time_stamp_of_a_real_authority(authority, tmp_path):
+def test_a_time_stamp_of_a_real_authority(authority, tmp_path, monkeypatch):
     """OpenSSL reads our request, and verifies the reply that we keep; ours compares digest and nonce."""
+    monkeypatch.setattr(timestamps, "_SECONDS", PATIENCE)
     url, root = authority
     content = b"the certificate"
     reply = ask(content, url)

@@ -19,6 +19,7 @@ from fedvalue.errors import RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
+from tests.support.processes import PATIENCE
 from tests.support.roles import ready_body
 
 AGREED = signed(n_samples=1000, max_bytes=200_000)
@@ -121,7 +122,7 @@ def test_parallel_submits_do_not_exceed_the_limit_of_active_runs(tmp_path, monke
     gate, create = threading.Barrier(len(runs)), RelayServer._create
 
     def together(self, agreed, by):
-        gate.wait(30)
+        gate.wait(PATIENCE)
         create(self, agreed, by)
 
     monkeypatch.setattr(RelayServer, "_create", together)

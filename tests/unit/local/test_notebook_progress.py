@@ -39,11 +39,11 @@ def test_short_work_shows_no_bar_and_long_work_removes_it(monkeypatch):
         return handle
 
     monkeypatch.setattr("IPython.display.display", display)
+    clock = iter([0.0, 0.9, 0.0, 2.0, 2.1, 3.0])
+    monkeypatch.setattr(notebook_progress.time, "monotonic", lambda: next(clock))
     with notebook_bar() as report:
         report(1, 2)
     assert shown == []
-    clock = iter([0.0, 2.0, 2.1, 3.0])
-    monkeypatch.setattr(notebook_progress.time, "monotonic", lambda: next(clock))
     with notebook_bar() as report:
         report(1, 4, "counting")
         report(2, 4)

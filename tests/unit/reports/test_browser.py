@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from fedvalue.errors import InputError
 from fedvalue.reports import html
 from fedvalue.valuation.result import ColumnCoding
+from tests.support.processes import PATIENCE
 from tests.unit.reports.worlds import four_parties
 
 pytestmark = pytest.mark.browser
@@ -58,6 +59,7 @@ def browser():
         chromium = play.chromium.launch(
             executable_path=program,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+            timeout=1000 * PATIENCE,
         )
         yield chromium
         chromium.close()
@@ -80,6 +82,7 @@ def page(request, browser, report):
     size = {"width": 390, "height": 844} if request.param == "phone" else {"width": 1200, "height": 900}
     scheme = "dark" if request.param == "dark" else "light"
     page = browser.new_page(viewport=size, color_scheme=scheme)
+    page.set_default_timeout(1000 * PATIENCE)
     page.seen = []
     page.on("console", lambda message: page.seen.append(f"console: {message.text}"))
     page.on("pageerror", lambda error: page.seen.append(f"error: {error}"))
@@ -137,6 +140,7 @@ def test_landmarks_and_names_are_there_for_screen_readers(page):
 
 def test_page_prints_in_light_colours(browser, report, tmp_path):
     page = browser.new_page(color_scheme="dark")
+    page.set_default_timeout(1000 * PATIENCE)
     page.goto(report.as_uri())
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

@@ -132,7 +132,7 @@ def test_one_guest_of_a_lobby_cannot_keep_the_others_out(monkeypatch):
 
         def slow() -> Iterator[bytes]:
             inside.release()
-            gate.wait(30)
+            gate.wait(PATIENCE)
             yield message
 
         def call() -> None:
