@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
@@ -217,10 +218,9 @@ class ServerLinks:
     def _put(self, event: Received | FedValueError) -> None:
         """Hand over an event, unless nobody reads any more."""
         while not self._stop.is_set():
-            try:
-                return self._events.put(event, timeout=0.5)
-            except queue.Full:
-                continue
+            with suppress(queue.Full):
+                self._events.put(event, timeout=0.5)
+                return
 
     def _try(self, client: ServerClient, call: Callable[[], T]) -> T:
         """Repeat a call while its server cannot be reached, as long as the run may last."""
