@@ -16,6 +16,8 @@ import pytest
 from fedvalue.deployment.health import Finding, Level
 from fedvalue.deployment.servers.observability import (
     FIELDS,
+    MOST_REMEMBERED,
+    QUIET_SECONDS,
     Log,
     LoopbackServer,
     Metrics,
@@ -63,6 +65,31 @@ def test_a_peer_cannot_write_control_characters_into_the_log():
     assert text.rstrip("\n").isprintable()
     shown = json.loads(text)["reason"]
     assert shown == r"a\x1b[31mb\x9bc\u2028d\u2029e\u202ef\n"
+
+
+def test_equal_lines_are_written_once_in_a_while_with_their_number() -> None:
+    """A full disk, or a peer that calls a hundred times a second, must not fill the log as well."""
+    stream, now = io.StringIO(), [0.0]
+    log = Log("compute", stream, clock=lambda: now[0])
+    for _ in range(500):
+        log.event("refused", level="warning", peer="telco", code="E_BUSY")
+        log.event("refused", level="warning", peer="shop", code="E_BUSY")
+        now[0] += 0.01
+    now[0] = QUIET_SECONDS
+    log.event("refused", level="warning", peer="telco", code="E_BUSY")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["peer"], line.get("repeated")) for line in lines] == [
+        ("telco", None),
+        ("shop", None),
+        ("telco", 499),
+    ]
+
+
+def test_a_log_remembers_a_bounded_number_of_lines() -> None:
+    log = Log("compute", io.StringIO())
+    for k in range(3 * MOST_REMEMBERED):
+        log.event("refused", reason=f"reason {k}")
+    assert len(log._written) == MOST_REMEMBERED
 
 
 def test_no_stored_message_prints_its_body():

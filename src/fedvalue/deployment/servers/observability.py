@@ -11,6 +11,7 @@ import ipaddress
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -26,13 +27,20 @@ from fedvalue.untrusted_text import printable
 
 FIELDS = (
     "run", "peer", "role", "state", "stage", "code", "reason", "method", "address", "bytes", "version",
-    "missing",
+    "missing", "repeated",
 )  # fmt: skip
 """Fields of a log line. The set is closed on purpose: there is no field that could hold an id, a token, a
 label, a count or a key, and free text comes only from our own error messages, which hold names and sizes."""
 
 MAX_TEXT = 1000
 """Longest field, in characters: an error may quote what a peer sent, and a peer may send a megabyte."""
+
+QUIET_SECONDS = 10.0
+"""An equal line is written again only after this time: a full disk or a peer that knocks a hundred times a
+second must not fill the log as well. Metrics count every event."""
+
+MOST_REMEMBERED = 1000
+"""Lines remembered for that, of any age."""
 
 TEXT = "text/plain; charset=utf-8"
 _LEVELS = {Level.OK: 1.0, Level.WARN: 0.5, Level.FAIL: 0.0}
@@ -45,15 +53,27 @@ _HEADERS = (
 
 
 class Log:
-    """Writes one JSON object per line to a stream, usually stderr, for systemd or a container to collect."""
+    """Writes one JSON object per line to a stream, usually stderr, for systemd or a container to collect.
 
-    def __init__(self, actor: str, stream: TextIO | None = None) -> None:
+    Args:
+        actor: Who writes.
+        stream: Where to.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, actor: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._actor = actor
         self._stream = stream or sys.stderr
         self._lock = threading.Lock()
+        self._clock = clock
+        self._written: dict[tuple[object, ...], _Written] = {}
 
     def event(self, event: str, *, level: str = "info", **fields: str | int) -> None:
-        """Write one line.
+        """Write one line, unless the same was written within the last `QUIET_SECONDS`.
+
+        The next equal line says in `repeated` how many were left out.
 
         Raises:
             ValueError: A field that is not in FIELDS.
@@ -61,13 +81,18 @@ class Log:
         unknown = set(fields) - set(FIELDS)
         if unknown:
             raise ValueError(f"log fields {sorted(unknown)} are not allowed")
-        time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         # JSON alone would let C1 controls and line separators of a peer through.
         safe = {
             key: printable(one[:MAX_TEXT]) if isinstance(one, str) else one for key, one in fields.items()
         }
-        line = {"time": time, "level": level, "actor": self._actor, "event": event, **safe}
+        line = {"time": now, "level": level, "actor": self._actor, "event": event, **safe}
         with self._lock:
+            left_out = self._left_out((event, level, *safe.items()))
+            if left_out is None:
+                return
+            if left_out:
+                line["repeated"] = left_out
             try:
                 self._stream.write(json.dumps(line, ensure_ascii=False) + "\n")
                 self._stream.flush()
@@ -75,6 +100,27 @@ class Log:
                 # A log that cannot be written (full disk, closed pipe) must not stop a run. The
                 # audit log, which must not be lost, is in the database.
                 pass
+
+    def _left_out(self, line: tuple[object, ...]) -> int | None:
+        """How many lines like this one were left out since the last was written; None to leave it out too."""
+        now = self._clock()
+        before = self._written.get(line)
+        if before is not None and now - before.time < QUIET_SECONDS:
+            before.left_out += 1
+            return None
+        self._written.pop(line, None)
+        while len(self._written) >= MOST_REMEMBERED:
+            del self._written[next(iter(self._written))]  # the one written longest ago
+        self._written[line] = _Written(now)
+        return 0 if before is None else before.left_out
+
+
+@dataclass(slots=True)
+class _Written:
+    """When a line was last written, and how many equal ones were left out since."""
+
+    time: float
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
