@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from fedvalue.deployment.network.retry import Backoff
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.network.rpc_server import NetworkServer
 from fedvalue.deployment.parties.party_process import take_part
-from fedvalue.deployment.servers.observability import Log
+from fedvalue.deployment.servers.observability import QUIET_SECONDS, Log
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.errors import FedValueError
@@ -129,7 +130,7 @@ class Town:
                 cards,
                 config.state,
                 terms=config.accept,
-                log=Log(name, stream),
+                log=Log(name, stream, clock=count(step=QUIET_SECONDS).__next__),  # every line
                 make_role=make_role,
                 **options,
             )

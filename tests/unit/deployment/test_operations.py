@@ -88,7 +88,7 @@ def test_equal_lines_are_written_once_in_a_while_with_their_number() -> None:
 def test_a_log_remembers_a_bounded_number_of_lines() -> None:
     log = Log("compute", io.StringIO())
     for k in range(3 * MOST_REMEMBERED):
-        log.event("refused", reason=f"reason {k}")
+        log.event("refused", level="warning", reason=f"reason {k}")
     assert len(log._written) == MOST_REMEMBERED
 
 

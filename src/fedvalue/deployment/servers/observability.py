@@ -36,8 +36,8 @@ MAX_TEXT = 1000
 """Longest field, in characters: an error may quote what a peer sent, and a peer may send a megabyte."""
 
 QUIET_SECONDS = 10.0
-"""An equal line is written again only after this time: a full disk or a peer that knocks a hundred times a
-second must not fill the log as well. Metrics count every event."""
+"""An equal warning or error is written again only after this time: a full disk, or a peer that knocks a
+hundred times a second, must not fill the log as well. Metrics count every event."""
 
 MOST_REMEMBERED = 1000
 """Lines remembered for that, of any age."""
@@ -71,7 +71,7 @@ class Log:
         self._written: dict[tuple[object, ...], _Written] = {}
 
     def event(self, event: str, *, level: str = "info", **fields: str | int) -> None:
-        """Write one line, unless the same was written within the last `QUIET_SECONDS`.
+        """Write one line, unless it is a warning or an error that was written in the last `QUIET_SECONDS`.
 
         The next equal line says in `repeated` how many were left out.
 
@@ -88,7 +88,7 @@ class Log:
         }
         line = {"time": now, "level": level, "actor": self._actor, "event": event, **safe}
         with self._lock:
-            left_out = self._left_out((event, level, *safe.items()))
+            left_out = 0 if level == "info" else self._left_out((event, level, *safe.items()))
             if left_out is None:
                 return
             if left_out:
