@@ -8,7 +8,7 @@ No real data is used.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,9 @@ def privacy_preview(sizes: PublicSizes, shares: int = 1) -> list[PreviewRow]:
     rows = [_row(None, math.inf, value_tables(exact))]
     for epsilon in reversed(EPSILONS):
         privacy = Privacy(epsilon, sizes.n_samples, exact.layout.n_columns, shares)
-        rows.append(_row(epsilon, math.exp(epsilon), value_tables(_with_noise(exact, privacy))))
+        row = _row(epsilon, math.exp(epsilon), value_tables(_with_noise(exact, privacy)))
+        # One draw of little noise may look a trifle surer than none.
+        rows.append(replace(row, half_width=max(row.half_width, rows[-1].half_width)))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Which protocol fits a consortium, with the reason in words."""
+"""Which protocol and how many bins fit a consortium, the protocol with the reason in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ GRAM_SAMPLES = 10_000
 
 GRAM_EPSILON = "1"
 
+BINS = 5
+"""Bins of a number where rows are counted together, and of a label that is an amount."""
+
+PAIR_BINS = 8
+"""Bins of a number where values come from tables of pairs of `GRAM_SAMPLES` samples or more (0320)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProtocolChoice:
@@ -17,6 +23,17 @@ class ProtocolChoice:
     protocol: str
     epsilon: str | None
     why: str
+
+
+def chosen_bins(n_samples: int, *, pair_tables: bool) -> int:
+    """Bins of a number.
+
+    Args:
+        n_samples: Number of samples.
+        pair_tables: Whether values come from tables of pairs, with noise or without: then more bins cost a
+            coalition nothing, and five are too coarse for a number that says most in between.
+    """
+    return PAIR_BINS if pair_tables and n_samples >= GRAM_SAMPLES else BINS
 
 
 def chosen_protocol(n_samples: int, *, third_operator: bool, needs_counts: bool = False) -> ProtocolChoice:

@@ -44,12 +44,19 @@ def agreed_terms(
             "take another's value; with it the run costs up to 2^parties times the tokens."
         ),
     ] = True,
-    bins: Annotated[int, typer.Option(help="Bins of a numeric column.")] = 5,
+    bins: Annotated[
+        int | None,
+        typer.Option(
+            help="Bins of a numeric column; by default 5, and 8 with an epsilon or gram from 10,000 samples.",
+            show_default=False,
+        ),
+    ] = None,
     binning: Annotated[
         str, typer.Option(help="quantile (bins of about equal size) or width (of equal width).")
     ] = "quantile",
     label_bins: Annotated[
-        int | None, typer.Option(help="Bins of a label that is an amount; as many as --bins by default.")
+        int | None,
+        typer.Option(help="Bins of a label that is an amount; as many as --bins, or 5, by default."),
     ] = None,
     pca: Annotated[
         int | None,
@@ -114,13 +121,23 @@ def agreed_terms(
 ) -> dict[str, Any]:
     """Arguments of `agreement.manifest_files.draft`, from the options of a command."""
     from fedvalue.agreement.manifest import Deadlines
-    from fedvalue.agreement.protocol_choice import chosen_protocol
+    from fedvalue.agreement.protocol_choice import BINS, chosen_bins, chosen_protocol
     from fedvalue.cli.terminal import say
     from fedvalue.protocol.privacy import spell_epsilon
     from fedvalue.tables.coding_settings import CodingSettings
     from fedvalue.valuation.acceptance_test import AcceptanceTest
     from fedvalue.valuation.settings import ValuationSettings
 
+    if protocol is None:
+        needs_counts = accept is not None or policy != "valuation"
+        choice = chosen_protocol(samples, third_operator=assist is not None, needs_counts=needs_counts)
+        say(choice.why)
+        protocol, epsilon = choice.protocol, epsilon or choice.epsilon
+        assist = assist if protocol == "gram" else None
+    if bins is None:
+        pair_tables = epsilon is not None or protocol == "gram"
+        bins = chosen_bins(samples, pair_tables=pair_tables)
+        label_bins = label_bins or (None if bins == BINS else BINS)
     coding = CodingSettings(bins=bins, binning=binning, label_bins=label_bins, pca=pca)  # type: ignore[arg-type]
     settings = ValuationSettings(
         method=method,  # type: ignore[arg-type]  # checked there
@@ -130,12 +147,6 @@ def agreed_terms(
         coding=coding,
         acceptance=None if accept is None else AcceptanceTest.parse(accept),
     )
-    if protocol is None:
-        needs_counts = accept is not None or policy != "valuation"
-        choice = chosen_protocol(samples, third_operator=assist is not None, needs_counts=needs_counts)
-        say(choice.why)
-        protocol, epsilon = choice.protocol, epsilon or choice.epsilon
-        assist = assist if protocol == "gram" else None
     third = {} if assist is None else {"assist": assist}
     return {
         "endpoints": {"compute": compute, "validate": validate, **third},
