@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+import fedvalue
+from fedvalue.agreement.run_settings import terms_of
 from tests.support.certificates import check, resigned
 from tests.support.databases import opened
 from tests.support.processes import PATIENCE, files_in, until
@@ -30,8 +34,48 @@ def test_every_party_ends_well_and_the_values_are_the_centralised_ones(finished)
     found = values_of(town.result())
     assert found == pytest.approx(town.values, abs=1e-9)
     assert sum(found.values()) == pytest.approx(town.result()["total"], abs=3e-4)
+
+
+def by_names(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the learnable game says, by the names of parties: results list them in different orders."""
+    names = [party["name"] for party in result["parties"]]
+    games = result["coalitions"]["learnable"]
+    members = {mask: frozenset(n for k, n in enumerate(names) if mask >> k & 1) for mask in range(len(games))}
+    metrics = ("log_loss", "accuracy", "auc", "ks", "errors_avoided_per_1000")
+    return {
+        "learnable": {party["name"]: party["learnable"] for party in result["parties"]},
+        "total": result["learnable_total"],
+        "coalitions": {members[mask]: value for mask, value in enumerate(games)},
+        "interactions": {
+            frozenset((a, b)): result["interactions"][i][j]
+            for i, a in enumerate(names)
+            for j, b in enumerate(names)
+        },
+        "uplift": {
+            (row["role"], frozenset(row["parties"])): {key: row[key] for key in metrics}
+            for row in result["uplift"]
+        },
+    }
+
+
+def test_learnable_values_interactions_coalitions_and_uplift_are_the_plain_ones_on_the_grid(finished):
+    town, _ = finished
+    text = {name: [f"v{code}" for code in codes] for name, codes in town.codes.items()}
+    plain = fedvalue.value(
+        label=text["label"],
+        task={"x": text["task"]},
+        parties={name: {"x": text[name]} for name in town.parties},
+    )
+    grid = terms_of(town.consortium.signed.manifest).release_grid
+    deployed, expected = by_names(town.result()), by_names(grid.rounded(plain.to_dict()))
     assert set(town.result()["coalitions"]) == {"learnable"}
-    assert {"interactions", "uplift"} <= set(town.result())
+    for what, numbers in expected.items():
+        if what == "uplift":
+            assert deployed[what].keys() == numbers.keys()
+            for row, metrics in numbers.items():
+                assert deployed[what][row] == pytest.approx(metrics, abs=1e-9), row
+        else:
+            assert deployed[what] == pytest.approx(numbers, abs=1e-9), what
 
 
 def test_the_log_of_a_server_names_every_party_that_joins_once(finished):

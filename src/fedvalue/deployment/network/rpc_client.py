@@ -19,7 +19,7 @@ from fedvalue.deployment.network.tls_probe import probe
 from fedvalue.errors import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from fedvalue.agreement.manifest import Participant
     from fedvalue.identity.cards import Identity
@@ -192,7 +192,7 @@ class ServerClient:
         passing = [codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.UNKNOWN, codes.INTERNAL]
         if status in (passing if self._closed else [*passing, codes.CANCELLED]):
             word = "did not answer in time" if status is codes.DEADLINE_EXCEEDED else "cannot be reached"
-            reason = self._diagnosis() or details.rpartition(": ")[2][:80] or status.name
+            reason = self._diagnosis() or grpc_reason(details, {one.name for one in codes})
             return Retry(TransportError(f"server {self.name!r} {word}: {reason}", code="E_UNREACHABLE"))
         if status is codes.CANCELLED:
             return TransportError(f"the call to {self.name!r} was cancelled", code="E_CLOSED")
@@ -215,3 +215,9 @@ class ServerClient:
         if "larger than max" in details:
             return TransportError(f"server {self.name!r} refused a message that is too large", code="E_SIZE")
         return Retry(TransportError(f"server {self.name!r} is busy", code="E_BUSY"))
+
+
+def grpc_reason(details: str, status_names: Collection[str]) -> str:
+    """The last part of gRPC's own words, or ours where that is only a status: "OK" explains nothing."""
+    last = details.rpartition(": ")[2].strip(" ()")[:80]
+    return "it has not answered yet" if not last or last.upper() in status_names else last

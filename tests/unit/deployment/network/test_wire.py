@@ -19,7 +19,7 @@ import pytest
 from fedvalue.deployment.network import rpc_server as network_server
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.retry import Retry
-from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_client import ServerClient, grpc_reason
 from fedvalue.errors import RemoteProtocolError, TransportError
 from tests.support import consortium
 from tests.support.processes import PATIENCE, until
@@ -300,3 +300,20 @@ def test_a_server_whose_calls_are_taken_is_busy_and_has_not_refused_a_message(de
         client.close()
     assert isinstance(found, Retry) == (code == "E_BUSY")
     assert (found.cause if isinstance(found, Retry) else found).code == code
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: OK",
+            "it has not answered yet",
+        ),
+        ("UNAVAILABLE", "it has not answered yet"),
+        ("", "it has not answered yet"),
+        ("last error: UNKNOWN: ipv4:127.0.0.1:1: Connection refused", "Connection refused"),
+    ],
+)
+def test_a_status_is_not_shown_as_a_reason(details: str, words: str) -> None:
+    """Problem 19: "server 'compute' cannot be reached: OK"."""
+    assert grpc_reason(details, {status.name for status in grpc.StatusCode}) == words
