@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import Deadlines
 from fedvalue.crypto import hashing
-from fedvalue.deployment.parties import spooled_samples
+from fedvalue.deployment.parties import party_run, spooled_samples
 from fedvalue.deployment.servers import courier, run_host
 from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec, samples
@@ -210,8 +210,9 @@ def test_a_run_needs_the_line_between_the_servers_and_waits_for_it(tmp_path, ser
         assert not any((town.member(name).folder / "result.json").exists() for name in ends)
 
 
-def test_a_server_that_never_answers_ends_in_a_deadline(tmp_path):
+def test_a_server_that_never_answers_ends_in_a_deadline(tmp_path, monkeypatch):
     """Item 29: a partition that does not heal: E_DEADLINE or E_UNREACHABLE, and no value."""
+    monkeypatch.setattr(party_run, "_NOTICE_SECONDS", 1.0)  # to a server that is not there
     limits = Deadlines(keying=1, upload=1, compute=1)
     town = Town(tmp_path, n=100, parties=("telco",), deadlines=limits).start("compute")
     try:

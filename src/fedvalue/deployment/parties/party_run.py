@@ -44,8 +44,8 @@ NOT_FINAL = ("E_STORAGE", "E_IDENTITY", "E_MANIFEST", "E_VERSION", "E_UNREACHABL
 pinned yet. A server's notice that the run is over ends it whatever its code, so that no server can make
 us keep the seed."""
 _FROM_UPLOAD = (State.UPLOADING, State.AGREEING, State.DONE)
-_NOTICE_SECONDS = 5.0
-"""How long a failing party tries to tell the servers."""
+_NOTICE_SECONDS = 15.0
+"""How long a failing party tries to tell the servers. Without its notice the others wait for a deadline."""
 
 
 class PartyRun:
