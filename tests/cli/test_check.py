@@ -53,6 +53,7 @@ def test_the_table_leads_with_what_was_read_and_ends_with_what_a_run_needs():
     assert lines[0] == "loans.csv: 2,400 rows, 7 columns; CSV, cp1252, semicolon, decimal comma"
     assert lines[1] == "confidence: encoding fair, delimiter high, decimal high"
     assert lines[2].startswith("label 'defaulted': 5 classes: no 77.7%, yes 19.8%")
+    assert any("column 'loss' reproduces the label" in line for line in lines)
     assert "sends 19.2 kB to each of two servers" in lines[-1]
     assert any(
         line.startswith("warning: customer: looks like an id: 2,400 different values") for line in lines

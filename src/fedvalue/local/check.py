@@ -22,7 +22,13 @@ from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder, fit_column
 from fedvalue.tables.column_report import ColumnCoding, describe_column
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import describe_label, fit_label, label_warnings, reproduces_label
+from fedvalue.tables.label import (
+    describe_label,
+    fit_label,
+    label_warnings,
+    one_spelling_each,
+    reproduces_label,
+)
 from fedvalue.tables.parts import Part, shown
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
 from fedvalue.tables.streamed_columns import ColumnLook, new_looks
@@ -254,7 +260,7 @@ class _FileLook:
         if batch is None or self._label is None:
             return []
         codes = {name: self._looks[name].streamed(coder).codes(batch) for name, coder in coders.items()}
-        label = codes.pop(self._label)
+        label = one_spelling_each(codes.pop(self._label), coders[self._label].categories)
         if len(np.unique(label)) < 2:
             return []
         return [

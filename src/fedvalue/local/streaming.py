@@ -22,7 +22,7 @@ from fedvalue.local.passes import FilePasses
 from fedvalue.local.state_file import save_state
 from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import leak_warnings
+from fedvalue.tables.label import leak_warnings, with_leaks
 from fedvalue.tables.parts import Source
 from fedvalue.tables.sources import source_bytes
 from fedvalue.valuation.settings import ValuationSettings
@@ -106,10 +106,11 @@ def _valued(
     if coded is not None:
         coded(CodedColumns(table.n_samples, table.codings, table.warnings))
     result = value_counts(counts, settings, execution=execution)
+    codings = with_leaks(table.codings, counts)
     notes = (*table.notes, *notes)
     return structs.replace(
         result,
-        columns=table.codings,
-        warnings=(*table.warnings, *leak_warnings(counts)),
+        columns=codings,
+        warnings=(*table.warnings, *leak_warnings(codings)),
         details={**result.details, **({"notes": list(notes)} if notes else {})},
     ), counts

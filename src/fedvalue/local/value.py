@@ -23,7 +23,7 @@ from fedvalue.local.origin import described_source, provenance
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import leak_warnings
+from fedvalue.tables.label import leak_warnings, with_leaks
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
 from fedvalue.tables.sources import is_file_name
 from fedvalue.valuation.engine import value_counts
@@ -236,7 +236,9 @@ def value_tables(
         raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
     everybody = (y, own, *tables.values())
     codings = tuple(column for table in everybody for column in table.columns)
-    warnings = (*y.warnings, *(() if counts is None else leak_warnings(counts)))
+    if counts is not None:
+        codings = with_leaks(codings, counts)
+    warnings = (*y.warnings, *leak_warnings(codings))
     if coded is not None:
         coded(CodedColumns(y.n_samples, codings, warnings))
     if protocol is None:

@@ -100,7 +100,7 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
             "Invite nobody: the columns that are already there determine the label in these rows.",
             "If one of them is known only afterwards, leave it out and value again.",
         )
-    said = [_invitation(valuation, selection)]
+    said = _unless_leaked(valuation, selection, _invitation(valuation, selection))
     if selection.unaffordable:
         names = [step.party for step in selection.unaffordable]
         said.append(f"The budget leaves no room for {listing(names, NAMES_SHOWN)}, which would add more.")
@@ -208,6 +208,22 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
         return f"Invite {whom}: {they} {gain}."
     budget = "" if selection.budget is None else f"With a budget of {selection.budget:,}, i"
     return f"{budget or 'I'}nvite {whom} for {selection.cost:,}: {they} {gain}."
+
+
+def _unless_leaked(valuation: Valuation, selection: Selection, invitation: str) -> list[str]:
+    """The invitation; after a warning where an invited party has a column that reproduces the label."""
+    leaks = [c for c in valuation.columns if c.reproduces_label and c.party in selection.parties]
+    if not leaks:
+        return [invitation]
+    whom = listing(list(dict.fromkeys(column.party for column in leaks)), NAMES_SHOWN)
+    what = listing([f"column {column.name!r} of {column.party}" for column in leaks], NAMES_SHOWN)
+    single = len(leaks) == 1
+    return [
+        f"Do not invite {whom} yet: {what} {'reproduces' if single else 'reproduce'} the label and may be "
+        "known only after it.",
+        f"If {'it is' if single else 'they are'} known only then, leave {'it' if single else 'them'} out and "
+        f"value again; otherwise {invitation[0].lower()}{invitation[1:]}",
+    ]
 
 
 def _undecided(valuation: Valuation, selection: Selection) -> str:

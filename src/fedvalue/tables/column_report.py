@@ -59,6 +59,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
         categories: Names of the codes that are not bins, the most frequent where there are many.
         counts: Rows of each bin, or of each of these categories.
         n_merged: Rare categories that share the code "other".
+        reproduces_label: Whether it predicts the label nearly without errors, as a leaked label does.
         warnings: Facts that a person should look at, one sentence each.
     """
 
@@ -74,6 +75,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
     categories: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     n_merged: int = 0
+    reproduces_label: bool = False
     warnings: tuple[str, ...] = ()
 
 

@@ -7,9 +7,11 @@ amounts and are cut into bins. Naming the label as categorical makes any label c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from fedvalue.errors import InputError
 from fedvalue.tables.coding_settings import CodingSettings
@@ -123,25 +125,61 @@ def _dirty(summary: ColumnSummary) -> list[str]:
     ]
 
 
-def leak_warnings(counts: JointCounts) -> tuple[str, ...]:
-    """Columns of data parties that reproduce the label.
+def with_leaks(codings: Sequence[ColumnCoding], counts: JointCounts) -> tuple[ColumnCoding, ...]:
+    """The columns, with those of data parties that reproduce the label marked.
 
     Each row's label is guessed as the most frequent one among the other rows of the same code. A column
-    that leaves at most `LEAK` of the errors of guessing the most frequent label of all is named.
+    that leaves at most `LEAK` of the errors of guessing the most frequent label of all reproduces it. Labels
+    that differ only in case or blanks count as one here, whether or not they are cleaned.
+
+    Args:
+        codings: The columns; the label comes first.
+        counts: Their joint counts.
     """
-    label, weight = np.unique(counts.label, return_inverse=True)[1], counts.count
+    leaks = _leaks(counts, one_spelling_each(counts.label, codings[0].categories))
+    return tuple(
+        replace(coding, reproduces_label=True) if (coding.party, coding.name) in leaks else coding
+        for coding in codings
+    )
+
+
+def leak_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
+    """The columns of data parties that reproduce the label, one sentence each."""
+    return tuple(
+        f"column {coding.name!r} of party {coding.party!r} reproduces the label: check that it is known "
+        "before the label is"
+        for coding in codings
+        if coding.reproduces_label
+    )
+
+
+def one_spelling_each(label: np.ndarray, categories: Sequence[str]) -> np.ndarray:
+    """Codes of a label, with one code for all spellings of a class.
+
+    Args:
+        label: Codes.
+        categories: Their names, in order. Where some are unknown, the codes are left as they are.
+    """
+    if int(label.max()) >= len(categories):
+        return label
+    _, classes = np.unique([one_spelling(name) for name in categories], return_inverse=True)
+    return np.asarray(classes[label])
+
+
+def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
+    """Party and name of each column that reproduces the label."""
+    label, weight = np.unique(label, return_inverse=True)[1], counts.count
     n_labels = int(label.max()) + 1
     errors = counts.n_samples - int(np.bincount(label, weight).max())
-    leaks = []
+    leaks = set()
     for k, party in enumerate(counts.names):
         codes = counts.parties[:, k]
         book = None if counts.codebooks is None else counts.codebooks[k]
         columns = [(party, codes)] if book is None else zip(book.features, book.codes[codes].T, strict=True)
         for feature, code in columns:
-            if _errors_left_out(code, label, weight, n_labels) <= LEAK * errors:
-                where = f"column {feature!r} of party {party!r}"
-                leaks.append(f"{where} reproduces the label: check that it is known before the label is")
-    return tuple(leaks)
+            if n_labels > 1 and _errors_left_out(code, label, weight, n_labels) <= LEAK * errors:
+                leaks.add((party, feature))
+    return leaks
 
 
 def reproduces_label(code: np.ndarray, label: np.ndarray) -> bool:

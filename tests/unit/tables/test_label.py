@@ -8,7 +8,8 @@ import pytest
 
 from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.label import leak_warnings
+from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.tables.label import leak_warnings, with_leaks
 from fedvalue.tables.party_table import label_table
 
 
@@ -87,13 +88,25 @@ def counts_of(y, **features):
     )
 
 
+def leaks_of(counts, classes=()):
+    """The warnings about leaks among columns of which only owner and name matter."""
+    label = ColumnCoding(party="label", name="y", kind="class", n_codes=2, categories=classes)
+    books = counts.codebooks or [None] * len(counts.names)
+    columns = [
+        ColumnCoding(party=party, name=name, kind="number", n_codes=2)
+        for party, book in zip(counts.names, books, strict=True)
+        for name in ([party] if book is None else book.features)
+    ]
+    return leak_warnings(with_leaks([label, *columns], counts))
+
+
 def test_a_column_that_reproduces_the_label_is_named():
     """Under other codes, too; a column that is right in 9 of 10 rows and a row number are not."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
     noisy = np.where(rng.random(300) < 0.9, y, rng.integers(0, 3, 300))
     counts = counts_of(y, copied=(y + 1) % 3, noisy=noisy, row=np.arange(300))
-    assert leak_warnings(counts) == (
+    assert leaks_of(counts) == (
         "column 'copied' of party 'shop' reproduces the label: check that it is known before the label is",
     )
 
@@ -102,5 +115,16 @@ def test_without_codebooks_the_joint_code_is_the_column():
     """As after a run that knows no features."""
     y = np.array([0, 1] * 10)
     counts = JointCounts.from_columns(label=y, parties={"a": 1 - y, "b": np.arange(20) // 10})
-    (warning,) = leak_warnings(counts)
+    (warning,) = leaks_of(counts)
     assert "column 'a' of party 'a'" in warning
+
+
+def test_a_leak_is_found_below_several_spellings_of_a_class():
+    """A copy of the clean label says nothing about the spelling of the dirty one."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    dirty = np.where((y == 1) & (rng.random(400) < 0.3), 2, y)
+    counts = counts_of(dirty, loss=y)
+    assert leaks_of(counts) == ()
+    (warning,) = leaks_of(counts, classes=("no", "yes", "Yes "))
+    assert "column 'loss' of party 'shop'" in warning
