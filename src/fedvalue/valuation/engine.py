@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from fedvalue.engines import HERE, Execution
+from fedvalue import engines
+from fedvalue.engines import HERE, Execution, Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.valuation.entropies import ROUNDING, alone_and_last, snapped, task_value
@@ -59,16 +60,17 @@ def value_counts(
     settings = settings or ValuationSettings()
     if settings.time_limit is not None and reproducible:
         raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
-    if reproducible:  # nobody may stop what another machine repeats
-        execution = Execution(execution.executor, execution.progress)
     items = item_table(counts)
-    cmi, reason = shapley_cmi(
-        items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
-    )  # fmt: skip
-    valuation = _shapley_values(counts, items, cmi, settings, reason)
-    if not settings.statistics:
-        return valuation
-    return _with_statistics(valuation, counts, items, settings, reproducible, execution)
+    with engines.using(execution.executor) as pool:  # the same threads for all steps
+        # Nobody may stop what another machine repeats.
+        execution = Execution(pool, execution.progress, Stop() if reproducible else execution.stop)
+        cmi, reason = shapley_cmi(
+            items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
+        )  # fmt: skip
+        valuation = _shapley_values(counts, items, cmi, settings, reason)
+        if not settings.statistics:
+            return valuation
+        return _with_statistics(valuation, counts, items, settings, reproducible, execution)
 
 
 def _shapley_values(

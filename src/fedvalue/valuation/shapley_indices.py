@@ -102,17 +102,18 @@ def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floa
 
 
 def _fit_by_terms(place: NDArray[np.int64], values: Floats, ridge: float) -> Floats:
-    """Normal equations: one unknown for each player and pair."""
+    """Normal equations: one unknown for each player and pair.
+
+    A term is in the coalitions from the step at which its last member joins.
+    """
     p = place.shape[1]
     first, second = np.triu_indices(p, 1)
-    n_terms = p + len(first)
-    gram = np.zeros((n_terms, n_terms))
-    moment = np.zeros(n_terms)
-    for step in range(1, p + 1):
-        inside = (place < step).astype(np.float64)
-        terms = np.concatenate([inside, inside[:, first] * inside[:, second]], axis=1)
-        gram += terms.T @ terms
-        moment += terms.T @ values[:, step]
+    joined = np.concatenate([place, np.maximum(place[:, first], place[:, second])], axis=1) + 1
+    gram = np.zeros((joined.shape[1], joined.shape[1]))
+    moment = np.zeros(joined.shape[1])
+    for steps, row in zip(joined, values, strict=True):
+        gram += p + 1.0 - np.maximum.outer(steps, steps)
+        moment += np.cumsum(row[::-1])[::-1][steps]
     gram[np.diag_indices_from(gram)] += ridge
     found = np.zeros((p, p))
     found[first, second] = np.linalg.solve(gram, moment)[p:]

@@ -10,11 +10,15 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
+from fedvalue.information.contingency import pack
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.items import dense_codes
 from fedvalue.valuation.shapley_indices import shapley_coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.predictions import Predictions
@@ -35,11 +39,13 @@ class WalkedGame:
         likelihood: Mean over the samples of ln p(y_i | i), by bit mask.
         contributions: Contribution of each item's samples to each party's Shapley value, shape (p, n_items).
         predictions: Scores of the coalitions asked for, by bit mask.
+        compiled: Whether compiled passes were used.
     """
 
     likelihood: Floats
     contributions: Floats = field(repr=False)
     predictions: dict[int, Predictions] = field(repr=False)
+    compiled: bool
 
 
 def walk_coalitions(
@@ -58,13 +64,12 @@ def walk_coalitions(
         execution: Where the work runs, who watches it, and who may stop it.
     """
     p = game.n_parties
-    place: dict[tuple[int, ...], int] = {}
-    place_of = np.zeros(1 << p, dtype=np.int64)
     # Gray code: neighbours differ by one party, so each fit starts close to its answer.
-    for number in range(1 << p):
-        mask = number ^ number >> 1
-        place_of[mask] = place.setdefault(game.evidences_of(mask), len(place))
-    keys = tuple(place)
+    masks = np.arange(1 << p)
+    masks ^= masks >> 1
+    keys, place = distinct_keys(game.keys_of(game.every_inside()[masks]))
+    place_of = np.empty_like(place)
+    place_of[masks] = place
     coefficients = np.zeros((len(keys), p))
     np.add.at(coefficients, place_of, shapley_coefficients(p))
     # What cancels must cancel exactly; true coefficients of 16 parties are above 1e-6.
@@ -78,25 +83,46 @@ def walk_coalitions(
     )
     likelihood = fits.likelihood[place_of]
     predictions = {mask: fits.predictions[int(place_of[mask])] for mask in scored}
-    return WalkedGame(likelihood, fits.contributions, predictions)
+    return WalkedGame(likelihood, fits.contributions, predictions, fits.compiled)
+
+
+def distinct_keys(keys: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Distinct rows in the order of their first appearance, and the place of each row among them."""
+    bytes_of = np.packbits(keys, axis=1).astype(np.int64).T
+    place = dense_codes(pack([np.zeros(len(keys), dtype=np.int64), *bytes_of]))
+    first = np.zeros(int(place.max()) + 1, dtype=np.int64)
+    first[place[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    return keys[first], place
 
 
 def fit_keys(
     game: EvidenceGame,
-    keys: Sequence[tuple[int, ...]],
+    keys: NDArray[np.bool_],
     coefficients: Floats,
     scored: set[int],
     *,
+    compiled: bool | None = None,
     execution: Execution = HERE,
 ) -> WalkedGame:
-    """Fit the pools of distinct sets of evidences, in a fixed number of tasks; results by place."""
-    sizes = np.array([len(key) for key in keys])
-    costs, compiled = game.work(sizes), game.compiles(sizes)
+    """Fit the pools of distinct sets of evidences, in a fixed number of tasks; results by place.
+
+    Args:
+        game: The evidences.
+        keys: Which evidences each pool has; see `EvidenceGame.keys_of`.
+        coefficients: How each pool counts in each party's contributions.
+        scored: Places of the pools whose predictions are scored.
+        compiled: Whether to use compiled passes; None to let the sizes of the pools decide.
+        execution: Where the work runs, who watches it, and who may stop it.
+    """
+    sizes = keys.sum(axis=1)
+    costs = game.work(sizes)
+    if compiled is None:
+        compiled = game.compiles(sizes)
     tasks = []
     cuts = _cuts(costs)
     for low, high in pairwise(cuts):
-        inside = frozenset(at - low for at in scored if low <= at < high)
-        tasks.append(FitTask(tuple(keys[low:high]), coefficients[low:high], inside, compiled))
+        inside = tuple(sorted(at - low for at in scored if low <= at < high))
+        tasks.append(FitTask(keys[low:high], coefficients[low:high], inside, compiled))
     sums: list[Floats] = []
     contributions = np.zeros((coefficients.shape[1], game.arrays.n_items))
     predictions: dict[int, Predictions] = {}
@@ -108,7 +134,7 @@ def fit_keys(
             contributions += part.contributions
             predictions.update({low + at: scores for at, scores in part.predictions.items()})
             execution.report(costs[: cuts[len(sums)]].sum(), costs.sum(), "learnable values")
-    return WalkedGame(np.concatenate(sums) / game.n_samples, contributions, predictions)
+    return WalkedGame(np.concatenate(sums) / game.n_samples, contributions, predictions, compiled)
 
 
 def _cuts(costs: Floats) -> list[int]:

@@ -21,6 +21,7 @@ from fedvalue.valuation.evidence.evidence_pool import (
     EvidenceArrays,
     PoolFit,
     fit_pool,
+    fit_pools,
 )
 from fedvalue.valuation.evidence.label_evidence import LabelEvidence, base_log_odds, column_evidence
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch, search_pairs
@@ -33,6 +34,8 @@ from fedvalue.valuation.evidence.synergy import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
@@ -144,16 +147,31 @@ class EvidenceGame:
             k for k, needed in enumerate(self.holders) if all(mask < 0 or mask & coalition for mask in needed)
         )
 
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of evidences of every coalition, by bit mask."""
-        masks = np.arange(1 << self.n_parties)
-        found = np.zeros(len(masks), dtype=np.int64)
-        for needed in self.holders:
-            inside = np.ones(len(masks), dtype=bool)
+    def keys_of(self, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which evidences coalitions have, shape (n_coalitions, n_evidences).
+
+        Args:
+            inside: Whether each party is in each coalition, shape (n_coalitions, n_parties).
+        """
+        held = {
+            mask: inside[:, [k for k in range(self.n_parties) if mask >> k & 1]].any(axis=1)
+            for mask in {mask for needed in self.holders for mask in needed if mask >= 0}
+        }
+        keys = np.ones((len(inside), len(self.holders)), dtype=bool)
+        for k, needed in enumerate(self.holders):
             for mask in needed:
-                inside &= (mask < 0) | (masks & mask != 0)
-            found += inside
-        return found
+                if mask >= 0:
+                    keys[:, k] &= held[mask]
+        return keys
+
+    def inside(self, coalitions: Sequence[int]) -> NDArray[np.bool_]:
+        """Whether each party is in each of some coalitions (bit masks), shape (n_coalitions, n_parties)."""
+        return np.array([[mask >> k & 1 for k in range(self.n_parties)] for mask in coalitions], dtype=bool)
+
+    def every_inside(self) -> NDArray[np.bool_]:
+        """Whether each party is in each coalition, by bit mask."""
+        masks = np.arange(1 << self.n_parties)
+        return np.asarray((masks[:, None] >> np.arange(self.n_parties) & 1) == 1)
 
     def work(self, n_evidences: NDArray[np.int64]) -> Floats:
         """Predicted cost of fitting pools of these sizes, in units of about 0.1 ns on one core."""
@@ -175,15 +193,15 @@ class FitTask:
     """Some coalitions whose pools one worker fits, one after the other.
 
     Args:
-        keys: Evidences of each coalition; neighbours should differ little, since each fit starts at the last.
+        keys: Which evidences each coalition has, shape (n_keys, n_evidences); see `fit_pools`.
         coefficients: How each coalition counts in each party's contributions, shape (n_keys, n_parties).
-        scored: Places of the coalitions whose predictions are scored.
+        scored: Places of the coalitions whose predictions are scored, ascending.
         compiled: Whether to use the compiled passes.
     """
 
-    keys: tuple[tuple[int, ...], ...]
+    keys: NDArray[np.bool_] = field(repr=False)
     coefficients: Floats = field(repr=False)
-    scored: frozenset[int]
+    scored: tuple[int, ...]
     compiled: bool
 
 
@@ -204,19 +222,19 @@ class CoalitionFits:
 
 def fit_coalitions(game: EvidenceGame, task: FitTask) -> CoalitionFits:
     """Fit the pools of several coalitions; one unit of work for a worker."""
-    arrays = game.arrays
-    start = np.full(arrays.n_evidences, PRIOR_WEIGHT)
-    sums = np.zeros(len(task.keys))
-    rows = np.zeros((task.coefficients.shape[1], arrays.n_items))
-    predictions = {}
-    for k, chosen in enumerate(task.keys):
-        fit = fit_evidences(game, chosen, start, compiled=task.compiled)
-        likelihood = fit.log_likelihood
-        sums[k] = float(np.sum(arrays.count * likelihood))
-        rows += np.multiply.outer(task.coefficients[k], likelihood)
-        if k in task.scored:
-            predictions[k] = score_predictions(arrays, chosen, fit)
-    return CoalitionFits(sums, rows, predictions)
+    fits = fit_pools(
+        game.arrays,
+        task.keys,
+        task.coefficients,
+        task.scored,
+        n_samples=game.n_samples,
+        compiled=task.compiled,
+    )
+    predictions = {
+        at: score_predictions(game.arrays, weights, likelihood)
+        for at, weights, likelihood in zip(task.scored, fits.weights, fits.likelihood, strict=True)
+    }
+    return CoalitionFits(fits.sums, fits.contributions, predictions)
 
 
 def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *, compiled: bool) -> PoolFit:
@@ -257,7 +275,7 @@ def _with_synergies(
         if len(columns) < 2 or columns in known:
             continue
         key = game.evidences_of(coalition)
-        compiled = game.compiles(np.array([len(key)]), MAX_SYNERGIES)
+        compiled = game.compiles(np.array([len(key)]), max(MAX_SYNERGIES, min(1 << game.n_parties, 256)))
         fit = fit_evidences(game, key, np.full(game.arrays.n_evidences, PRIOR_WEIGHT), compiled=compiled)
         evidence = synergy_evidence(table, columns, fit.log_odds, n_judged)
         if evidence is not None:

@@ -129,6 +129,109 @@ def log_likelihood(log_odds: Floats) -> Floats:
     return np.asarray(-top - np.log(np.exp(-top) + np.exp(log_odds - top).sum(axis=0)))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFits:
+    """What fits of several pools give.
+
+    Args:
+        sums: Sum over the samples of ln p(y_i | i) per pool.
+        contributions: Sum over the pools of coefficient times ln p(y_i | i), shape (n_parties, n_items).
+        weights: Of the pools whose rows are kept, by their order, shape (n_kept, n_evidences); 0 elsewhere.
+        likelihood: ln p(y_i | i) of these pools, shape (n_kept, n_items).
+    """
+
+    sums: Floats
+    contributions: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    likelihood: Floats = field(repr=False)
+
+
+def fit_pools(
+    arrays: EvidenceArrays,
+    keys: NDArray[np.bool_],
+    coefficients: Floats,
+    kept: Sequence[int] = (),
+    *,
+    n_samples: int,
+    compiled: bool,
+) -> PoolFits:
+    """Fit several pools, one after the other: each starts at the last weights of its evidences.
+
+    Args:
+        arrays: The evidences and the rows.
+        keys: Which evidences each pool has, shape (n_pools, n_evidences); neighbours should differ little.
+        coefficients: How each pool counts in the contributions of each party, shape (n_pools, n_parties).
+        kept: Places of the pools whose weights and rows are kept, ascending.
+        n_samples: See `tolerance`.
+        compiled: Whether to use compiled passes, which give the same to rounding.
+
+    Raises:
+        EngineError: The steps do not converge, which no table of counts should cause.
+    """
+    start = np.full(arrays.n_evidences, PRIOR_WEIGHT)
+    fits = PoolFits(
+        np.zeros(len(keys)),
+        np.zeros((coefficients.shape[1], arrays.n_items)),
+        np.zeros((len(kept), arrays.n_evidences)),
+        np.zeros((len(kept), arrays.n_items)),
+    )
+    if compiled:
+        _fit_compiled(arrays, keys, start, coefficients, kept, n_samples, fits)
+        return fits
+    place = {at: row for row, at in enumerate(kept)}
+    for at, key in enumerate(keys):
+        chosen = np.flatnonzero(key)
+        fit = fit_pool(arrays, chosen, start[chosen], n_samples=n_samples, compiled=False)
+        start[chosen] = fit.weights
+        likelihood = fit.log_likelihood
+        fits.sums[at] = float(np.sum(arrays.count * likelihood))
+        for party in np.flatnonzero(coefficients[at]):
+            fits.contributions[party] += coefficients[at, party] * likelihood
+        if at in place:
+            fits.weights[place[at], chosen] = fit.weights
+            fits.likelihood[place[at]] = likelihood
+    return fits
+
+
+def _fit_compiled(
+    arrays: EvidenceArrays,
+    keys: NDArray[np.bool_],
+    start: Floats,
+    coefficients: Floats,
+    kept: Sequence[int],
+    n_samples: int,
+    fits: PoolFits,
+    log_odds: Floats | None = None,
+) -> None:
+    """Fit pools by compiled code, which frees the interpreter lock and starts no threads of its own."""
+    from fedvalue.valuation.evidence.pool_kernels import fit_pools as fit_in_turn
+    from fedvalue.valuation.evidence.pool_room import PoolRules, PoolSums, pool_room, pool_rows
+
+    rows = pool_rows(arrays)
+    sizes = keys.sum(axis=1)
+    place = np.full(len(keys), -1)
+    place[list(kept)] = np.arange(len(kept))
+    failed = fit_in_turn(
+        rows,
+        np.ascontiguousarray(keys),
+        start,
+        np.ascontiguousarray(coefficients),
+        place,
+        PoolRules(n_samples, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS),
+        pool_room(rows, int(sizes.max(initial=0))),
+        PoolSums(
+            fits.sums,
+            fits.contributions,
+            fits.weights,
+            fits.likelihood,
+            np.zeros((0, arrays.n_items)) if log_odds is None else log_odds,
+        ),
+        np.zeros(arrays.n_items),
+    )
+    if failed >= 0:
+        raise _not_converged(int(sizes[failed]))
+
+
 def fit_pool(
     arrays: EvidenceArrays, chosen: NDArray[np.int64], start: Floats, *, n_samples: int, compiled: bool
 ) -> PoolFit:
@@ -136,10 +239,9 @@ def fit_pool(
 
     Args:
         arrays: The evidences and the rows.
-        chosen: Which evidences.
+        chosen: Which evidences, ascending.
         start: First guess of their weights; the answer does not depend on it beyond rounding.
-        n_samples: Decides how small the last step must be: what it leaves open moves the mean log-likelihood
-            by less than 1e-12.
+        n_samples: See `tolerance`.
         compiled: Whether to use compiled passes, which give the same to rounding.
 
     Raises:
@@ -147,38 +249,31 @@ def fit_pool(
     """
     if len(chosen) == 0:
         return PoolFit(np.zeros(0), np.ascontiguousarray(arrays.base[arrays.label].T))
-    passes = CompiledPasses(arrays, chosen) if compiled else PlainPasses(arrays, chosen)
-    tolerance = min(1e-6, max(1e-10, 1e-12 * n_samples / len(chosen)))
-    target, hessian, n_steps = passes.fit(start, tolerance)
+    if compiled:
+        key = np.zeros((1, arrays.n_evidences), dtype=bool)
+        key[0, chosen] = True
+        weights = np.zeros(arrays.n_evidences)
+        weights[chosen] = start
+        log_odds = np.zeros((arrays.tables.shape[1], arrays.n_items))
+        nothing = np.zeros((0, arrays.n_items))
+        fits = PoolFits(np.zeros(1), nothing, np.zeros((0, arrays.n_evidences)), nothing)
+        _fit_compiled(arrays, key, weights, np.zeros((1, 0)), (), n_samples, fits, log_odds)
+        return PoolFit(weights[chosen], log_odds)
+    passes = PlainPasses(arrays, chosen)
+    target, hessian, n_steps = passes.fit(start, tolerance(n_samples, len(chosen)))
     if n_steps < 0:
-        raise EngineError(f"the pool of {len(chosen)} evidences did not converge in {MOST_STEPS} steps")
+        raise _not_converged(len(chosen))
     w = np.where(target > SNAP, target, 0.0)
     return PoolFit(w, passes.left_out(w, hessian))
 
 
-class CompiledPasses:
-    """Passes by compiled code, which frees the interpreter lock and starts no threads of its own."""
+def tolerance(n_samples: int, n_chosen: int) -> float:
+    """How small the last step must be: what it leaves open moves the mean log-likelihood by below 1e-12."""
+    return min(1e-6, max(1e-10, 1e-12 * n_samples / n_chosen))
 
-    def __init__(self, arrays: EvidenceArrays, chosen: NDArray[np.int64]) -> None:
-        self._chosen = chosen
-        self._rows = arrays.index, arrays.tables, arrays.first, arrays.base, arrays.label, arrays.count
 
-    def fit(self, start: Floats, tolerance: float) -> tuple[Floats, Floats, int]:
-        """See `PlainPasses.fit`; one call for all steps."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        found: tuple[Floats, Floats, int] = pool_kernel.fit(
-            *self._rows, self._chosen, start, PENALTY, PRIOR_WEIGHT, tolerance, MOST_STEPS
-        )
-        return found
-
-    def left_out(self, w: Floats, hessian: Floats) -> Floats:
-        """See `PlainPasses.left_out`."""
-        from fedvalue.valuation.evidence import pool_kernel
-
-        free = np.flatnonzero(w)
-        root = pool_kernel.inverse_factor(hessian, free)
-        return np.asarray(pool_kernel.left_out(*self._rows, self._chosen[free], w[free], root))
+def _not_converged(n_chosen: int) -> EngineError:
+    return EngineError(f"the pool of {n_chosen} evidences did not converge in {MOST_STEPS} steps")
 
 
 class PlainPasses:

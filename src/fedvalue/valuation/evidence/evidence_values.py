@@ -15,11 +15,17 @@ import numpy as np
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
-from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
+from fedvalue.valuation.evidence.coalition_walk import distinct_keys, fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.evidence_game import MAX_ITEMS, EvidenceGame, fit_evidences
 from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
 from fedvalue.valuation.evidence.joining_order import joining_order
-from fedvalue.valuation.evidence.order_sampling import pair_means, sample_orders, sampling_error
+from fedvalue.valuation.evidence.order_sampling import (
+    Larger,
+    SampledGame,
+    pair_means,
+    sample_orders,
+    sampling_error,
+)
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
 from fedvalue.valuation.evidence.predictions import calibrated, row_covariance
 from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
@@ -30,7 +36,9 @@ from fedvalue.valuation.shapley_indices import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
@@ -222,8 +230,10 @@ def game_values(
 ) -> EvidenceValues:
     """Learnable values of a game of pooled evidence, wherever its rows came from; see `evidence_values`."""
 
-    def larger(mask: int, value: float) -> float:
-        return value if joint_game is None or mask == 0 else max(value, joint_game(mask))
+    def larger(inside: NDArray[np.bool_], values: Floats) -> Floats:
+        if joint_game is None:
+            return values
+        return np.where(inside.any(axis=1), np.maximum(values, joint_game.of(inside)), values)
 
     if _is_exact(game, settings.method):
         return _exact(game, settings, larger, execution)
@@ -237,27 +247,29 @@ def _is_exact(game: EvidenceGame, method: str) -> bool:
         )
     if method != "auto":
         return method == "exact"
-    return game.n_parties <= MAX_PARTIES_EXACT and float(game.work(game.sizes()).sum()) <= AFFORDABLE
+    if game.n_parties > MAX_PARTIES_EXACT:
+        return False
+    sizes = game.keys_of(game.every_inside()).sum(axis=1)
+    return float(game.work(sizes).sum()) <= AFFORDABLE
 
 
 def _exact(
     game: EvidenceGame,
     settings: EvidenceSettings,
-    larger: Callable[[int, float], float],
+    larger: Larger,
     execution: Execution,
 ) -> EvidenceValues:
     p = game.n_parties
     few = p <= MAX_PARTIES_SCORED and game.arrays.n_items << p <= SCORED_ROWS
     scored = range(1 << p) if settings.every_set and few else game.corners
     walk = walk_coalitions(game, scored=scored, execution=execution)
-    pooled = walk.likelihood - walk.likelihood[0]
-    values = np.array([larger(mask, float(v)) for mask, v in enumerate(pooled)])
+    values = larger(game.every_inside(), walk.likelihood - walk.likelihood[0])
     listed = range(1 << p) if p <= MAX_PARTIES_LISTED else game.corners
     joining: tuple[tuple[int, float], ...] = ()
     predictions = walk.predictions
     if settings.order and p > MAX_PARTIES_LISTED:
         joining = joining_order(p, lambda mask: float(values[mask]), {})
-        predictions |= _scored_chain(game, joining, execution.quiet)
+        predictions |= _scored_chain(game, joining, walk.compiled, execution.quiet)
     return _results(
         game,
         walk.contributions,
@@ -276,7 +288,7 @@ def _exact(
 def _sampled(
     game: EvidenceGame,
     settings: EvidenceSettings,
-    larger: Callable[[int, float], float],
+    larger: Larger,
     execution: Execution,
 ) -> EvidenceValues:
     sample = sample_orders(
@@ -288,8 +300,8 @@ def _sampled(
         execution=execution,
     )
     marginals = pair_means(sample.orders, sample.values)
-    joining = _joining(game, settings, larger, sample.corners, execution)
-    predictions = sample.predictions | _scored_chain(game, joining, execution.quiet)
+    joining = _joining(game, settings, larger, sample, execution)
+    predictions = sample.predictions | _scored_chain(game, joining, sample.compiled, execution.quiet)
     return _results(
         game,
         sample.contributions,
@@ -326,8 +338,8 @@ def _results(
 def _joining(
     game: EvidenceGame,
     settings: EvidenceSettings,
-    larger: Callable[[int, float], float],
-    corners: Mapping[int, float],
+    larger: Larger,
+    sample: SampledGame,
     execution: Execution,
 ) -> tuple[tuple[int, float], ...]:
     """An order of joining by the game itself, where it is asked for and affordable."""
@@ -335,14 +347,13 @@ def _joining(
     size = np.array([len(game.evidences_of((1 << p) - 1))])
     if not settings.order or SETS_PER_PARTY * p * float(game.work(size)[0]) > ORDER_WORK:
         return ()
-    compiled = game.compiles(size, SETS_PER_PARTY * p)
     start = np.full(game.arrays.n_evidences, PRIOR_WEIGHT)
     known: dict[tuple[int, ...], float] = {}
 
     def likelihood(mask: int) -> float:
         key = game.evidences_of(mask)
         if key not in known:
-            fit = fit_evidences(game, key, start, compiled=compiled)
+            fit = fit_evidences(game, key, start, compiled=sample.compiled)
             known[key] = float(np.sum(game.arrays.count * fit.log_likelihood) / game.n_samples)
         return known[key]
 
@@ -352,18 +363,20 @@ def _joining(
         nonlocal done
         done += 1
         execution.report(min(done, 2 * p), SETS_PER_PARTY * p, "order of joining")
-        return larger(mask, likelihood(mask) - nobody)
+        return float(larger(game.inside([mask]), np.array([likelihood(mask) - nobody]))[0])
 
-    return joining_order(p, value, corners)
+    return joining_order(p, value, sample.corners)
 
 
 def _scored_chain(
-    game: EvidenceGame, joining: tuple[tuple[int, float], ...], execution: Execution
+    game: EvidenceGame, joining: tuple[tuple[int, float], ...], compiled: bool, execution: Execution
 ) -> dict[int, Predictions]:
     """Scores of the sets along an order of joining, by bit mask."""
     masks = list(accumulate((1 << k for k, _ in joining), initial=0))[2:-2]
     if not masks or len(masks) * game.arrays.n_items > 4 * SCORED_ROWS:
         return {}
-    keys = tuple(dict.fromkeys(game.evidences_of(mask) for mask in masks))
-    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), execution=execution)
-    return {mask: fits.predictions[keys.index(game.evidences_of(mask))] for mask in masks}
+    keys, place = distinct_keys(game.keys_of(game.inside(masks)))
+    fits = fit_keys(
+        game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), compiled=compiled, execution=execution
+    )
+    return {mask: fits.predictions[at] for mask, at in zip(masks, place.tolist(), strict=True)}

@@ -7,24 +7,29 @@ these means. Units of work and the place where sampling stops depend on the rows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
-from fedvalue.valuation.evidence.coalition_walk import WalkedGame, fit_keys
-from fedvalue.valuation.evidence.evidence_game import EvidenceGame, fit_evidences
-from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
+from fedvalue.valuation.evidence.coalition_walk import WalkedGame, distinct_keys, fit_keys
+from fedvalue.valuation.evidence.evidence_game import EvidenceGame
+from fedvalue.valuation.evidence.evidence_pool import fit_pools
 from fedvalue.valuation.frozen_random import random_orders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.predictions import Predictions
+
+Larger = Callable[["NDArray[np.bool_]", "Floats"], "Floats"]
+"""From coalitions, as whether each has each party, and their values to the values that count."""
 
 FEWEST_PAIRS = 12
 """Pairs of orders before which no standard error is trusted."""
@@ -41,11 +46,11 @@ class KnownFits:
     """Coalitions that are fitted once, before the orders are walked.
 
     Args:
-        place: Row of each set of evidences.
+        keys: Their evidences, shape (n_known, n_evidences).
         likelihood: ln p(y_i | i), shape (n_known, n_items).
     """
 
-    place: dict[tuple[int, ...], int]
+    keys: NDArray[np.bool_] = field(repr=False)
     likelihood: Floats = field(repr=False)
 
 
@@ -72,6 +77,7 @@ class SampledGame:
         contributions: Mean contribution of each item's samples to each party, shape (p, n_items).
         corners: v of nobody, everybody, each party alone and all but one, by bit mask.
         predictions: Scores of the same, by bit mask.
+        compiled: Whether compiled passes were used.
     """
 
     orders: tuple[tuple[int, ...], ...]
@@ -79,11 +85,12 @@ class SampledGame:
     contributions: Floats = field(repr=False)
     corners: dict[int, float]
     predictions: dict[int, Predictions] = field(repr=False)
+    compiled: bool
 
 
 def sample_orders(
     game: EvidenceGame,
-    adjust: Callable[[int, float], float],
+    adjust: Larger,
     *,
     precision: float,
     max_orders: int,
@@ -94,47 +101,46 @@ def sample_orders(
 
     Args:
         game: The evidences.
-        adjust: From a coalition's bit mask and value to the value that counts.
+        adjust: From coalitions and their values to the values that count.
         precision: Stop when the largest standard error is at most this fraction of v(all).
         max_orders: The most orders to walk.
         seed: Of the orders.
         execution: Where the work runs, who watches it, and who may stop it.
     """
     p = game.n_parties
-    fits, known = _fit_corners(game, execution)
+    sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
+    compiled = game.compiles(sizes, FEWEST_PAIRS)
+    fits, known = _fit_corners(game, compiled, execution)
     nobody = fits.likelihood[0]
-    corners = {
-        mask: adjust(mask, float(v)) for mask, v in zip(game.corners, fits.likelihood - nobody, strict=True)
-    }
+    adjusted = adjust(game.inside(game.corners), fits.likelihood - nobody)
+    corners = dict(zip(game.corners, adjusted.tolist(), strict=True))
     goal = precision * abs(corners[(1 << p) - 1])
     orders: list[tuple[int, ...]] = []
     values: list[Floats] = []
     contributions = np.zeros((p, game.arrays.n_items))
     stop = execution.stop
-    sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
-    compiled = game.compiles(sizes, FEWEST_PAIRS)
     pair_work = 2.0 * p * float(game.work(sizes).mean())
     parts = _parts(p, seed, max_orders // 2, max(1, min(4, int(TASK_WORK / pair_work))))
     with engines.using(execution.executor) as pool, stop.offered():
         shared = engines.share(pool, game), engines.share(pool, known), compiled
         walks = engines.map_in_order(pool, walk_orders, ((*shared, part) for part in parts))
         for part, walk in zip(parts, walks, strict=False):
-            for order, row in zip(part, walk.likelihood - nobody, strict=True):
-                masks = accumulate((1 << party for party in order), initial=0)
-                values.append(np.array([adjust(mask, float(v)) for mask, v in zip(masks, row, strict=True)]))
+            adjusted = adjust(along(part), (walk.likelihood - nobody).ravel())
+            values.append(adjusted.reshape(len(part), p + 1))
             orders += part
             contributions += walk.contributions
-            error = float(sampling_error(pair_means(orders, np.array(values))).max())
+            error = float(sampling_error(pair_means(orders, np.concatenate(values))).max())
             expected = _expected(len(orders), error, goal, max_orders)
             execution.report(len(orders), expected, "orders of parties")
             if stop.asked or (len(orders) >= 2 * FEWEST_PAIRS and error <= goal):
                 break
     return SampledGame(
         orders=tuple(orders),
-        values=np.array(values),
+        values=np.concatenate(values),
         contributions=contributions / len(orders),
         corners=corners,
         predictions=fits.predictions,
+        compiled=compiled,
     )
 
 
@@ -143,28 +149,26 @@ def walk_orders(
 ) -> OrderWalk:
     """Fit the pools along some orders; one unit of work for a worker."""
     arrays, n, p = game.arrays, game.n_samples, game.n_parties
-    likelihood = np.zeros((len(orders), p + 1))
-    contributions = np.zeros((p, arrays.n_items))
-    start = np.full(arrays.n_evidences, PRIOR_WEIGHT)
-    for k, order in enumerate(orders):
-        key = game.evidences_of(0)
-        rows = known.likelihood[known.place[key]]
-        likelihood[k, 0] = float(np.sum(arrays.count * rows) / n)
-        mask = 0
-        for step, party in enumerate(order):
-            mask |= 1 << party
-            longer = game.evidences_of(mask)
-            likelihood[k, step + 1] = likelihood[k, step]
-            if longer == key:
-                continue
-            key, before = longer, rows
-            if key in known.place:
-                rows = known.likelihood[known.place[key]]
-            else:
-                rows = fit_evidences(game, key, start, compiled=compiled).log_likelihood
-            likelihood[k, step + 1] = float(np.sum(arrays.count * rows) / n)
-            contributions[party] += rows - before
-    return OrderWalk(likelihood, contributions)
+    sequence = np.array(orders)
+    keys, place = distinct_keys(np.concatenate([known.keys, game.keys_of(along(orders))]))
+    n_known = len(known.keys)
+    place = place[n_known:].reshape(len(orders), p + 1)
+    # What a party adds is the value after it joined minus the value before.
+    coefficients = np.zeros((len(keys), p))
+    np.add.at(coefficients, (place[:, 1:], sequence), 1.0)
+    np.subtract.at(coefficients, (place[:, :-1], sequence), 1.0)
+    fits = fit_pools(arrays, keys[n_known:], coefficients[n_known:], n_samples=n, compiled=compiled)
+    for at, party in np.argwhere(coefficients[:n_known]):
+        fits.contributions[party] += coefficients[at, party] * known.likelihood[at]
+    known_sums = (known.likelihood * arrays.count).sum(axis=1)
+    return OrderWalk(np.concatenate([known_sums, fits.sums])[place] / n, fits.contributions)
+
+
+def along(orders: Sequence[Sequence[int]] | NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each of p parties is among the first 0 .. p of each order, shape (n_orders * (p + 1), p)."""
+    position = np.argsort(np.array(orders), axis=1)
+    p = position.shape[1]
+    return np.asarray(position[:, None, :] < np.arange(p + 1)[:, None]).reshape(-1, p)
 
 
 def pair_means(orders: list[tuple[int, ...]] | tuple[tuple[int, ...], ...], values: Floats) -> Floats:
@@ -182,28 +186,25 @@ def sampling_error(marginals: Floats) -> Floats:
     return np.asarray(marginals.std(axis=0, ddof=1) / np.sqrt(len(marginals)))
 
 
-def _fit_corners(game: EvidenceGame, execution: Execution) -> tuple[WalkedGame, KnownFits]:
+def _fit_corners(game: EvidenceGame, compiled: bool, execution: Execution) -> tuple[WalkedGame, KnownFits]:
     """Fit nobody, everybody, each party alone and all but one.
 
     Returns:
         (their fits: likelihood in the order of `game.corners`, predictions by bit mask; the rows of as many
         as fit into memory, nobody's first, then the largest coalitions').
     """
-    keys = tuple(dict.fromkeys(game.evidences_of(mask) for mask in game.corners))
-    fits = fit_keys(game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), execution=execution)
-    place = {key: at for at, key in enumerate(keys)}
-    places = [place[game.evidences_of(mask)] for mask in game.corners]
-    by_size = sorted(range(len(keys)), key=lambda at: (at > 0, -len(keys[at])))
+    keys, place = distinct_keys(game.keys_of(game.inside(game.corners)))
+    fits = fit_keys(
+        game, keys, np.zeros((len(keys), 0)), set(range(len(keys))), compiled=compiled, execution=execution
+    )
+    by_size = sorted(range(len(keys)), key=lambda at: (at > 0, -int(keys[at].sum())))
     kept = by_size[: max(2, KEPT_BYTES // (8 * game.arrays.n_items))]
     scores = fits.predictions
     rows = np.array([-(scores[at].influence[0] + scores[at].metrics[0]) for at in kept])
+    predictions = {mask: scores[at] for mask, at in zip(game.corners, place.tolist(), strict=True)}
     return (
-        WalkedGame(
-            fits.likelihood[places],
-            fits.contributions,
-            {mask: scores[at] for mask, at in zip(game.corners, places, strict=True)},
-        ),
-        KnownFits({keys[at]: row for row, at in enumerate(kept)}, rows),
+        WalkedGame(fits.likelihood[place], fits.contributions, predictions, compiled),
+        KnownFits(keys[kept], rows),
     )
 
 

@@ -60,6 +60,9 @@ COMPILE_ABOVE = 30_000_000
 TASK_VISITS = 100_000_000
 """Visits of one unit of work."""
 
+BATCH = 2**18
+"""Visits that plain NumPy makes at a time: some 20 MB."""
+
 ROOM = 2**22
 """Largest table of counts in which compiled code looks up a pair's cells."""
 
@@ -182,17 +185,59 @@ def judge_pairs(
     """Gains of each strength, shape (n_pairs, 8), and the number of cells of each pair."""
     gains = np.zeros((len(pairs), len(STRENGTHS)))
     n_cells = np.zeros(len(pairs), dtype=np.int64)
-    by_kernel = np.zeros(len(pairs), dtype=bool)
+    room = np.array(table.n_codes, dtype=np.int64)[pairs].prod(axis=1) * table.n_labels
     if table.n_items * len(pairs) > COMPILE_ABOVE:
-        n_codes = np.array(table.n_codes)
-        by_kernel = n_codes[pairs].prod(axis=1) * table.n_labels <= ROOM
-        gains[by_kernel], n_cells[by_kernel] = _compiled(table, columns, base, pairs[by_kernel], execution)
-    for k in np.flatnonzero(~by_kernel):
+        together = room <= ROOM
+        gains[together], n_cells[together] = _compiled(table, columns, base, pairs[together], execution)
+    else:
+        together = room <= 4 * table.n_items + 1024
+        size = max(1, BATCH // table.n_items)
+        for batch in np.array_split(np.flatnonzero(together), -(-int(together.sum()) // size) or 1):
+            gains[batch], n_cells[batch] = _batched(table, columns, base, pairs[batch])
+    for k in np.flatnonzero(~together):
         pair = (int(pairs[k, 0]), int(pairs[k, 1]))
         groups = groups_of(table, pair)
         n_cells[k] = groups.n_cells
         gains[k] = cell_gains(groups, pool_of(table, columns, base, groups.example, pair))
     return gains, n_cells
+
+
+def _batched(
+    table: CanonicalTable,
+    columns: list[LabelEvidence | None],
+    base: Floats,
+    pairs: NDArray[np.int64],
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Gains and cells of pairs of few codes: their tables of counts side by side, in plain NumPy."""
+    if len(pairs) == 0:
+        return np.zeros((0, len(STRENGTHS))), np.zeros(0, dtype=np.int64)
+    n_labels, n_codes = table.n_labels, np.array(table.n_codes, dtype=np.int64)
+    sizes = n_codes[pairs].prod(axis=1)
+    start = np.cumsum(sizes) - sizes
+    left, right = (table.codes[side].astype(np.int64) for side in pairs.T)
+    cell = start[:, None] + left * n_codes[pairs[:, 1:]] + right
+    group = (cell * n_labels + table.label).ravel()
+    count = np.bincount(
+        group, weights=np.tile(table.count, len(pairs)), minlength=int(sizes.sum()) * n_labels
+    )
+    present = np.flatnonzero(count)
+    example_of = np.zeros(len(count), dtype=np.int64)
+    example_of[group] = np.tile(np.arange(table.n_items), len(pairs))
+    example, cell_of, own = example_of[present], present // n_labels, count[present]
+    total = count.reshape(-1, n_labels).sum(axis=1)
+    pair_of = np.searchsorted(start, cell_of, side="right") - 1
+    first = np.searchsorted(pair_of, np.arange(len(pairs)))
+    pool = base[table.label[example]]
+    for side in range(2):
+        for k in np.unique(pairs[:, side]):
+            evidence = columns[k]
+            if evidence is not None:
+                mine = np.flatnonzero(pairs[pair_of, side] == k)
+                pool[mine] += evidence.log_odds[evidence.index[example[mine]]]
+    rest = total[cell_of] - 1.0
+    surplus = (own - 1.0) * (1.0 + np.exp(pool).sum(axis=1)) - rest
+    each = own[:, None] * np.log1p(surplus[:, None] / (rest[:, None] + STRENGTHS))
+    return np.add.reduceat(each, first), np.add.reduceat((total > 0).astype(np.int64), start)
 
 
 def _compiled(

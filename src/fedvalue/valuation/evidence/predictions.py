@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays, PoolFit
+    from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
 
 TIE = 1e-10
 """Predictions closer than this are equal; rounding is a million times smaller."""
@@ -51,22 +51,22 @@ class Predictions:
     influence: Floats = field(repr=False)
 
 
-def score_predictions(arrays: EvidenceArrays, chosen: tuple[int, ...], fit: PoolFit) -> Predictions:
+def score_predictions(arrays: EvidenceArrays, weights: Floats, likelihood: Floats) -> Predictions:
     """Score the predictions of a fitted pool.
 
     Args:
         arrays: Evidences and rows.
-        chosen: The evidences of the pool.
-        fit: Its weights and predictions.
+        weights: Weight of every evidence; 0 for those that the pool does not have.
+        likelihood: ln p(y_i | i), the row's own pull removed.
     """
     count, label = arrays.count, arrays.label
     n = float(count.sum())
     metrics = np.full(4, np.nan)
     influence = np.zeros((4, arrays.n_items))
-    influence[0] = -fit.log_likelihood
+    influence[0] = -likelihood
     metrics[0] = float(np.sum(count * influence[0]) / n)
     influence[0] -= metrics[0]
-    probability = _probabilities(arrays, chosen, fit.weights)
+    probability = _probabilities(arrays, weights)
     n_labels = len(probability)
     if n_labels > 1:
         # With two labels both directions are the same.
@@ -89,16 +89,15 @@ def standard_error(influence: Floats, count: Floats) -> Floats:
     return np.asarray(np.sqrt(np.sum(influence**2 * count, axis=-1) / (n * max(n - 1.0, 1.0))))
 
 
-def _probabilities(arrays: EvidenceArrays, chosen: tuple[int, ...], weights: Floats) -> Floats:
+def _probabilities(arrays: EvidenceArrays, weights: Floats) -> Floats:
     """Probability of each label for ranking, shape (n_labels, n_items)."""
     n_labels = arrays.base.shape[0]
     frequency = np.bincount(arrays.label, weights=arrays.count, minlength=n_labels)
     score = np.repeat(np.log(frequency)[:, None], arrays.n_items, axis=1)
-    for k, weight in zip(chosen, weights, strict=True):
-        if weight > 0:
-            table = weight * arrays.ranking[arrays.first[k] : arrays.first[k] + arrays.size[k]]
-            for y in range(n_labels):
-                score[y] += table[:, y][arrays.index[k]]
+    for k in np.flatnonzero(weights):
+        table = weights[k] * arrays.ranking[arrays.first[k] : arrays.first[k] + arrays.size[k]]
+        for y in range(n_labels):
+            score[y] += table[:, y][arrays.index[k]]
     score -= score.max(axis=0)
     np.exp(score, out=score)
     score /= score.sum(axis=0)

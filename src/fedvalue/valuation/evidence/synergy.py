@@ -23,6 +23,8 @@ from fedvalue.valuation.evidence.label_evidence import (
 from fedvalue.valuation.evidence.pair_search import PAIR_COST
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
 
@@ -41,6 +43,9 @@ class JointGame(Protocol):
 
     def __call__(self, mask: int) -> float:
         """The value of a coalition, party k being bit k."""
+
+    def of(self, inside: NDArray[np.bool_]) -> Floats:
+        """The values of coalitions, given as whether each has each party, shape (n_coalitions, p)."""
 
     def peaks(self, margin: float) -> list[int]:
         """Bit masks of the coalitions of two or more worth over `margin` more than all their parts."""

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.engine import uplift_rows
-from fedvalue.valuation.evidence.coalition_walk import fit_keys, walk_coalitions
+from fedvalue.valuation.evidence.coalition_walk import distinct_keys, fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, EvidenceValues, game_values
 from fedvalue.valuation.evidence.label_evidence import LabelEvidence, alternatives
+from fedvalue.valuation.evidence.order_sampling import along
 from fedvalue.valuation.evidence.pair_search import PairSearch
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.low_order import ESTIMATOR, ESTIMATOR_VERSION
@@ -188,14 +189,8 @@ def _quick_values(table: LatentTable, tables: PairTables, execution: Execution) 
         return shapley_of(likelihood - likelihood[0])
     values = np.zeros(p)
     orders = antithetic_orders(8, p, seed=0)
-    prefixes = [[sum(1 << int(k) for k in order[:size]) for size in range(p + 1)] for order in orders]
-    place: dict[tuple[int, ...], int] = {}
-    at = np.array(
-        [[place.setdefault(game.evidences_of(mask), len(place)) for mask in row] for row in prefixes]
-    )
-    likelihood = fit_keys(
-        game, tuple(place), np.zeros((len(place), 0)), set(), execution=execution
-    ).likelihood
-    for order, row in zip(orders, at, strict=True):
+    keys, place = distinct_keys(game.keys_of(along(orders)))
+    likelihood = fit_keys(game, keys, np.zeros((len(keys), 0)), set(), execution=execution).likelihood
+    for order, row in zip(orders, place.reshape(-1, p + 1), strict=True):
         values[order] += np.diff(likelihood[row]) / len(orders)
     return values

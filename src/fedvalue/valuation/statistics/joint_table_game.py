@@ -62,6 +62,9 @@ passes 4 once in 640 times.
 MAX_PARTIES_DENSE = 20
 """Up to here the game is a table: 2^20 coalitions fit in memory and in a second."""
 
+PLACES_AT_ONCE = 2**20
+"""Members of records, times coalitions, that are looked up at a time: a megabyte."""
+
 BUDGET = 20_000_000
 """Item visits of the walk over coalitions: some tenths of a second on one core.
 
@@ -137,11 +140,22 @@ class JointTableGame:
         """v* of a coalition."""
         if self.table is not None:
             return float(self.table[mask])
+        return float(self.of(np.array([[mask >> k & 1 for k in range(self.n_parties)]]) == 1)[0])
+
+    def of(self, inside: NDArray[np.bool_]) -> Floats:
+        """v* of coalitions, given as whether each has each party, shape (n_coalitions, n_parties)."""
+        if self.table is not None:
+            return np.asarray(self.table[inside @ (1 << np.arange(self.n_parties))])
         assert self.members is not None
         assert self.tops is not None
         # One more place, for the padding, which counts as present.
-        present = np.array([mask >> k & 1 for k in range(self.n_parties)] + [1], dtype=np.bool_)
-        return float(self.tops[present[self.members].all(axis=1)].max(initial=0.0))
+        present = np.concatenate([inside, np.ones((len(inside), 1), dtype=bool)], axis=1)
+        size = max(1, PLACES_AT_ONCE // max(1, self.members.size))
+        parts = [
+            (present[at : at + size, self.members].all(axis=2) * self.tops).max(axis=1, initial=0.0)
+            for at in range(0, len(inside), size)
+        ]
+        return np.concatenate([np.zeros(0), *parts])
 
     def peaks(self, margin: float) -> list[int]:
         """Bit masks of the coalitions of two or more worth over `margin` more than all their parts."""

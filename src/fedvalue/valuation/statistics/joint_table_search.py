@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +65,9 @@ def search(
     binomial = _pascal(items.n_parties)
     known = _nothing_known(binomial)
     tables: JointTables | None = None
-    for order in _orders(items.n_parties):
+    orders = _orders(items.n_parties)
+    before = 0
+    for order, following in pairwise([*orders, orders[-1] + 1]):
         # Single parties are always computed, whatever they cost.
         allowed = _UNLIMITED if tables is None else budget
         walked = _walk(items, given, known, order, noise, allowed, execution)
@@ -73,9 +76,12 @@ def search(
         loo, entropy, best, work, ahead = walked
         budget -= work
         tables = JointTables(loo, entropy[0] - entropy, order, ahead == 0, given.party, binomial)
-        # The next walk repeats this one and goes one party deeper, or more.
-        if tables.complete or work + ahead > budget:
+        # The next walk repeats this one and goes one party deeper, or more. While each size adds at least
+        # twice what the last one did, the one after it is taken to add at least as much.
+        n_sizes = following - order if ahead >= 2 * (work - before) else 1
+        if tables.complete or work + n_sizes * ahead > budget:
             break
+        before = work
         known = known._replace(best=best, offset=_offsets(items.n_parties, order), order=order)
     assert tables is not None
     return tables

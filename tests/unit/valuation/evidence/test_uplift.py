@@ -69,7 +69,9 @@ def test_metrics_with_three_labels_follow_their_definition():
     game = EvidenceGame.of(table)
     arrays, key = game.arrays, game.evidences_of(7)
     fit = fit_evidences(game, key, np.full(arrays.n_evidences, 0.5), compiled=False)
-    scores = score_predictions(arrays, key, fit)
+    weights = np.zeros(arrays.n_evidences)
+    weights[list(key)] = fit.weights
+    scores = score_predictions(arrays, weights, fit.log_likelihood)
     frequency = np.bincount(arrays.label, weights=arrays.count)
     log_p = np.repeat(np.log(frequency)[:, None], arrays.n_items, axis=1)
     for k, w in zip(key, fit.weights, strict=True):

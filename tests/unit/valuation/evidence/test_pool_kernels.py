@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import EngineError
-from fedvalue.valuation.evidence import evidence_pool, pool_kernel
+from fedvalue.valuation.evidence import evidence_pool, newton_kernels, pool_kernels, pool_room, vector_kernels
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.evidence_pool import (
+    MOST_STEPS,
     PENALTY,
     PRIOR_WEIGHT,
-    CompiledPasses,
+    SNAP,
+    EvidenceArrays,
     PlainPasses,
     fit_pool,
+    fit_pools,
     log_likelihood,
     plain_target,
 )
@@ -25,24 +28,97 @@ def game_of(labels: int, n: int = 600) -> EvidenceGame:
     return EvidenceGame.of(random_table(labels, n=n, p=4, labels=labels, task=True))
 
 
+class CompiledPasses:
+    """The compiled twin of `PlainPasses`: one look, one target, one prediction."""
+
+    def __init__(self, arrays: EvidenceArrays) -> None:
+        self.rows = pool_room.pool_rows(arrays)
+        self.room = pool_room.pool_room(self.rows, arrays.n_evidences)
+        self.k = arrays.n_evidences
+        self.shape = arrays.tables.shape[1], arrays.n_items
+        pool_kernels.load_only_block(self.rows, self.room)
+
+    def derivatives(self, w):
+        rules = pool_room.PoolRules(600, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS)
+        loss = pool_kernels.derivatives(self.rows, np.arange(self.k), self.k, w, rules, self.room, False)
+        return loss, self.room.vectors[3][: self.k], self.room.hessian[: self.k, : self.k]
+
+    def target(self, w):
+        newton_kernels.newton_target(self.room, self.k, w)
+        return self.room.vectors[2][: self.k]
+
+    def left_out(self, w):
+        self.room.vectors[0][: self.k] = w
+        likelihood, log_odds = np.zeros(self.shape[1]), np.zeros(self.shape)
+        pool_kernels.left_out(self.rows, np.arange(self.k), self.k, self.room, False, likelihood, log_odds)
+        return likelihood, log_odds
+
+
+@pytest.mark.parametrize("n", [300, 1300])
 @pytest.mark.parametrize("labels", [2, 3, 6])
-def test_compiled_passes_give_what_numpy_gives(labels):
-    game = game_of(labels)
+def test_compiled_passes_give_what_numpy_gives(labels, n):
+    """On tables of one block and of several."""
+    game = game_of(labels, n)
     k = game.arrays.n_evidences
-    chosen = np.arange(k)
-    plain, compiled = PlainPasses(game.arrays, chosen), CompiledPasses(game.arrays, chosen)
+    plain, compiled = PlainPasses(game.arrays, np.arange(k)), CompiledPasses(game.arrays)
+    assert (len(compiled.room.everything) > 0) == (game.arrays.n_items <= pool_room.BLOCK)
     for seed in range(3):
         w = 2 * np.random.default_rng(seed).random(k)
         w[seed] = 0.0
         loss, gradient, hessian = plain.derivatives(w)
-        found = pool_kernel.derivatives(*compiled._rows, chosen, w, PENALTY, PRIOR_WEIGHT)
+        found = compiled.derivatives(w)
         assert found[0] == pytest.approx(loss, rel=1e-12)
         assert found[1] == pytest.approx(gradient, abs=1e-10)
-        assert found[2][:k, :k] == pytest.approx(hessian, abs=1e-10)
-        assert pool_kernel.newton_target(found[2], gradient, w) == pytest.approx(
-            plain_target(hessian, gradient, w), abs=1e-12
-        )
-        assert compiled.left_out(w, found[2]) == pytest.approx(plain.left_out(w, hessian), abs=1e-12)
+        assert found[2] == pytest.approx(hessian, abs=1e-10)
+        assert compiled.target(w) == pytest.approx(plain_target(hessian, gradient, w), abs=1e-12)
+        likelihood, log_odds = compiled.left_out(w)
+        expected = plain.left_out(w, hessian)
+        assert log_odds == pytest.approx(expected, abs=1e-12)
+        assert likelihood == pytest.approx(log_likelihood(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [200, 1300])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_many_pools_at_once_are_the_pools_one_by_one(labels, n):
+    """Sums, contributions and kept rows of every set of evidences, compiled and plain."""
+    game = game_of(labels, n)
+    arrays = game.arrays
+    keys = np.unique(game.keys_of(game.every_inside()), axis=0)
+    coefficients = np.random.default_rng(labels).normal(size=(len(keys), 2))
+    coefficients[1] = 0.0
+    kept = (1, len(keys) - 1)
+    rows = []
+    for key in keys:
+        chosen = np.flatnonzero(key)
+        start = np.full(len(chosen), 0.5)
+        rows.append(fit_pool(arrays, chosen, start, n_samples=n, compiled=False))
+    likelihood = np.array([fit.log_likelihood for fit in rows])
+    for compiled in (False, True):
+        fits = fit_pools(arrays, keys, coefficients, kept, n_samples=n, compiled=compiled)
+        assert fits.sums == pytest.approx(likelihood @ arrays.count, rel=1e-11)
+        assert fits.contributions == pytest.approx(coefficients.T @ likelihood, abs=1e-8)
+        assert fits.likelihood == pytest.approx(likelihood[list(kept)], abs=1e-8)
+        for at, weights in zip(kept, fits.weights, strict=True):
+            assert weights[keys[at]] == pytest.approx(rows[at].weights, abs=1e-8)
+            assert np.all(weights[~keys[at]] == 0)
+
+
+def test_exponentials_and_logarithms_are_right_to_the_last_places():
+    """Against NumPy's, which are right to one unit in the last place: two here, three together."""
+    rng = np.random.default_rng(0)
+    spare = np.zeros(3000)
+    powers = np.concatenate([-rng.random(1000), -40 * rng.random(1000), -699 * rng.random(999), [0.0]])
+    found = powers.copy()
+    vector_kernels.exp_in_place(found, found.view(np.int64), spare, spare.view(np.int64), len(found))
+    assert found == pytest.approx(np.exp(powers), rel=3 * np.finfo(float).eps)
+    assert found[-1] == 1.0
+    numbers = np.concatenate(
+        [1 + rng.random(1000), 50 * rng.random(1000), 10 ** rng.uniform(-30, 30, 999), [1]]
+    )
+    found = numbers.copy()
+    vector_kernels.log_in_place(found, found.view(np.int64), spare, spare.view(np.int64), len(found))
+    assert found == pytest.approx(np.log(numbers), rel=3 * np.finfo(float).eps, abs=0)
+    assert found[-1] == 0.0
 
 
 @pytest.mark.parametrize("labels", [2, 4])
@@ -58,7 +134,16 @@ def test_gradient_and_hessian_are_the_loss_s_derivatives(labels):
         assert hessian[k] == pytest.approx((up[1] - down[1]) / 2e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("target", [plain_target, pool_kernel.newton_target], ids=["plain", "compiled"])
+def compiled_target(hessian, gradient, w):
+    k = len(w)
+    rows = pool_room.pool_rows(game_of(2, n=20).arrays)
+    room = pool_room.pool_room(rows, k)
+    room.hessian[:k, :k], room.vectors[3][:k] = hessian, gradient
+    newton_kernels.newton_target(room, k, w)
+    return room.vectors[2][:k].copy()
+
+
+@pytest.mark.parametrize("target", [plain_target, compiled_target], ids=["plain", "compiled"])
 def test_newton_targets_meet_the_conditions_of_optimality(target):
     """Kuhn and Tucker: where a weight is free the model is flat, where it is zero the model rises."""
     for seed in range(40):
@@ -121,10 +206,13 @@ def test_linear_systems_are_solved_on_chosen_places():
     places = np.array([0, 2, 3, 7, 8])
     part = matrix[np.ix_(places, places)]
     z = np.full(9, np.nan)
-    pool_kernel.solve(matrix, places, 5, right, z)
+    lower, inverse = np.zeros((5, 5)), np.full((5, 9), np.nan)
+    newton_kernels.solve(matrix, places, 5, right, z, 9, lower)
     assert z[places] == pytest.approx(np.linalg.solve(part, right[places]), abs=1e-12)
     assert z[[1, 4, 5, 6]].tolist() == [0.0] * 4
-    inverse = pool_kernel.inverse_factor(matrix, places)[:, :5]
+    newton_kernels.inverse_factor(matrix, places, 5, lower, inverse)
+    assert np.all(inverse[:, 5:8] == 0)
+    inverse = inverse[:, :5]
     assert inverse.T @ inverse == pytest.approx(np.linalg.inv(part), abs=1e-12)
 
 
