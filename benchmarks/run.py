@@ -27,6 +27,7 @@ import harness  # noqa: E402  # found by the line above
 
 ORDER = (
     "start",
+    "invitation",
     "deployment",
     "protocol",
     "engine",
