@@ -30,7 +30,10 @@ def _one_feature(root: Path, small: int = 100_000, large: int = 1_000_000) -> It
     (mirror,) = federated(root / str(large) / "mirror", large)
     before, after = (federated(root / str(n) / "gram", n, **GRAM)[0] for n in (small, large))
     size = f"{len(DATA) + 1} parties x 1 feature x {large:,} rows"
-    note = f"{size}: {after.values:.1f} s against {mirror.values:.1f} s"
+    note = (
+        f"{size}: {after.values:.1f} s against {mirror.values:.1f} s; "
+        f"{after.upload_cpu:.1f} against {mirror.upload_cpu:.1f} s of CPU until the servers are done"
+    )
     yield at_most("gram over mTLS, upload to values", "mirror", after.values / mirror.values, 15, note)
     note = f"{before.resident / 2**20:.0f} MiB at {small:,} rows, {after.resident / 2**20:.0f} at {large:,}"
     memory = after.resident / before.resident
@@ -40,5 +43,6 @@ def _one_feature(root: Path, small: int = 100_000, large: int = 1_000_000) -> It
 def _five_features(root: Path, n: int = 100_000) -> Row:
     make_tables(root, n, features=5)
     (run,) = federated(root / "run", n, **GRAM)
-    note = f"{len(DATA) + 1} parties x 5 features x {n:,} rows: {run.values:.1f} s"
+    size = f"{len(DATA) + 1} parties x 5 features x {n:,} rows"
+    note = f"{size}: {run.values:.1f} s, {run.upload_cpu:.1f} s of CPU until the servers are done"
     return at_most("gram over mTLS, upload to values", "60 seconds", run.values / 60, 1, note)

@@ -12,7 +12,7 @@ GRAM_EPSILON = "1"
 BINS = 5
 """Bins of a number where rows are counted together, and of a label that is an amount."""
 
-PAIR_BINS = 8
+PAIR_BINS = 10
 """Bins of a number where values come from tables of pairs of `GRAM_SAMPLES` samples or more (0320)."""
 
 

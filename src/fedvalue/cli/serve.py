@@ -96,6 +96,8 @@ def _config(
 
 def _serve(role: str, config: ServerConfig) -> None:
     from fedvalue.deployment import process
+
+    process.multiply_in_one_thread()
     from fedvalue.deployment.servers.server_process import serve as run_server
     from fedvalue.deployment.servers.valuation_process import prepare
     from fedvalue.deployment.sites import site_of_server

@@ -47,7 +47,7 @@ def agreed_terms(
     bins: Annotated[
         int | None,
         typer.Option(
-            help="Bins of a numeric column; by default 5, and 8 with an epsilon or gram from 10,000 samples.",
+            help="Bins of a numeric column; by default 5, and 10 under noise or gram from 10,000 samples.",
             show_default=False,
         ),
     ] = None,

@@ -51,6 +51,15 @@ def reuse_memory() -> None:
         libc.mallopt(_M_ARENA_MAX, 1)
 
 
+def multiply_in_one_thread() -> None:
+    """One thread per product of matrices, unless the operator asks for more. Call it before NumPy is loaded.
+
+    The products of `gram` are small and many: the threads of one would mostly wait for each other, and they
+    do so on the processors that other runs need.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def skip_loaded_objects() -> None:
     """Exempt everything loaded so far from garbage collection: it stays, and each pass would scan it."""
     gc.freeze()

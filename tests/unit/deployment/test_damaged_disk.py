@@ -157,6 +157,8 @@ def test_another_answer_than_the_one_given_ends_the_run_after_a_restart(run, cha
             other = body[:-1] + bytes([body[-1] ^ 1])
             db.execute("UPDATE outbox SET body = ? WHERE recipient = 'telco' AND number = 0", (other,))
     run.start()
+    run.host._worker.catch_up()
+    run.handle()
     assert run.host._worker.missing() == (None if changed else NAMES)
     ended = ("failed", "E_ENGINE") if changed else ("running", "")
     assert (run.standing.state, run.standing.code) == ended
@@ -190,8 +192,8 @@ def test_a_lost_upload_is_noticed_where_no_message_waits(run):
     run.files()[0].unlink()
     run.start()
     run.now += 10 * 86_400
-    with pytest.raises(EngineError, match="No such file"):
-        run.host.tick(run.now)
+    run.host.tick(run.now)
+    run.handle()
     run.host.tick(run.now)
     assert (run.standing.state, run.standing.code) == ("failed", "E_STORAGE")
     assert not run.files()
@@ -205,8 +207,26 @@ def test_a_changed_journal_is_purged_where_no_message_waits(run):
     run.start()
     run.now += 10 * 86_400
     run.host.tick(run.now)
+    run.handle()
     assert (run.standing.state, run.standing.code) == ("failed", "E_DIGEST")
     assert not run.files()
+
+
+def test_a_deadline_after_a_restart_waits_for_a_worker_thread_and_names_who_is_missing(run):
+    """The old rule: the thread that watches all runs' deadlines handled the messages of one of them again."""
+    run.until_uploaded()
+    run.handle()
+    run.relay.stop()
+    run.start()
+    run.now += 10 * 86_400
+    for _ in range(3):  # it asks once, and then waits
+        run.host.tick(run.now)
+        assert len(run.work) == 1
+    assert run.standing.state == "running"
+    run.handle()
+    run.host.tick(run.now)
+    assert (run.standing.state, run.standing.code) == ("failed", "E_DEADLINE")
+    assert "missing: bank, telco, shop" in run.standing.reason
 
 
 def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypatch):

@@ -147,8 +147,13 @@ class RunHost:
             self.fail(EngineError("this server cannot use its disk; its log has details", code="E_STORAGE"))
             return
         if busy:
-            if self.manifest.protocol == "gram" and self.journal.stage == "uploading":
+            sums = self.manifest.protocol == "gram" and self.journal.stage == "uploading"
+            if sums and not self._worker.catching_up:
                 self._worker.stop_computing(sums_too_long(self.deadline - self.journal.stage_since))
+            return
+        if self._worker.stale:
+            # Whom the run waits for is known when its messages are handled again, which may take long.
+            self._worker.catch_up()
             return
         missing = self._worker.missing()
         if missing is None:

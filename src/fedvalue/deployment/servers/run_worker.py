@@ -76,6 +76,7 @@ class RunWorker:
         self._rebuilding = False
         # After a crash the role is behind the journal; the first worker thread brings it up to date.
         self._stale = journal.processed > 0
+        self._rebuild_wanted = False
         self.unreadable = False
 
     @property
@@ -83,13 +84,28 @@ class RunWorker:
         """Whether messages are being handled or wait for it."""
         return self._pumping or self._journal.backlog
 
+    @property
+    def stale(self) -> bool:
+        """Whether the role is behind the journal, and knows nothing about whom the run waits for."""
+        return self._stale
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether a worker thread brings the role up to date because `catch_up` asked for it."""
+        return self._rebuild_wanted
+
     def wake(self) -> None:
         """Make sure that a worker thread handles the backlog."""
         with self._pump_lock:
-            if self._pumping or not self._journal.backlog:
+            if self._pumping or not (self._journal.backlog or self._rebuild_wanted):
                 return
             self._pumping = True
         self._context.schedule(self._pump)
+
+    def catch_up(self) -> None:
+        """Bring the role up to date in a worker thread, although no message waits."""
+        self._rebuild_wanted = True
+        self.wake()
 
     def awaited(self) -> tuple[str, ...]:
         """Whom the run waits for before it begins; empty when it has begun, or not known right now."""
@@ -108,14 +124,9 @@ class RunWorker:
             self._work.release()
 
     def missing(self) -> tuple[str, ...] | None:
-        """Whose message the run waits for; None when it has ended, perhaps because it cannot be rebuilt."""
+        """Whose message the run waits for; None when it has ended, or not known before `catch_up`."""
         with self._work:
-            if self._journal.ended:
-                return None
-            if self._stale and not self._rebuild():
-                self._purge()
-                return None
-            return self._role.awaited()
+            return None if self._journal.ended or self._stale else self._role.awaited()
 
     def fail(self, error: FedValueError) -> None:
         """End the run from outside the role, and what it computes."""
@@ -159,7 +170,7 @@ class RunWorker:
             self._stale = self.unreadable = True
         finally:
             with self._pump_lock:
-                self._pumping = False
+                self._pumping = self._rebuild_wanted = False
         if self._journal.ended:
             self._purge()
         elif not self._stale:
@@ -168,9 +179,12 @@ class RunWorker:
     def _one_step(self) -> bool:
         """Handle the next accepted message; False when there is none."""
         with self._work:
-            if not self._journal.backlog:
+            if self._journal.ended or not (self._journal.backlog or self._rebuild_wanted):
                 return False
             if self._stale and not self._rebuild():
+                return False
+            self._rebuild_wanted = False
+            if not self._journal.backlog:
                 return False
             number = self._journal.processed
             try:
