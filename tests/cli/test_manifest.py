@@ -236,3 +236,5 @@ def test_new_names_the_protocol_that_fits_and_why(tmp_path):
         assert agreed["protocol"] == protocol
         assert agreed["epsilon"] == ("1" if protocol == "gram" else None)
         assert ("assist" in [one["role"] for one in agreed["participants"]]) == (protocol == "gram")
+        coding = agreed["settings"]["coding"]
+        assert (coding["bins"], coding["label_bins"]) == ((10, 5) if protocol == "gram" else (5, None))

@@ -9,7 +9,7 @@ import pytest
 
 from fedvalue.agreement.explanation import explain_terms
 from fedvalue.agreement.manifest_rules import Terms, check_terms
-from fedvalue.agreement.protocol_choice import GRAM_SAMPLES, chosen_protocol
+from fedvalue.agreement.protocol_choice import GRAM_SAMPLES, chosen_bins, chosen_protocol
 from fedvalue.agreement.run_settings import privacy_of, server_limit, terms_of
 from fedvalue.errors import ConfigError, VerificationError
 from tests.support.consortium import manifest, signed
@@ -115,3 +115,9 @@ def test_gram_is_recommended_to_three_operators_with_enough_samples(n, third, co
     assert why in choice.why
     assert choice.why.count(". ") == 1  # two sentences
     assert choice.epsilon == ("1" if protocol == "gram" else None)
+
+
+def test_numbers_get_more_bins_where_values_come_from_pairs_of_many_samples():
+    """Decision 0320: five bins hid three quarters of a price index's worth."""
+    assert chosen_bins(GRAM_SAMPLES, pair_tables=True) == 10
+    assert chosen_bins(GRAM_SAMPLES - 1, pair_tables=True) == chosen_bins(10**7, pair_tables=False) == 5
