@@ -261,6 +261,14 @@ def test_a_warning_about_many_parties_is_one_line(tmp_path: Path) -> None:
     assert "more: Shapley-CMI is mostly memorised" in ran.out
 
 
+def test_a_warning_about_a_column_is_printed_once(tmp_path: Path) -> None:
+    path = tmp_path / "constant.csv"
+    path.write_text("y,a,b\n" + "".join(f"{k % 2},{k % 3},7\n" for k in range(30)))
+    ran = fedvalue_here("value", path, "--label", "y", "--party", "shop=a,b")
+    assert ran.code == 0, ran.err
+    assert ran.out.count("the same code in every row") == 1
+
+
 def test_figures_are_whole_in_a_narrow_terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     ran = fedvalue("value", loans, *GOOD)

@@ -12,7 +12,7 @@ from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.run_settings import credentials_of, terms_of
 from fedvalue.crypto import keys
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.deployment.parties.party_input import PartyInput, _made
+from fedvalue.deployment.parties.party_input import PartyInput
 from fedvalue.deployment.parties.party_run import party_role
 from fedvalue.deployment.servers.server_role import server_role
 from fedvalue.identity.cards import Identity
@@ -20,6 +20,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.party_roles import PartyRole
+from fedvalue.protocol.samples import CodedColumn, MemorySamples
 from tests.support.consortium import identity, member
 
 
@@ -27,8 +28,10 @@ def party_input(codes: np.ndarray, label: np.ndarray | None = None) -> PartyInpu
     """A table whose ids are p0, p1, ..."""
     ids = canonical_ids([f"p{k}" for k in range(len(codes))])
     columns = [codes] if label is None else [codes, label]
-    sizes = tuple(int(column.max()) + 1 for column in columns)
-    return _made(ids, codes, label, sizes, ())
+    coded = [
+        CodedColumn(f"column {k}", column, int(column.max()) + 1, None) for k, column in enumerate(columns)
+    ]
+    return PartyInput(MemorySamples(ids, coded), (), ())
 
 
 def run_roles(

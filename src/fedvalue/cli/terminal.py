@@ -103,7 +103,7 @@ def show_valuation(valuation: Valuation, *, own: str | None = None) -> None:
         for sentence in wording.decision(valuation, select(valuation)):
             print_line(sentence)
         if (outcome := acceptance(valuation)) is not None:
-            print_line(wording.acceptance_sentence(outcome))
+            print_line(wording.acceptance_sentence(valuation, outcome))
     _print_values(valuation, [p for p in valuation.parties if own is None or p.name == own])
     for line in _remarks(valuation):
         print_line(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.reports import wording
-from fedvalue.reports.gain_scale import ERRORS, gain_scale
+from fedvalue.reports.gain_scale import UNCERTAINTY, gain_scale
 
 if TYPE_CHECKING:
     from fedvalue.decisions.selection import Selection, Step
@@ -84,8 +84,8 @@ class Waterfall:
     @property
     def lead(self) -> str:
         """What the bars show, in a sentence."""
-        if self.unit == ERRORS:
-            return "Wrong decisions avoided per 1,000 cases as the parties join, one after the other."
+        if self.unit != UNCERTAINTY:
+            return f"{self.unit[0].upper()}{self.unit[1:]} as the parties join, one after the other."
         return (
             "How much of what cannot be predicted without these parties becomes predictable as they join, "
             "one after the other."

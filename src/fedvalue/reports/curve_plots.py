@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedvalue.decisions.selection import select
 from fedvalue.errors import InputError
+from fedvalue.reports.label_words import PredictionWords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import UpliftRow, Valuation
 
 METRICS = {
-    "errors_avoided_per_1000": "wrong decisions avoided per 1,000 cases",
+    "errors_avoided_per_1000": "",  # in the words of the label
     "auc": "AUC",
     "ks": "KS",
     "accuracy": "accuracy",
@@ -113,7 +114,7 @@ def draw_uplift_curve(ax: Axes, valuation: Valuation, metric: str, colour: str) 
         ax.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
     ax.set_xticks(list(places), ["nobody", *(f"+ {name}" for name in names)], rotation=20, ha="right")
     ax.set_title("What becomes better as the parties join" + (", with 95% interval" if with_interval else ""))
-    ax.set_ylabel(METRICS[metric])
+    ax.set_ylabel(METRICS[metric] or PredictionWords.of(valuation).gained)
 
 
 def _by_last_value(valuation: Valuation) -> list[str]:

@@ -1,6 +1,6 @@
-"""The unit in which a report draws gains: wrong decisions avoided where they show the gain, else percent.
+"""The unit in which a report draws gains: right predictions where they show the gain, else percent.
 
-Decisions follow the learnable value, a log loss. Wrong decisions are what people count, but they are coarser:
+The advice follows the learnable value, a log loss. Errors are what people count, but they are coarser:
 with a rare label no decision may change although cases are ranked better. So they are drawn where the result
 has them for every bar, all invited parties avoid some of them clearly, and the bars agree with the advice: a
 party that clearly adds something has a longer bar than one that does not.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.reports import wording
+from fedvalue.reports.label_words import PredictionWords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fedvalue.decisions.selection import Selection
     from fedvalue.valuation.result import UpliftRow, Valuation
 
-ERRORS = "wrong decisions avoided per 1,000 cases"
 UNCERTAINTY = "% of what cannot be predicted without these parties"
 
 
@@ -39,7 +39,7 @@ class GainScale:
     """The levels of a selection's steps in one unit.
 
     Args:
-        unit: `ERRORS` or `UNCERTAINTY`.
+        unit: What is counted: errors avoided (`PredictionWords.gained`), or `UNCERTAINTY`.
         levels: After each step.
     """
 
@@ -67,7 +67,7 @@ def gain_scale(valuation: Valuation, selection: Selection) -> GainScale | None:
         return None
     errors = _errors(valuation, selection)
     if errors is not None:
-        return GainScale(ERRORS, errors)
+        return GainScale(PredictionWords.of(valuation).gained, errors)
     levels = []
     for step in selection.steps:
         start = step.value - step.adds.gain
@@ -76,6 +76,17 @@ def gain_scale(valuation: Valuation, selection: Selection) -> GainScale | None:
         ]
         levels.append(Level(100 * step.value / before, ends[0], ends[1]))
     return GainScale(UNCERTAINTY, tuple(levels))
+
+
+def distinct_uplift(valuation: Valuation) -> list[UpliftRow]:
+    """Rows for nobody, each party alone, all but each, and all, in this order; no set of parties twice."""
+    order = {"nobody": 0, "alone": 1, "all_but": 2, "all": 3}
+    rows: dict[frozenset[str], UpliftRow] = {}
+    for role in ("nobody", "all", "alone", "all_but"):
+        for row in valuation.uplift or ():
+            if row.role == role:
+                rows.setdefault(frozenset(row.parties), row)
+    return sorted(rows.values(), key=lambda row: order[row.role])
 
 
 def signed_percent(part: float) -> str:

@@ -12,7 +12,8 @@ from fedvalue.decisions.selection import select
 from fedvalue.errors import InputError
 from fedvalue.reports import wording
 from fedvalue.reports.curve_plots import draw_bins, draw_sample_sizes, draw_uplift_curve
-from fedvalue.reports.gain_scale import gain_scale
+from fedvalue.reports.gain_scale import distinct_uplift, gain_scale
+from fedvalue.reports.label_words import PredictionWords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +95,7 @@ class Plots:
     ) -> Axes:
         """What parties add one after the other, with 95% intervals; colours say whom to invite.
 
-        The unit is the report's: wrong decisions avoided where they show the gain, else percent of what
+        The unit is the report's: errors avoided where they show the gain, else percent of what
         cannot be predicted without the parties.
 
         Raises:
@@ -150,18 +151,18 @@ class Plots:
         return ax
 
     def uplift(self, ax: Axes | None = None) -> Axes:
-        """Wrong decisions avoided per 1,000 rows: each party alone, all but one, and all, with 95% intervals.
+        """Errors avoided per 1,000 cases: each party alone, all but one, and all, with 95% intervals.
 
         Raises:
             InputError: The result has no uplift.
         """
-        rows = [row for row in self._valuation.uplift or () if row.errors_avoided_per_1000 is not None]
-        order = {"alone": 0, "all_but": 1, "all": 2}
-        rows = [row for row in rows if row.role in order]
+        rows = [row for row in distinct_uplift(self._valuation) if row.role != "nobody"]
+        rows = [row for row in rows if row.errors_avoided_per_1000 is not None]
         if not rows:
             raise InputError("this result has no uplift: compute it with statistics=True")
         ax = _axes(ax)
-        rows.sort(key=lambda row: (order[row.role], row.errors_avoided_per_1000 or 0.0))
+        roles = [row.role for row in rows]
+        rows.sort(key=lambda row: (roles.index(row.role), row.errors_avoided_per_1000 or 0.0))
         numbers = [row.errors_avoided_per_1000 or 0.0 for row in rows]
         ends = [row.errors_avoided_interval for row in rows]
         ax.barh(
@@ -169,8 +170,8 @@ class Plots:
             color=[{"alone": PALE, "all_but": PALE, "all": SOLID}[row.role] for row in rows],
             xerr=_error_bars(numbers, ends), ecolor=INK, capsize=3,
         )  # fmt: skip
-        ax.set_title("Wrong decisions that the parties' data avoids")
-        ax.set_xlabel("wrong decisions avoided per 1,000 rows")
+        ax.set_title("What a model predicts better with the parties' data")
+        ax.set_xlabel(PredictionWords.of(self._valuation).gained)
         return _plain(ax)
 
     def uplift_curve(self, ax: Axes | None = None, *, metric: str = "errors_avoided_per_1000") -> Axes:
@@ -240,7 +241,7 @@ class Plots:
 
 def _set_name(valuation: Valuation, role: str, parties: tuple[str, ...]) -> str:
     if role == "all":
-        return "all parties"
+        return "all parties" if len(parties) > 1 else parties[0]
     if role == "alone":
         return f"{parties[0]} alone"
     return f"all but {wording.listing([p.name for p in valuation.parties if p.name not in parties])}"

@@ -6,20 +6,12 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from fedvalue.reports.label_words import TASK, label_column, label_of
 from fedvalue.reports.wording import NAMES_SHOWN, listing
 
 if TYPE_CHECKING:
     from fedvalue.valuation.provenance import Provenance
     from fedvalue.valuation.result import Valuation
-
-LABEL, TASK = "label", "task"
-"""Owners in the list of columns that are no data party."""
-
-
-def label_of(valuation: Valuation) -> str:
-    """Name of the label's column; empty where the result does not know it, as with an array."""
-    name = next((column.name for column in valuation.columns if column.party == LABEL), "")
-    return "" if name == LABEL else name
 
 
 def asked(valuation: Valuation) -> tuple[tuple[str, str], ...]:
@@ -33,9 +25,9 @@ def asked(valuation: Valuation) -> tuple[tuple[str, str], ...]:
             f"How much better can {what} be predicted with the data of {listing(names, NAMES_SHOWN)}?",
         )
     ]
-    coding = next((c.coding for c in valuation.columns if c.party == LABEL and c.coding), "")
-    if coding:
-        rows.append(("What is predicted", f"{label or 'the label'}: {coding}"))
+    column = label_column(valuation)
+    if column is not None and column.coding:
+        rows.append(("What is predicted", f"{label or 'the label'}: {column.coding}"))
     own = [column.name for column in valuation.columns if column.party == TASK]
     if own:
         rows.append(
@@ -208,8 +200,8 @@ UPLIFT = (
     ),
     (
         "KS",
-        "The largest difference between the parts of the two classes that lie above a score: 0 is guessing, "
-        "1 is perfect.",
+        "The difference between the parts of the two classes whose score lies above the average rate, where "
+        "it is largest if the scores are right: 0 is guessing, 1 is perfect.",
     ),
     ("Log loss", "The average of −ln of the probability given to the true label, in nats; lower is better."),
 )

@@ -7,7 +7,7 @@ with the reader's screen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,10 @@ from fedvalue.decisions.acceptance import acceptance
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
 from fedvalue.reports.charts import PriceCurve, Waterfall, price_curve, round_up, ticks, waterfall
+from fedvalue.reports.gain_scale import distinct_uplift
+from fedvalue.reports.label_words import PredictionWords, label_of
 from fedvalue.reports.overlap import Overlap, overlap
-from fedvalue.reports.term_lists import asked, computation, glossary, label_of
+from fedvalue.reports.term_lists import asked, computation, glossary
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
@@ -113,6 +115,7 @@ class ReportView:
     facts: tuple[Fact, ...]
     notes: tuple[str, ...]
     overlap: Overlap | None
+    wrong: str
     gains: tuple[Gain, ...]
     sensitivity: tuple[str, tuple[tuple[str, str], ...]] | None
     asked: tuple[tuple[str, str], ...]
@@ -166,8 +169,9 @@ def view(
         facts=_facts(valuation),
         notes=tuple(str(note) for note in valuation.details.get("notes", ())),
         overlap=overlap(valuation),
+        wrong=PredictionWords.of(valuation).wrong,
         gains=_gains(valuation),
-        sensitivity=_sensitivity(valuation),
+        sensitivity=_sensitivity(valuation, priced=prices is not None),
         asked=asked(valuation),
         protection=wording.PROTECTION.get(
             valuation.protocol, f"Computed with protocol {valuation.protocol}."
@@ -188,7 +192,9 @@ def _title(valuation: Valuation) -> str:
 def _acceptance(valuation: Valuation) -> tuple[str, str] | None:
     """Verdict and sentence of an acceptance test."""
     outcome = acceptance(valuation)
-    return None if outcome is None else (outcome.verdict.value, wording.acceptance_sentence(outcome))
+    return (
+        None if outcome is None else (outcome.verdict.value, wording.acceptance_sentence(valuation, outcome))
+    )
 
 
 def _about(valuation: Valuation) -> str:
@@ -281,15 +287,12 @@ def _facts(valuation: Valuation) -> tuple[Fact, ...]:
 
 
 def _gains(valuation: Valuation) -> tuple[Gain, ...]:
-    rows = valuation.uplift or ()
+    rows = distinct_uplift(valuation)
     if len(valuation.parties) > UPLIFT_PARTIES:
-        rows = tuple(row for row in rows if row.role in ("nobody", "all"))
-    order = {"nobody": 0, "alone": 1, "all_but": 2, "all": 3}
-    rows = tuple(row for row in rows if row.role in order)
-    shown = sorted(rows, key=lambda row: (order[row.role], row.log_loss))
-    if len(valuation.parties) == 1:  # alone is all, and nobody is all but one
-        shown = [row for row in shown if row.role in ("nobody", "all")]
-    return tuple(_gain(row, valuation) for row in shown)
+        rows = [row for row in rows if row.role in ("nobody", "all")]
+    roles = [row.role for row in rows]
+    rows.sort(key=lambda row: (roles.index(row.role), row.log_loss))
+    return tuple(_gain(row, valuation) for row in rows)
 
 
 def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
@@ -312,24 +315,33 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
 
 
 def _fewer(low: float, high: float) -> str:
-    """An interval of wrong decisions avoided; "0" where nothing changes."""
+    """An interval of errors avoided; "0" where nothing changes."""
     texts = [wording.per_1000(end) for end in (low, high)]
     return "0" if set(texts) == {"0"} else " to ".join(texts)
 
 
-def _sensitivity(valuation: Valuation) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+def _sensitivity(valuation: Valuation, *, priced: bool) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """The sentence and the advice under each coding. The result has that advice without prices only."""
     sensitivity = valuation.details.get("sensitivity")
     if not isinstance(sensitivity, Mapping):
         return None
     runs = tuple(
-        (
-            str(run.get("coding", "")),
-            wording.listing([str(name) for name in run.get("invite", ())]) or "nobody",
-        )
+        (str(run.get("coding", "")), _coding_advice(run))
         for run in sensitivity.get("runs", ())
         if isinstance(run, Mapping)
     )
-    return str(sensitivity.get("sentence", "")), runs
+    aside = "Prices and budget are left aside here. " if priced else ""
+    return aside + str(sensitivity.get("sentence", "")), runs
+
+
+def _coding_advice(run: Mapping[str, object]) -> str:
+    invited, undecided = ([str(name) for name in _listed(run.get(key))] for key in ("invite", "undecided"))
+    advice = f"invite {wording.listing(invited) or 'nobody'}"
+    return f"{advice}; undecided: {wording.listing(undecided)}" if undecided else advice
+
+
+def _listed(item: object) -> Sequence[object]:
+    return item if isinstance(item, list | tuple) else ()
 
 
 def _columns_note(valuation: Valuation) -> str:

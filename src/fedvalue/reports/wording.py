@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedvalue.decisions.games import ADDITIVE, PAIRS, game_of, listing
+from fedvalue.reports.label_words import PredictionWords
 
 if TYPE_CHECKING:
     from fedvalue.decisions.acceptance import Acceptance
@@ -122,19 +123,19 @@ def effect(valuation: Valuation, parties: Sequence[str]) -> str:
     if nobody is None or valuation.privacy is not None:  # noise: the uplift has no intervals
         return _less_uncertainty(valuation, parties)
     if chosen is not None:
-        return _gain(nobody, chosen) or _less_uncertainty(valuation, parties)
+        return _gain(valuation, nobody, chosen) or _less_uncertainty(valuation, parties)
     everybody = valuation.uplift_of([party.name for party in valuation.parties])
     total = valuation.learnable_total or 0.0
     if everybody is None or total <= 0:
         return _less_uncertainty(valuation, parties)
-    gain = _gain(nobody, everybody)
+    gain = _gain(valuation, nobody, everybody)
     part = _coalition(valuation, parties) / total
     together = f"bring {percent(min(part, 1.0))} of what all parties would"
     return together if gain is None else f"{together} (all would {gain})"
 
 
-def acceptance_sentence(outcome: Acceptance) -> str:
-    """The outcome of an acceptance test, with what was measured and what was required."""
+def acceptance_sentence(valuation: Valuation, outcome: Acceptance) -> str:
+    """The outcome of a result's acceptance test, with what was measured and what was required."""
     who, verb = ("all parties together", "") if outcome.party is None else (f"{outcome.party} alone", "s")
     said = {"pass": "passed", "fail": "failed", "undecided": "undecided"}[outcome.verdict]
     number = {
@@ -145,7 +146,7 @@ def acceptance_sentence(outcome: Acceptance) -> str:
     else:
         measured, sure = f"{number(outcome.low)} to {number(outcome.high)}", " (95% interval)"
     does = {
-        "errors_avoided_per_1000": f"avoid{verb} {measured} wrong decisions per 1,000 cases",
+        "errors_avoided_per_1000": PredictionWords.of(valuation).measured(measured, verb),
         "auc_gain": f"raise{verb} the AUC by {measured}",
         "log_loss_gain": f"lower{verb} the log loss by {measured} nats",
     }[outcome.metric]
@@ -261,12 +262,16 @@ def _subject(steps: Sequence[Step]) -> str:
     return f"{listing(names, NAMES_SHOWN)} {'adds' if len(names) == 1 else 'add'}"
 
 
-def _gain(nobody: UpliftRow, chosen: UpliftRow) -> str | None:
-    """Fewer wrong decisions where they are clear; else a better ranking of cases; else None."""
+def _gain(valuation: Valuation, nobody: UpliftRow, chosen: UpliftRow) -> str | None:
+    """More right predictions where they are clear; else a better ranking of cases; else None."""
     avoided, ends = chosen.errors_avoided_per_1000, chosen.errors_avoided_interval
     if avoided is not None and avoided >= 1 and ends is not None and ends[0] > 0:
-        wrong = 1000 * (1 - nobody.accuracy)
-        return f"avoid {per_1000(avoided)} of {per_1000(wrong)} wrong decisions per 1,000 cases"
+        return PredictionWords.of(valuation).gain(
+            per_1000(avoided),
+            wrong=per_1000(1000 * (1 - nobody.accuracy)),
+            right=per_1000(1000 * chosen.accuracy),
+            right_before=per_1000(1000 * nobody.accuracy),
+        )
     if chosen.ks is not None and chosen.auc is not None and nobody.auc is not None:
         better = round(100 * chosen.auc) - round(100 * nobody.auc)
         if better >= 1:

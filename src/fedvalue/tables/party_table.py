@@ -159,7 +159,7 @@ def joined(features: Sequence[str], codes: Sequence[Codes]) -> tuple[Codes, Code
 
 
 def column_notes(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
-    """What a person should know about coded columns, one sentence each."""
+    """How missing values and rare categories were coded, one sentence each."""
     notes = []
     for coding in codings:
         if coding.n_missing:
@@ -168,8 +168,12 @@ def column_notes(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
             )
         if coding.n_merged:
             notes.append(f"column {coding.name!r}: {coding.n_merged:,} rare categories are merged into one")
-        notes += [f"column {coding.name!r}: {warning}" for warning in coding.warnings]
     return tuple(notes)
+
+
+def column_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
+    """The warnings of columns as sentences that name them."""
+    return tuple(f"column {coding.name!r}: {text}" for coding in codings for text in coding.warnings)
 
 
 def single_column(data: object, name: str, categorical: Collection[str]) -> Column:

@@ -13,6 +13,7 @@ from fedvalue.decisions.acceptance import acceptance, with_acceptance
 from fedvalue.errors import InputError
 from fedvalue.reports import wording
 from fedvalue.reports.html import render
+from fedvalue.valuation.result import ColumnCoding
 from tests.cli.here import fedvalue_here as run
 from tests.unit.reports.worlds import four_parties
 
@@ -56,12 +57,18 @@ def test_the_interval_decides(threshold, party, verdict):
 
 def test_rows_that_would_settle_it_shrink_the_interval_to_the_threshold():
     """Half-width 8 at 5,000 rows; it is 5 at 5,000 (8/5)^2 = 12,800."""
-    outcome = acceptance(judged("errors_avoided_per_1000", 50))
+    valuation = judged("errors_avoided_per_1000", 50)
+    outcome = acceptance(valuation)
     assert outcome is not None
     assert outcome.rows_needed == 12_800
-    assert wording.acceptance_sentence(outcome) == (
+    assert wording.acceptance_sentence(valuation, outcome) == (
         "Acceptance test undecided: all parties together avoid 37 to 53 wrong decisions per 1,000 cases (95% "
         "interval); required: at least 50. About 13,000 rows would settle it."
+    )
+    label = ColumnCoding(party="label", name="income", kind="amount", n_codes=5)
+    assert (
+        "all parties together put 37 to 53 more of 1,000 cases into the right one of 5 ranges of income"
+        in (wording.acceptance_sentence(replace(valuation, columns=(label,)), outcome))
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
 from fedvalue.errors import InputError
-from fedvalue.reports import charts, wording
+from fedvalue.reports import charts, html, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.provenance import Provenance, SourceFile
@@ -15,7 +17,7 @@ from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.statistics.guard import MEANINGS
 from tests.statistics.tables import informative_and_not
 from tests.unit.decisions.results import result_of_game, result_of_values
-from tests.unit.reports.worlds import four_parties, with_every_set, with_undecided
+from tests.unit.reports.worlds import four_parties, uplift_row, with_every_set, with_undecided
 
 
 @pytest.fixture(scope="module")
@@ -228,13 +230,57 @@ def test_sampled_method_is_described():
 
 
 def test_sensitivity_is_shown_and_odd_content_of_a_file_does_no_harm():
-    runs = [{"coding": "3 bins, of equal width", "invite": ["a", "b"]}, "odd", {}]
+    runs = [{"coding": "3 bins, of equal width", "invite": ["a", "b"], "undecided": "odd"}, "odd", {}]
     result = replace(four_parties(), details={"sensitivity": {"sentence": "It depends.", "runs": runs}})
     assert view(result).sensitivity == (
         "It depends.",
-        (("3 bins, of equal width", "a and b"), ("", "nobody")),
+        (("3 bins, of equal width", "invite a and b"), ("", "invite nobody")),
     )
     assert view(replace(result, details={"sensitivity": "odd"})).sensitivity is None
+
+
+def test_sensitivity_does_not_contradict_a_budget_and_names_the_undecided():
+    """Insurer and telco for 50 of 70: the codings, valued without prices, also invite shop."""
+    runs = [
+        {"coding": "5 bins", "invite": ["insurer", "shop", "telco"], "undecided": []},
+        {"coding": "3 bins", "invite": ["insurer"], "undecided": ["shop", "telco"]},
+    ]
+    result = replace(four_parties(), details={"sensitivity": {"sentence": "It depends.", "runs": runs}})
+    prices = {"telco": 30, "insurer": 20, "shop": 60, "utility": 1}
+    shown = view(result, prices=prices, budget=70)
+    assert "invite insurer and telco for 50" in shown.decision
+    assert shown.sensitivity == (
+        "Prices and budget are left aside here. It depends.",
+        (
+            ("5 bins", "invite insurer, shop and telco"),
+            ("3 bins", "invite insurer; undecided: shop and telco"),
+        ),
+    )
+
+
+def test_with_two_parties_no_set_is_listed_twice():
+    """All but b is a alone."""
+    rows = (
+        uplift_row("nobody", (), 190), uplift_row("alone", ("a",), 150), uplift_row("alone", ("b",), 180),
+        uplift_row("all", ("a", "b"), 145), uplift_row("all_but", ("b",), 180),
+        uplift_row("all_but", ("a",), 150),
+    )  # fmt: skip
+    result = replace(result_of_values([0.2, 0.1], names=["a", "b"]), uplift=rows)
+    assert [row.parties for row in view(result).gains] == ["nobody", "a alone", "b alone", "all parties"]
+
+
+def test_an_amount_is_put_into_ranges_and_not_decided():
+    """No sentence, heading or axis about a label that was cut into bins speaks of decisions."""
+    label = ColumnCoding(party="label", name="income", kind="amount", n_codes=5, coding="≤ 1 | above")
+    shown = view(replace(with_every_set(), columns=(label,)))
+    assert shown.wrong == "cases in a wrong range of income per 1,000"
+    assert shown.waterfall.lead == (
+        "Additional cases per 1,000 in the right one of 5 ranges of income as the parties join, one after "
+        "the other."
+    )
+    page = html.render(replace(with_every_set(), columns=(label,)))
+    assert "decision" not in re.sub(r"<style.*?</style>|<!--.*?-->", "", page, flags=re.S).lower()
+    assert "wrong decisions" in html.render(with_every_set())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.tables.party_table import check_ids, label_table, party_table, task_table
+from fedvalue.tables.party_table import check_ids, column_warnings, label_table, party_table, task_table
 
 
 def test_a_party_is_the_joint_column_of_its_features():
@@ -21,10 +21,8 @@ def test_a_party_is_the_joint_column_of_its_features():
 def test_notes_name_missing_and_constant_columns():
     """What a person should know, by column."""
     table = party_table("shop", {"a": [1, None, 2], "b": [7, 7, 7]})
-    assert table.notes == (
-        "column 'a': 1 missing values are a category of their own",
-        "column 'b': the same code in every row",
-    )
+    assert table.notes == ("column 'a': 1 missing values are a category of their own",)
+    assert column_warnings(table.columns) == ("column 'b': the same code in every row",)
 
 
 def test_a_codebook_leads_from_the_joint_code_to_the_features():

@@ -22,7 +22,6 @@ from fedvalue.errors import ConfigError, InputError
 from fedvalue.protocol.samples import CodedColumn, MemorySamples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.crypto.ids import PackedIds
     from fedvalue.deployment.config import TableConfig
-    from fedvalue.information.contingency import Codebook
     from fedvalue.protocol.samples import Samples
     from fedvalue.tables.coding_settings import CodingSettings
-    from fedvalue.typing import Codes
+    from fedvalue.tables.column_report import ColumnCoding
 
 
 ROW_BYTES = 120
@@ -50,10 +48,12 @@ class PartyInput:
 
     Args:
         samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
+        columns: How each column was coded, the label among them. They stay at home.
         notes: What a person should know about the coding.
     """
 
     samples: Samples = field(repr=False)
+    columns: tuple[ColumnCoding, ...] = field(repr=False)
     notes: tuple[str, ...]
 
     @property
@@ -102,7 +102,8 @@ def read_input(
             from fedvalue.deployment.parties.streamed_input import read_streamed
 
             space = Space(scratch, table.memory_mib << 20)
-            return PartyInput(*read_streamed(table, manifest, features, space))
+            samples, codings, notes = read_streamed(table, manifest, features, space)
+            return _described(samples, codings, notes, party, role)
         _check_machine(needed, why_not)
     wanted = [table.id, *([table.label] if table.label else []), *features]
     texts = (table.id, *coding_of(table, manifest).categorical)
@@ -175,25 +176,28 @@ def _coded(
     if role == "task":
         own = task_table(chosen, len(ids), coding, name=party)
         label = label_table(found.column(table.label), coding, name=str(table.label))
-        notes, sizes = (*own.notes, *label.notes, *label.warnings), (own.n_codes, label.n_codes)
-        return _made(ids, own.codes, label.codes, sizes, notes, reduce, own.codebook)
-    own = party_table(party, chosen, coding)
-    return _made(ids, own.codes, None, (own.n_codes,), own.notes, reduce, own.codebook)
+        coded = [
+            CodedColumn("column 0", own.codes, own.n_codes, own.codebook),
+            CodedColumn("column 1", label.codes, label.n_codes),
+        ]
+        codings, notes = (*own.columns, *label.columns), (*own.notes, *label.notes, *label.warnings)
+    else:
+        own = party_table(party, chosen, coding)
+        coded = [CodedColumn("column 0", own.codes, own.n_codes, own.codebook)]
+        codings, notes = own.columns, own.notes
+    return _described(MemorySamples(ids, coded, reduce=reduce), codings, notes, party, role)
 
 
-def _made(
-    ids: PackedIds,
-    codes: Codes,
-    label: Codes | None,
-    sizes: tuple[int, ...],
-    notes: tuple[str, ...],
-    reduce: Callable[[NDArray[np.int64]], MemorySamples] | None = None,
-    codebook: Codebook | None = None,
+def _described(
+    samples: Samples, codings: tuple[ColumnCoding, ...], notes: tuple[str, ...], party: str, role: str
 ) -> PartyInput:
-    coded = [CodedColumn("column 0", codes, sizes[0], codebook)]
-    if label is not None:
-        coded.append(CodedColumn("column 1", label, sizes[1]))
-    return PartyInput(MemorySamples(ids, coded, reduce=reduce), notes)
+    """The input with its columns under their owner's name, the label first as in every result."""
+    from fedvalue.tables.party_table import column_warnings
+
+    owner = "task" if role == "task" else party
+    label = [coding for coding in codings if coding.party == "label"]
+    own = [replace(coding, party=owner) for coding in codings if coding.party != "label"]
+    return PartyInput(samples, (*label, *own), (*notes, *column_warnings(codings)))
 
 
 def _n_repeated(ids: PackedIds) -> int:
