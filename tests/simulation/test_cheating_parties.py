@@ -12,7 +12,7 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.crypto.permute import row_order
 from fedvalue.errors import InputError
 from fedvalue.federated.cast import Cast
-from fedvalue.protocol.mirror.authenticators import CodeCheck, codewords
+from fedvalue.protocol.mirror.authenticators import CodeCheck, RowWeights
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.tokens.asking import TokenWork
@@ -44,14 +44,17 @@ def rows_of(work: MirrorWork, server: str, person: int) -> int:
     return int(np.flatnonzero(order == person)[0])
 
 
-def copy_label(work: MirrorWork, server: str) -> Iterator[np.ndarray]:
+Pieces = Iterator[tuple[np.ndarray, int]]
+
+
+def copy_label(work: MirrorWork, server: str, n_rows: int) -> Pieces:
     """Own digit 0 and label digit + 1 in every row: the carry writes the label into the own digit."""
-    (words,) = honest(work, server)
+    ((rows, tag),) = honest(work, server, n_rows)
     if work._name == EVIL:
         strides, own = work._naming.layout.stride, work._naming.renamed(server, EVIL)
         place = work._naming.place(EVIL)
-        words[:, 0] += np.uint64((strides[1] - int(own[0]) * strides[place]) % 2**64)
-    yield words
+        rows[:, 0] += np.uint32((strides[1] - int(own[0]) * strides[place]) % 2**32)
+    yield rows, tag
 
 
 def secrets_with_neighbours(n: int) -> list[bytes]:
@@ -76,7 +79,7 @@ def test_a_data_party_cannot_copy_the_label_by_a_carry(monkeypatch: pytest.Monke
         postman = run(cast)
         assert postman.codes() == {"E_AUTH"}
         assert all(party.outcome is None for party in (cast.task, *cast.parties))
-    monkeypatch.setattr(CodeCheck, "authentic", lambda self, sums: True)
+    monkeypatch.setattr(CodeCheck, "authentic", lambda *_: True)
     cast = world().cast(secret=trials[0])
     run(cast)
     shares = cast.task.outcome.shares
@@ -93,13 +96,13 @@ def test_an_abort_says_nothing_about_the_person_attacked(
     values = set()
     for person in range(8):
 
-        def shift(work: MirrorWork, server: str, person: int = person) -> Iterator[np.ndarray]:
-            (words,) = honest(work, server)
+        def shift(work: MirrorWork, server: str, n_rows: int, person: int = person) -> Pieces:
+            ((rows, tag),) = honest(work, server, n_rows)
             if work._name == EVIL and server in servers:
                 name = label_name(work._settings) if column == "label" else column
                 stride = work._naming.layout.stride[work._naming.place(name)]
-                words[rows_of(work, server, person), 0] += np.uint64(stride)
-            yield words
+                rows[rows_of(work, server, person), 0] += np.uint32(stride)
+            yield rows, tag
 
         monkeypatch.setattr(MirrorWork, "_masked", shift)
         here = world()
@@ -115,18 +118,34 @@ def test_an_abort_says_nothing_about_the_person_attacked(
 
 
 def test_a_shift_with_a_guessed_authenticator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adding its own codewords' difference does not help: the label's are under another key."""
+    """Adding what its own weights would need does not help: the label's are under another key."""
 
-    def guess(work: MirrorWork, server: str) -> Iterator[np.ndarray]:
-        (words,) = honest(work, server)
+    def guess(work: MirrorWork, server: str, n_rows: int) -> Pieces:
+        ((rows, tag),) = honest(work, server, n_rows)
         if work._name == EVIL:
-            own = codewords(work._ring.code_key(server, EVIL), 2, work._naming.layout.tag_shift)
-            words[:, 0] += np.uint64(work._naming.layout.stride[1])
-            words[:, -1] += own[1]
-            words[:, -1] -= own[0]
-        yield words
+            rows[:, 0] += np.uint32(work._naming.layout.stride[1])
+            tag += RowWeights(work._ring.code_key(server, EVIL)).tag(np.ones(len(rows), dtype=np.uint32), 0)
+        yield rows, tag
 
     monkeypatch.setattr(MirrorWork, "_masked", guess)
+    assert run(world().cast()).codes() == {"E_AUTH"}
+
+
+def test_changes_that_cancel_over_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two persons' labels exchanged: all marginals and all sums without weights stay the same."""
+
+    def exchange(work: MirrorWork, server: str, n_rows: int) -> Pieces:
+        ((rows, tag),) = honest(work, server, n_rows)
+        if work._name == EVIL:
+            names = work._naming.renamed(server, label_name(work._settings))
+            labels = names[world().label.codes]
+            (one, *_), (other, *_) = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
+            stride = np.uint32(work._naming.layout.stride[1])
+            rows[rows_of(work, server, int(one)), 0] += stride
+            rows[rows_of(work, server, int(other)), 0] -= stride
+        yield rows, tag
+
+    monkeypatch.setattr(MirrorWork, "_masked", exchange)
     assert run(world().cast()).codes() == {"E_AUTH"}
 
 

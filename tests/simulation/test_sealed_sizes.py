@@ -17,7 +17,7 @@ from fedvalue.simulation.drill.party_cheats import TurnedWork, cheating_party
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
-from tests.simulation.test_what_servers_see import chunk_words, watched
+from tests.simulation.test_what_servers_see import summed_rows, watched
 from tests.simulation.world import Codes, Envelope, Postman, World, run
 
 VIEWS = [{}, {"columns": "features"}, {"columns": "features", "policy": "counts"}, {"epsilon": "1"}]
@@ -223,8 +223,7 @@ def test_a_padded_range_hides_no_number_of_codes() -> None:
     place = naming.place("p0")
     assert naming.layout.radices[place] == 8
     for server in ("compute", "validate"):
-        uploads = [words for (_, at), words in chunk_words(postman).items() if at == server]
-        codes = naming.layout.lanes(np.add.reduce(uploads).reshape(300, -1))
+        codes = summed_rows(postman, naming.layout, server)
         assert len(np.unique(naming.layout.digits(codes, place))) == 3
 
 

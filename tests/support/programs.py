@@ -99,7 +99,7 @@ def buggy_party_program(config: str, verb: str, notes: str) -> None:
             file.write(f"{secret.hex()}\n{out.hex()}\n")
         return out
 
-    def bug(work: MirrorWork, server: str) -> None:
+    def bug(work: MirrorWork, server: str, n_rows: int) -> None:
         raise RuntimeError("a bug")
 
     keys.hkdf = noted  # type: ignore[assignment]

@@ -71,6 +71,18 @@ def mask(keys: list[tuple[int, bytes]], block: bytes, lane: int = 0) -> int:
     return sum(sign * little(aes(key, block)[8 * lane : 8 * lane + 8]) for sign, key in keys) % 2**64
 
 
+def row_masks(keys: list[tuple[int, bytes, bytes]], block: bytes) -> tuple[list[int], int]:
+    """The masks of six lanes of 32 bits, and what the row adds to the mask of the tag."""
+    lanes, tag = [0] * 6, 0
+    for sign, first, second in keys:
+        stream = aes(first, block)
+        tag += sign * little(stream[8:])
+        stream = stream[:8] + aes(second, block)
+        for k in range(6):
+            lanes[k] = (lanes[k] + sign * little(stream[4 * k : 4 * k + 4])) % 2**32
+    return lanes, tag
+
+
 def main() -> None:
     id_key = subkey(SECRET, "id", length=16)
     hashes = [cmac(id_key, text.encode()) for text in IDS]
@@ -88,6 +100,11 @@ def main() -> None:
         (1, subkey(pair_b, "mask", b"compute", b"\0", length=16)),
         (-1, subkey(pair_c, "mask", b"compute", b"\0", length=16)),
     ]
+    row_keys = [
+        (sign, first, subkey(pair, "mask", b"compute", b"\1", length=16))
+        for (sign, first), pair in zip(masks, (pair_b, pair_c), strict=True)
+    ]
+    masked = [row_masks(row_keys, h) for h in hashes]
     own = subkey(SECRET, "own", length=32)
     code_key = subkey(own, "code-authenticator", b"compute", b"shop", length=16)
     key_masks = [
@@ -124,7 +141,9 @@ def main() -> None:
         ],
         "masks": [mask(masks, h) for h in hashes],
         "code_key": code_key.hex(),
-        "codewords": [little(aes(code_key, counter(v))[:8]) for v in range(9)],
+        "row_masks": [lanes for lanes, _ in masked],
+        "tag_mask": sum(tag for _, tag in masked) % 2**64,
+        "row_weights": [little(aes(code_key, counter(row // 2))[8 * (row % 2) :][:8]) for row in range(9)],
         "masked_code_keys": [
             (own + mask(key_masks, counter(place), lane)) % 2**64
             for place in range(4)

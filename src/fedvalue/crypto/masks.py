@@ -47,9 +47,42 @@ def masks_of(hashes: aes.Blocks, keys: Sequence[tuple[int, bytes]]) -> NDArray[n
     return words[:, 0]
 
 
-def n_lane_pairs(n_lanes: int) -> int:
-    """Number of keys per peer for that many lanes."""
-    return (n_lanes + 1) // 2
+class RowMasks:
+    """A party's masks of narrow rows and of their tags.
+
+    A block under a peer's first key has 64 bits for the first two lanes and 64 for the tag, whose mask is the
+    sum over its rows modulo 2^64. A block under every further key has 128 bits for four lanes.
+
+    Args:
+        keys: As for `add_masks`, `n_row_keys` per peer.
+    """
+
+    def __init__(self, keys: Sequence[tuple[int, Sequence[bytes]]]) -> None:
+        self._ciphers = [(sign, [aes.encryptor(key) for key in row_keys]) for sign, row_keys in keys]
+        self._buffer = np.empty((aes.SLAB + 1, 2), dtype=np.uint64)
+
+    def add(self, rows: NDArray[np.uint32], hashes: aes.Blocks) -> int:
+        """Add the masks to at most `aes.SLAB` rows, in place, and return that of their tag.
+
+        Args:
+            rows: Shape (n_rows, n_lanes). Masks of 32 bits are added modulo 2^32; whoever sends fewer bits of
+                a lane drops the upper ones of the sum.
+            hashes: h_i of the same rows.
+        """
+        block, blocks = hashes.data.cast("B"), self._buffer
+        total = 0
+        for sign, (first, *others) in self._ciphers:
+            first.update_into(block, blocks.data.cast("B"))
+            total += sign * int(_add_first_lanes(rows, blocks, sign > 0))
+            for k, cipher in enumerate(others):
+                cipher.update_into(block, blocks.data.cast("B"))
+                _add_lanes(rows, blocks, 4 * k + 2, sign > 0)
+        return total % 2**64
+
+
+def n_row_keys(n_lanes: int) -> int:
+    """Number of keys per peer for the masks of rows of that many lanes and of their tag."""
+    return 1 + (max(n_lanes, 2) + 1) // 4
 
 
 @njit(cache=True, nogil=True)
@@ -61,3 +94,35 @@ def _add(words: NDArray[np.uint64], blocks: NDArray[np.uint64], lane: int, width
         else:
             for i in range(len(words)):
                 words[i, lane + j] -= blocks[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _add_first_lanes(rows: NDArray[np.uint32], blocks: NDArray[np.uint64], plus: bool) -> np.uint64:
+    """Masks of the first two lanes, from the first half of each block; the sum of all second halves."""
+    total = np.uint64(0)
+    two = rows.shape[1] > 1
+    for i in range(len(rows)):
+        low, high = np.uint32(blocks[i, 0]), np.uint32(blocks[i, 0] >> np.uint64(32))
+        total += blocks[i, 1]
+        if plus:
+            rows[i, 0] += low
+            if two:
+                rows[i, 1] += high
+        else:
+            rows[i, 0] -= low
+            if two:
+                rows[i, 1] -= high
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_lanes(rows: NDArray[np.uint32], blocks: NDArray[np.uint64], lane: int, plus: bool) -> None:
+    """Masks of up to four lanes from `lane` on."""
+    for j in range(min(4, rows.shape[1] - lane)):
+        half, shift = j // 2, np.uint64(32 * (j % 2))
+        for i in range(len(rows)):
+            mask = np.uint32(blocks[i, half] >> shift)
+            if plus:
+                rows[i, lane + j] += mask
+            else:
+                rows[i, lane + j] -= mask

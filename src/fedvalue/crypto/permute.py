@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedvalue.compiled import njit
 from fedvalue.crypto import aes
 from fedvalue.crypto.sorting import rank
 from fedvalue.errors import InputError
@@ -38,3 +39,14 @@ def row_order(key: bytes, hashes: aes.Blocks) -> NDArray[np.int64]:
     if repeated:
         raise InputError(f"sample ids must be unique, {repeated} occur more than once")
     return order
+
+
+@njit(cache=True, nogil=True)
+def taken(blocks: NDArray[np.uint64], order: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The blocks with these numbers. NumPy's `take` needs twice the time for rows of 16 bytes."""
+    out = np.empty((len(order), 2), dtype=np.uint64)
+    for k in range(len(order)):
+        row = order[k]
+        out[k, 0] = blocks[row, 0]
+        out[k, 1] = blocks[row, 1]
+    return out

@@ -164,8 +164,8 @@ def _announce(terms: RunTerms, tables: CodedTables, execution: Execution) -> dic
     """
     settings = expected_settings(terms, tables)
     if terms.protocol is ProtocolName.MIRROR:
-        n_words = RowLayout.of([size for _, size in settings.sizes()]).n_words
-        n_bytes = 8 * n_words * settings.n_samples * len(settings.everybody) * len(settings.servers)
+        row_bytes = RowLayout.of([size for _, size in settings.sizes()]).row_bytes
+        n_bytes = row_bytes * settings.n_samples * len(settings.everybody) * len(settings.servers)
         n_bytes += codebook_bytes(settings)
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     elif terms.protocol is ProtocolName.GRAM:

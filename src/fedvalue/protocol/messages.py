@@ -236,15 +236,15 @@ class Declaration(SecretMessage, frozen=True):
 
     `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
     byte, so that a rebuilt upload can never differ under the same masks. `radices` are the sizes of
-    the coordinates in the run's secret order; all parties must declare the same. `lanes` counts the words
-    of a row, its authenticator among them. `features` are the sizes of every coordinate's features, and
+    the coordinates in the run's secret order; all parties must declare the same. `row_bytes` is the size of a
+    row without the tags of the chunks. `features` are the sizes of every coordinate's features, and
     `books` is the digest of all parts of the codebooks, where there are any. `code_keys` are the keys of
     the code authenticators, 16 bytes per coordinate under zero-sum masks: only the sum over all parties
     shows them, and not whose they are. `root` binds this upload to the one for the other server.
     """
 
     rows: Count
-    lanes: Annotated[int, Meta(ge=1, le=MAX_PARTIES + 3)]
+    row_bytes: Annotated[int, Meta(ge=1, le=4 * (MAX_PARTIES + 2))]
     n_chunks: Index
     digest: Digest
     radices: Annotated[tuple[Size, ...], Meta(max_length=MAX_PARTIES + 2)]
@@ -273,7 +273,7 @@ class ShareKeys(SecretMessage, frozen=True):
 
 
 class Chunk(SaltedMessage, frozen=True):
-    """Rows of a masked upload: little-endian uint64, lane after lane per row."""
+    """Part of a masked upload. `mirror`: rows, lane after lane, each little-endian, and 8 bytes of tag."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
     large: ClassVar[tuple[str, ...]] = ("data",)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedvalue.crypto import aes
 from fedvalue.crypto.hashing import hash_ids
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.crypto.masks import add_masks, masks_of
+from fedvalue.crypto.masks import RowMasks, add_masks, masks_of, n_row_keys
 from fedvalue.crypto.permute import permutation, row_order
 from fedvalue.crypto.sorting import intersect, rank, rising, sort_blocks, sort_tokens
 from fedvalue.crypto.tokens import FORGED, INCOMPLETE, TokenKeys, check_tokens, token_blocks, tokens
@@ -145,6 +145,42 @@ def test_masks_of_all_parties_cancel(n_lanes: int) -> None:
             assert len(np.unique(total)) == total.size  # random words so far, no two alike
         add_masks(total, hashes, peers)
     assert not total.any()
+
+
+@pytest.mark.parametrize(("n_lanes", "n_keys"), [(1, 1), (2, 1), (3, 2), (6, 2), (7, 3)])
+def test_masks_of_narrow_rows_and_of_their_tags_cancel(n_lanes: int, n_keys: int) -> None:
+    """Over all parties; and no part of a key's bits masks two lanes."""
+    n_parties, hashes = 3, random_blocks(1000)
+    assert n_row_keys(n_lanes) == n_keys
+    keys = {(a, b): [bytes([a, b, k] + [0] * 13) for k in range(n_keys)] for a in range(3) for b in range(a)}
+    total, tag = np.zeros((len(hashes), n_lanes), dtype=np.uint32), 0
+    for party in range(n_parties):
+        peers = [
+            (1 if peer > party else -1, keys[max(party, peer), min(party, peer)])
+            for peer in range(n_parties)
+            if peer != party
+        ]
+        if party == n_parties - 1:
+            assert tag % 2**64
+            # 1000 random words of 32 bits have two alike with probability 1e-4; lanes must not be alike.
+            assert all(len(np.unique(total[:, lane])) > 990 for lane in range(n_lanes))
+            assert all(
+                np.count_nonzero(total[:, a] == total[:, b]) < 3 for a in range(n_lanes) for b in range(a)
+            )
+        tag += RowMasks(peers).add(total, hashes)
+    assert not total.any()
+    assert tag % 2**64 == 0
+
+
+def test_a_row_of_another_person_cancels_neither_in_the_row_nor_in_the_tag() -> None:
+    """One id differs: its row and the tag of all rows stay random."""
+    hashes, key = random_blocks(100), bytes(range(16))
+    others = hashes.copy()
+    others[17] = random_blocks(101)[100]
+    rows = np.zeros((100, 1), dtype=np.uint32)
+    tag = RowMasks([(1, [key])]).add(rows, hashes) + RowMasks([(-1, [key])]).add(rows, others)
+    assert np.flatnonzero(rows).tolist() == [17]
+    assert tag % 2**64
 
 
 def test_mask_depends_on_the_row_not_its_place() -> None:

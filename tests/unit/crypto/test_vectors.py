@@ -12,12 +12,12 @@ import pytest
 from fedvalue.crypto import aes, keys
 from fedvalue.crypto.hashing import adversarial_hashes, hash_ids, multiset_hash
 from fedvalue.crypto.ids import canonical_ids
-from fedvalue.crypto.masks import add_masks, masks_of
+from fedvalue.crypto.masks import RowMasks, add_masks, masks_of
 from fedvalue.crypto.permute import row_order
 from fedvalue.crypto.tokens import token_blocks, tokens
 from fedvalue.protocol.keyring import Keyring
 from fedvalue.protocol.messages import bulk_digest
-from fedvalue.protocol.mirror.authenticators import codewords, masked_keys
+from fedvalue.protocol.mirror.authenticators import RowWeights, masked_keys, row_counters
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "vectors" / "crypto.json").read_text(encoding="utf-8")
@@ -87,14 +87,19 @@ def test_masks_and_row_order(ring: Keyring, hashes: aes.Blocks) -> None:
     words = np.zeros((len(hashes), 1), dtype=np.uint64)
     add_masks(words, hashes, ring.masks("compute", 1))
     assert words[:, 0].tolist() == VECTORS["masks"]
+    for n_lanes, n_keys in ((1, 1), (2, 1), (6, 2)):
+        rows = np.zeros((len(hashes), n_lanes), dtype=np.uint32)
+        assert RowMasks(ring.masks("compute", n_keys)).add(rows, hashes) == VECTORS["tag_mask"]
+        assert rows.tolist() == [lanes[:n_lanes] for lanes in VECTORS["row_masks"]]
     assert row_order(ring.row_order("compute"), hashes).tolist() == VECTORS["row_order"]
 
 
 def test_code_authenticators(ring: Keyring) -> None:
     key = ring.code_key("compute", "shop")
     assert key.hex() == VECTORS["code_key"]
-    assert codewords(key, 9, 0).tolist() == VECTORS["codewords"]
-    assert codewords(key, 9, 24).tolist() == [word % 2**40 << 24 for word in VECTORS["codewords"]]
+    for first in range(4):
+        weights = RowWeights(key).of(row_counters(first, 5), first)
+        assert weights[:5].tolist() == VECTORS["row_weights"][first : first + 5]
     uploaded = masked_keys({2: key}, 4, ring.code_key_masks("compute"))
     assert np.frombuffer(uploaded, "<u8").tolist() == VECTORS["masked_code_keys"]
 

@@ -42,8 +42,8 @@ def test_uploads_of_mirror_are_as_large_as_told() -> None:
 
     result = federated_value(**COLUMNS, **PLAIN, tap=measure)
     told = result.details["cost"]["n_bytes"]
-    # One word a row, for the codes and their authenticator, from three parties to two servers.
-    assert told == 8 * 40 * 3 * 2
+    # One byte a row, from three parties to two servers.
+    assert told == 40 * 3 * 2
     assert told <= sum(sizes) <= told + 300 * len(sizes)
 
 

@@ -95,7 +95,7 @@ def refusals(decode: Callable[[bytes], object], samples: list[bytes], seed: int,
 
 
 def test_fuzzed_envelopes_are_envelopes_or_refused() -> None:
-    codes = refusals(codec.decode, list(one_of_each().values()), 20, b"FV\x02")
+    codes = refusals(codec.decode, list(one_of_each().values()), 20, b"FV\x03")
     assert set(codes) <= {"E_MALFORMED", "E_VERSION"}
     assert codes.total() > N_FUZZ // 2
 
@@ -121,7 +121,7 @@ def test_a_hostile_header_does_not_allocate() -> None:
     tracemalloc.start()
     for head in (b"\xdd", b"\xdf", b"\xc6", b"\xdb"):
         with pytest.raises(RemoteProtocolError):
-            codec.decode(b"FV\x02\x94" + head + b"\xff\xff\xff\xff" + bytes(100))
+            codec.decode(b"FV\x03\x94" + head + b"\xff\xff\xff\xff" + bytes(100))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
@@ -132,12 +132,12 @@ def test_a_hostile_header_does_not_allocate() -> None:
     [
         b"",
         b"F",
-        b"FV\x02",
-        b"FV\x02\xdd\xff\xff\xff\xff",
-        b"FV\x02\xdf\xff\xff\xff\xff",
-        b"FV\x02\xc6\xff\xff\xff\xff",
-        b"FV\x02" + b"\x91" * 50_000,
-        b"FV\x02" + b"\x81\xa1a" * 50_000,
+        b"FV\x03",
+        b"FV\x03\xdd\xff\xff\xff\xff",
+        b"FV\x03\xdf\xff\xff\xff\xff",
+        b"FV\x03\xc6\xff\xff\xff\xff",
+        b"FV\x03" + b"\x91" * 50_000,
+        b"FV\x03" + b"\x81\xa1a" * 50_000,
         b"XX\x01\x90",
     ],
 )
@@ -148,8 +148,8 @@ def test_hostile_headers_are_refused(data: bytes) -> None:
 
 
 def test_another_version_is_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="version 3") as refused:
-        codec.decode(b"FV\x03" + one_of_each()["Abort"][3:])
+    with pytest.raises(RemoteProtocolError, match="version 4") as refused:
+        codec.decode(b"FV\x04" + one_of_each()["Abort"][3:])
     assert refused.value.code == "E_VERSION"
 
 

@@ -89,9 +89,9 @@ def _check_declared(manifest: Manifest, sender: str, message: m.AnyMessage) -> N
     """An upload that cannot fit the manifest is refused at its declaration."""
     if not isinstance(message, m.Declaration):
         return
-    if message.rows > manifest.n_samples or 8 * message.rows * message.lanes > manifest.max_bytes:
+    if message.rows > manifest.n_samples or message.rows * message.row_bytes > manifest.max_bytes:
         raise RemoteProtocolError(
-            f"{sender!r} declares {message.rows} rows in {message.lanes} lanes; the manifest allows "
+            f"{sender!r} declares {message.rows} rows of {message.row_bytes} bytes; the manifest allows "
             f"{manifest.n_samples} rows and {manifest.max_bytes} bytes",
             code="E_SIZE",
         )

@@ -1,11 +1,17 @@
-"""Code authenticators of `mirror`: a row counts only if every digit is the one its owner wrote.
+"""Code authenticators of `mirror`: a chunk counts only if every digit is the one its owner wrote.
 
-Masks hide a word and do not protect it: whoever uploads may add anything to anybody's digit. So the
-owner of a column has a key that no other party knows, and adds the codeword t(v) = AES_key(v)[0:8] of
-its renamed code v to the row: in a word of its own, or, where the codes are few, its lower 40 bits above
-the codes in the same word. A server compares that with the sum of the codewords of the digits that
-it has decoded. Who shifts somebody else's digit would have to add the difference of two codewords that
-he does not know: he is right with probability 2^-64 or 2^-40, and a wrong guess ends the run.
+Masks hide a row and do not protect it: whoever uploads may add anything to anybody's digit. So the owner of
+a column has a key that no other party knows. It gives every row i of the server's order a secret weight
+W(i), 64 bits of AES_key(i div 2), and a chunk of the upload ends with its tag: the sum of W(i) times the
+renamed code over the chunk's rows, modulo 2^64, under zero-sum masks of the same rows. A server adds up all
+parties' rows and tags, decodes the digits, and computes the sum that the tags must have.
+
+- Whoever changes a digit of another party's column in some rows has to add the sum of these rows' weights
+  times the changes, and does not know any of the weights. It is right with probability 2^-64 if one of the
+  changes is odd; if all are multiples of 2^k, with 2^(k-64), at most 2^-40 for columns of 2^24 codes. A wrong
+  guess ends the run.
+- Masks come from the identity of a row. If a row is not the same person at all parties, neither the masks of
+  the row nor those of the tag cancel, and the tag is right with probability 2^-64.
 
 The server must know the key of every place, and may not know which party has which place. So the
 parties upload their keys as they upload rows: a table with one line per place, zero except in the
@@ -14,7 +20,6 @@ own lines, under zero-sum masks. The sum of all tables is the keys, in the secre
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,19 +32,8 @@ from fedvalue.protocol.mirror.row_layout import RowLayout
 
 KEY_BYTES = 16
 
-GROUP_LIMIT = 1 << 14
-"""Neighbouring digits share one table of sums up to this many entries: 128 KiB stay in the cache."""
-
-
-def codewords(key: bytes, n_codes: int, shift: int) -> NDArray[np.uint64]:
-    """t(v) of every renamed code v of one column at one server, as it stands in its word.
-
-    Args:
-        key: Of the column at the server.
-        n_codes: Number of codes.
-        shift: `Layout.tag_shift`; what would leave the word is cut off.
-    """
-    return aes.encrypt(key, aes.counter_blocks(n_codes))[:, 0] << np.uint64(shift)
+_SLAB = 2 * aes.SLAB
+"""Rows at a time: two weights come from one block."""
 
 
 def masked_keys(own: dict[int, bytes], n_places: int, masks: Sequence[tuple[int, bytes]]) -> bytes:
@@ -63,93 +57,84 @@ def summed_keys(uploads: Sequence[bytes]) -> list[bytes]:
     return [row.tobytes() for row in np.asarray(words, dtype=np.uint64).reshape(-1, 2)]
 
 
-class CodeCheck:
-    """Checks rows against the keys of all places.
+class RowWeights:
+    """The weights of the rows of one column at one server."""
 
-    Digits are not looked up one by one: neighbouring coordinates of a lane form a group, whose table
-    holds the sum of the codewords of every combination.
-    """
+    def __init__(self, key: bytes) -> None:
+        self._cipher = aes.encryptor(key)
+
+    def of(self, counters: aes.Blocks, first: int) -> NDArray[np.uint64]:
+        """Those of consecutive rows from number `first` on, given their `row_counters`; perhaps one more."""
+        return aes.apply(self._cipher, counters).reshape(-1)[first % 2 :]
+
+    def tag(self, codes: NDArray[np.uint32], first: int) -> int:
+        """What the owner of the column adds to the tag of consecutive rows, without masks.
+
+        Args:
+            codes: Their renamed codes.
+            first: Number of the first row in the server's order.
+        """
+        return int(_weighed(codes, self.of(row_counters(first, len(codes)), first)))
+
+
+def row_counters(first: int, n_rows: int) -> aes.Blocks:
+    """The blocks whose encryptions hold the weights of consecutive rows."""
+    blocks = aes.counter_blocks((first + n_rows + 1) // 2 - first // 2)
+    blocks[:, 0] += np.uint64(first // 2)
+    return blocks
+
+
+class CodeCheck:
+    """Checks sums of chunks against the keys of all places."""
 
     def __init__(self, layout: RowLayout, keys: Sequence[bytes]) -> None:
-        self._n_lanes = layout.n_lanes
-        self._codes = np.uint64((1 << layout.tag_shift) - 1)
-        first, sizes, tables = [0], [], []
-        for lane in range(layout.n_lanes):
-            for places in _groups(layout, lane):
-                sizes.append(math.prod(layout.radices[place] for place in places))
-                words = [codewords(keys[place], layout.radices[place], layout.tag_shift) for place in places]
-                tables.append(_sums(words))
-            first.append(len(sizes))
-        self._first = np.array(first, dtype=np.int64)
-        self._sizes = np.array(sizes, dtype=np.uint64)
-        self._offsets = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
-        self._table = np.concatenate(tables)
+        self._layout = layout
+        self._weights = [RowWeights(key) for key in keys]
 
-    def authentic(self, sums: NDArray[np.uint64]) -> bool:
-        """Whether all rows are what their owners wrote; the sums of all uploads, shape (n_rows, n_words).
+    def authentic(self, rows: NDArray[np.unsignedinteger], first: int, tag: int) -> bool:
+        """Whether all rows of a chunk are what their owners wrote.
 
-        A digit outside its range, masks that do not cancel and a wrong authenticator give the same answer, so
-        that provoking it teaches nothing about the row.
+        A digit outside its range, masks that do not cancel and a wrong tag give the same answer in the same
+        time, so that provoking it teaches nothing about a row.
+
+        Args:
+            rows: Sums of all parties' rows, shape (n_rows, n_lanes).
+            first: Number of the first row.
+            tag: Sum of all parties' tags.
         """
-        return bool(
-            _authentic(sums, self._n_lanes, self._codes, self._first, self._sizes, self._offsets, self._table)
-        )
-
-
-def _groups(layout: RowLayout, lane: int) -> list[list[int]]:
-    """The places of a lane, lowest digit first, cut where a table of sums would become too large."""
-    groups: list[list[int]] = []
-    size = 0
-    for place, radix in enumerate(layout.radices):
-        if layout.lane[place] != lane:
-            continue
-        if not groups or size * radix > GROUP_LIMIT:
-            groups.append([])
-            size = 1
-        groups[-1].append(place)
-        size *= radix
-    return groups
-
-
-def _sums(words: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """The sum of one codeword of each column, for every combination, the first column fastest."""
-    out = words[0]
-    for more in words[1:]:
-        out = np.add.outer(more, out).ravel()
-    return out
+        layout = self._layout
+        n_outside = expected = 0
+        for start in range(0, len(rows), _SLAB):
+            some = rows[start : start + _SLAB]
+            counters = row_counters(first + start, len(some))
+            for lane in range(layout.n_lanes):
+                rest = some[:, lane].astype(np.uint32)
+                for place, radix in enumerate(layout.radices):
+                    if layout.lane[place] == lane:
+                        weights = self._weights[place].of(counters, first + start)
+                        expected += int(_take_digits(rest, np.uint32(radix), weights))
+                n_outside += np.count_nonzero(rest)
+        return not n_outside and (expected - tag) % 2**64 == 0
 
 
 @njit(cache=True, nogil=True)
-def _authentic(
-    sums: NDArray[np.uint64],
-    n_lanes: int,
-    codes: np.uint64,
-    first: NDArray[np.int64],
-    sizes: NDArray[np.uint64],
-    offsets: NDArray[np.int64],
-    table: NDArray[np.uint64],
-) -> bool:
-    """Whether all rows are. There is no early exit: the time does not show which row was wrong.
+def _weighed(codes: NDArray[np.uint32], weights: NDArray[np.uint64]) -> np.uint64:
+    """The sum of all codes times their weights, modulo 2^64."""
+    total = np.uint64(0)
+    for i in range(len(codes)):
+        total += weights[i] * np.uint64(codes[i])
+    return total
 
-    `codes` masks the codes of a word that also holds the authenticator; it is zero where none does.
-    """
-    n_bad = 0
-    last_word = sums.shape[1] - 1
-    for i in range(len(sums)):
-        # Where they share a word, the codes are part of what is compared.
-        expected = sums[i, last_word] & codes
-        inside = True
-        for lane in range(n_lanes):
-            rest = expected if codes else sums[i, lane]
-            last = first[lane + 1] - 1
-            for group in range(first[lane], last):
-                above = rest // sizes[group]
-                digit = rest - above * sizes[group]
-                expected += table[offsets[group] + np.int64(digit)]
-                rest = above
-            if rest < sizes[last]:
-                expected += table[offsets[last] + np.int64(rest)]
-            else:
-                inside = False
-        n_bad += not (inside and expected == sums[i, last_word])
-    return n_bad == 0
+
+@njit(cache=True, nogil=True)
+def _take_digits(rest: NDArray[np.uint32], radix: np.uint32, weights: NDArray[np.uint64]) -> np.uint64:
+    """The same of the lowest digits of `rest`, which are taken off it."""
+    total = np.uint64(0)
+    # Exact: a quotient times its radix is below 2^32, and (x + 1/2) / radix is at least 1 / (2 radix) away
+    # from a whole number, where the product of rounded numbers is off by less than 2^-51 of it.
+    inverse = 1.0 / float(radix)
+    for i in range(len(rest)):
+        above = np.uint32(np.int64((float(rest[i]) + 0.5) * inverse))
+        total += weights[i] * np.uint64(rest[i] - above * radix)
+        rest[i] = above
+    return total

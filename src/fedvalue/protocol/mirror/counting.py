@@ -1,7 +1,7 @@
 """A server's work under `mirror`: add all parties' masked rows chunk by chunk, and count the cells.
 
 Both servers do exactly this, on their own uploads in their own orders. A chunk is counted as soon
-as every party's chunk of that number is here and every row is authentic, and then discarded.
+as every party's chunk of that number is here and its rows are authentic, and then discarded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed_keys
 from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, has_masked_books
 from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
-from fedvalue.protocol.mirror.row_layout import RowLayout, chunk_rows
+from fedvalue.protocol.mirror.row_layout import TAG_BYTES, RowLayout, chunk_rows
 from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.privacy import Privacy
@@ -80,7 +80,7 @@ class MirrorCounting:
         check_columns(terms, self._n_samples, party, declaration)
         layout = RowLayout.of(radices)
         n_chunks = -(-self._n_samples // chunk_rows(terms, layout))
-        if declaration.lanes != layout.n_words or declaration.n_chunks != n_chunks:
+        if declaration.row_bytes != layout.row_bytes or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
         check_root(terms, party, declaration.root, self._pins[party])
         if declaration.root.digests[terms.servers.index(self._server)] != declaration.declared():
@@ -176,25 +176,31 @@ class MirrorCounting:
 
     def _chunk_bytes(self, index: int) -> int:
         assert self._layout is not None
-        per_chunk = chunk_rows(self._terms, self._layout)
-        rows = min(per_chunk, self._n_samples - index * per_chunk)
-        return rows * 8 * self._layout.n_words
+        rows = min(self._chunk_rows, self._n_samples - index * self._chunk_rows)
+        return rows * self._layout.row_bytes + TAG_BYTES
+
+    @property
+    def _chunk_rows(self) -> int:
+        assert self._layout is not None
+        return chunk_rows(self._terms, self._layout)
 
     def _count(self, index: int) -> None:
         assert self._layout is not None
         assert self._counter is not None
-        first, *rest = self._terms.everybody
-        sums = self._words(first, index).copy()
-        for party in rest:
-            sums += self._words(party, index)
-        rows = sums.reshape(-1, self._layout.n_words)
+        lanes, tag = np.zeros(0), 0
+        for k, party in enumerate(self._terms.everybody):
+            data = self._store.get(party, index)
+            some = np.frombuffer(data[:-TAG_BYTES], dtype=self._layout.lane_type)
+            lanes = np.add(lanes, some, out=lanes) if k else some.copy()
+            tag += int.from_bytes(data[-TAG_BYTES:], "little")
+        rows = lanes.reshape(-1, self._layout.n_lanes)
         # All are checked before any is counted.
-        if not self._code_check().authentic(rows):
+        if not self._code_check().authentic(rows, index * self._chunk_rows, tag):
             raise VerificationError(
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
                 code="E_AUTH",
             )
-        self._counter.add(self._layout.lanes(rows))
+        self._counter.add(rows)
         for party in self._terms.everybody:
             self._store.discard(party, index)
         del self._waiting[index]
@@ -209,9 +215,6 @@ class MirrorCounting:
 
     def _code_keys(self) -> list[bytes]:
         return summed_keys([self._declared[party].code_keys for party in self._terms.everybody])
-
-    def _words(self, party: str, index: int) -> NDArray[np.uint64]:
-        return np.frombuffer(self._store.get(party, index), dtype="<u8")
 
     def tables(self) -> PairTables:
         """One-way and two-way tables of the columns, exact: noise is added before anything leaves."""

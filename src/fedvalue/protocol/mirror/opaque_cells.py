@@ -24,15 +24,15 @@ class OpaqueCellCounter:
         self._counts = np.empty(0, dtype=np.int64)
         self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
 
-    def add(self, sums: NDArray[np.uint64]) -> None:
+    def add(self, rows: NDArray[np.unsignedinteger]) -> None:
         """Count the rows of one chunk, shape (n_rows, n_lanes): the sums over all parties.
 
-        Every word must be within its lane's limit: `CodeCheck` comes first.
+        Every lane must be within its limit: `CodeCheck` comes first.
         """
         if self._dense is not None:
-            count_dense(sums[:, 0], self._dense)
+            count_dense(rows[:, 0].astype(np.uint32), self._dense)
             return
-        self._pending.append(collapse(sums, np.ones(len(sums), dtype=np.int64)))
+        self._pending.append(collapse(rows.astype(np.uint64), np.ones(len(rows), dtype=np.int64)))
         if sum(len(counts) for _, counts in self._pending) > max(len(self._counts), DENSE_LIMIT):
             self._merge()
 
@@ -65,23 +65,7 @@ def collapse(
 
 
 @njit(cache=True, nogil=True)
-def add_codes(
-    words: NDArray[np.uint64],
-    lane: int,
-    digits: NDArray[np.uint64],
-    codewords: NDArray[np.uint64],
-    codes: NDArray[np.int64],
-) -> None:
-    """For the code c of each row: add digits[c] to its lane, codewords[c] to the last word."""
-    last = words.shape[1] - 1
+def count_dense(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
+    """Add the rows to an array of counters; every code must be below its length."""
     for i in range(len(codes)):
-        code = codes[i]
-        words[i, lane] += digits[code]
-        words[i, last] += codewords[code]
-
-
-@njit(cache=True, nogil=True)
-def count_dense(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Add the rows to an array of counters; every word must be below its length."""
-    for i in range(len(words)):
-        counts[np.int64(words[i])] += 1
+        counts[np.int64(codes[i])] += 1

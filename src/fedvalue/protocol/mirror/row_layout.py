@@ -1,15 +1,12 @@
-"""How a row's joint code is laid out under `mirror`: coordinates, strides, lanes.
+"""How a row's joint code is laid out under `mirror`: coordinates, strides, lanes, chunks.
 
-Coordinate 0 is X_t, coordinate 1 is Y, then the data parties in the run's secret order. A lane is a
-64-bit word that holds consecutive coordinates as digits; when the product of all code ranges is too
-large for one word, further lanes follow, and a server groups by the tuple of lanes.
+Coordinate 0 is X_t, coordinate 1 is Y, then the data parties in the run's secret order. A lane is a number
+that holds consecutive coordinates as digits: 1, 2 or 4 bytes, the fewest that hold every combination. Where
+the product of all code ranges exceeds 2^32, further lanes of 4 bytes follow, and a server groups by the tuple
+of lanes. A row has nothing but its lanes.
 
-Every row has an authenticator (`fedvalue.protocol.mirror.authenticators`). Where all codes fit into 24 bits
-it is the upper 40 bits of their word, and a row is 8 bytes; otherwise it is a word of its own.
-
-A row whose masks do not cancel is random, and passes with probability product / 2^64 where the
-authenticator shares the word: at most 2^-40. Lanes of longer rows are closed at 2^32, so that one
-passes its range check with at most 2^-32, before the 64 bits of the authenticator are checked.
+A chunk is some rows and 8 bytes behind them, the tag of these rows
+(`fedvalue.protocol.mirror.authenticators`).
 """
 
 from __future__ import annotations
@@ -25,8 +22,8 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.settings import RunTerms
 
 LANE_LIMIT = 2**32
-CODE_BITS = 24
-"""Codes of up to this many bits share their word with the authenticator."""
+TAG_BYTES = 8
+"""Of the tag behind a chunk's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +49,19 @@ class RowLayout:
 
     @property
     def n_lanes(self) -> int:
-        """Number of 64-bit words per row that hold codes."""
+        """Number of lanes per row."""
         return self.lane[-1] + 1
 
     @property
-    def n_words(self) -> int:
-        """Number of 64-bit words per row: the lanes, and the authenticator where it shares none."""
-        return self.n_lanes + (not self.tag_shift)
+    def lane_type(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest type that holds a lane."""
+        largest = 4 if self.n_lanes > 1 else np.min_scalar_type(math.prod(self.radices) - 1).itemsize
+        return np.dtype(f"<u{largest}")
 
     @property
-    def tag_shift(self) -> int:
-        """Bits by which the authenticator is shifted in its word: above the codes, or not at all."""
-        return CODE_BITS if math.prod(self.radices) <= 1 << CODE_BITS else 0
-
-    def lanes(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The codes of rows of shape (n_rows, n_words), without authenticators."""
-        if self.tag_shift:
-            return rows & np.uint64((1 << self.tag_shift) - 1)
-        return rows[:, : self.n_lanes]
+    def row_bytes(self) -> int:
+        """Bytes per row on the wire."""
+        return self.n_lanes * self.lane_type.itemsize
 
     @property
     def n_parties(self) -> int:
@@ -105,5 +97,5 @@ class RowLayout:
 
 
 def chunk_rows(terms: RunTerms, layout: RowLayout) -> int:
-    """Rows per chunk: whole rows, at most `chunk_bytes`."""
-    return max(1, terms.chunk_bytes // (8 * layout.n_words))
+    """Rows per chunk: whole rows and their tag, at most `chunk_bytes`."""
+    return max(1, (terms.chunk_bytes - TAG_BYTES) // layout.row_bytes)

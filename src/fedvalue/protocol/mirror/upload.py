@@ -1,32 +1,31 @@
 """A party's work under `mirror`: mask and upload, then compare what the two servers answer.
 
 For each server on its own: put the rows into that server's secret order, rename the codes by that
-server's secret label map, write them as digits of the joint code with their authenticators, add the
-zero-sum masks.
+server's secret label map, write them as digits of the joint code, add the zero-sum masks, and put the tag of
+the code authenticators behind every chunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.crypto import keys
-from fedvalue.crypto.masks import add_masks, n_lane_pairs
-from fedvalue.crypto.permute import row_order
+from fedvalue.crypto import aes, keys
+from fedvalue.crypto.masks import RowMasks, n_row_keys
+from fedvalue.crypto.permute import row_order, taken
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
-from fedvalue.protocol.mirror.authenticators import codewords, masked_keys
+from fedvalue.protocol.mirror.authenticators import RowWeights, masked_keys
 from fedvalue.protocol.mirror.codebooks import masked_table, written_section
 from fedvalue.protocol.mirror.naming import Naming, label_name
-from fedvalue.protocol.mirror.opaque_cells import add_codes
-from fedvalue.protocol.mirror.row_layout import chunk_rows
+from fedvalue.protocol.mirror.row_layout import TAG_BYTES, chunk_rows
 from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
@@ -48,6 +47,15 @@ if TYPE_CHECKING:
 
 RESULT_BYTES = 2 * 2**20
 """Limit of a result of values: 256 parties' padded shares and interactions take less than 1 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """How a column is written for one server: its place, what each code is called, and its rows' weights."""
+
+    place: int
+    names: NDArray[np.uint32]
+    weights: RowWeights
 
 
 class MirrorWork(Work):
@@ -108,14 +116,14 @@ class MirrorWork(Work):
         rows_per_chunk = chunk_rows(self._settings, self._naming.layout)
         n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
-        for index, data in enumerate(_cut(self._masked(server), rows_per_chunk)):
+        for index, data in enumerate(self._chunks(server, rows_per_chunk)):
             salt = self._ring.chunk_salt(server, index)
             digest = m.bulk_digest(index, n_chunks, salt, data)
             chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, salt, data)))
         books = self._book_chunks(server)
         declared = m.Declaration(
             rows=self._settings.n_samples,
-            lanes=self._naming.layout.n_words,
+            row_bytes=self._naming.layout.row_bytes,
             n_chunks=n_chunks,
             digest=keys.digest(*(chunk.digest for chunk in chunks)),
             radices=self._naming.layout.radices,
@@ -163,29 +171,57 @@ class MirrorWork(Work):
         shares = tuple(self._ring.share(party, server) for party in self._naming.order)
         return m.ShareKeys(self._ring.share_task(server), shares)
 
-    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
-        """w_p: the party's rows for one server in its order, block by block of shape (n_rows, n_words)."""
-        layout, key = self._naming.layout, self._ring.row_order(server)
-        masks = self._ring.masks(server, n_lane_pairs(layout.n_words))
-        columns = [self._written(server, name) for name in self._marginals]
-        step = chunk_rows(self._settings, layout)
-        for part in self._samples.parts(key, row_bytes=8 * layout.n_words):
-            # Masked as they stand and put in order last: only finished words are looked up out of order.
-            words = np.zeros((len(part.hashes), layout.n_words), dtype=np.uint64)
-            for (lane, digits, authentic), codes in zip(columns, part.codes, strict=True):
-                add_codes(words, lane, digits, authentic, codes)
-            add_masks(words, part.hashes, masks)
-            order = row_order(key, part.hashes)
-            for start in range(0, len(order), step):
-                yield np.take(words, order[start : start + step], axis=0)
+    def _chunks(self, server: str, n_rows: int) -> Iterator[memoryview]:
+        """The upload for one server: `n_rows` rows and their tag per chunk; the last has the rest."""
+        layout, left = self._naming.layout, self._settings.n_samples
+        pieces = self._masked(server, n_rows)
+        while left:
+            size = min(n_rows, left)
+            data = np.empty(size * layout.row_bytes + TAG_BYTES, dtype=np.uint8)
+            rows = data[:-TAG_BYTES].view(layout.lane_type).reshape(size, layout.n_lanes)
+            done = tag = 0
+            while done < size:
+                piece, its_tag = next(pieces)
+                rows[done : done + len(piece)] = piece  # keeps the lower bits of each lane
+                done, tag = done + len(piece), tag + its_tag
+            data[-TAG_BYTES:] = np.frombuffer((tag % 2**64).to_bytes(TAG_BYTES, "little"), dtype=np.uint8)
+            yield data.data
+            left -= size
 
-    def _written(self, server: str, column: str) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]]:
-        """How a column is written for one server: its lane; per code, its digit and its codeword."""
-        layout, place = self._naming.layout, self._naming.place(column)
-        renamed = self._naming.renamed(server, column)
-        digits = renamed.astype(np.uint64) * np.uint64(layout.stride[place])
-        authentic = codewords(self._ring.code_key(server, column), len(renamed), layout.tag_shift)
-        return layout.lane[place], digits, authentic[renamed]
+    def _masked(self, server: str, n_rows: int) -> Iterator[tuple[NDArray[np.uint32], int]]:
+        """The party's masked rows for one server in its order, and their tag, piece by piece.
+
+        A piece has shape (n, n_lanes) and does not cross the border of a chunk of `n_rows` rows.
+        """
+        layout, key = self._naming.layout, self._ring.row_order(server)
+        masks = RowMasks(self._ring.masks(server, n_row_keys(layout.n_lanes)))
+        columns = [self._written(server, name) for name in self._marginals]
+        first = 0
+        for part in self._samples.parts(key, row_bytes=layout.row_bytes):
+            order = row_order(key, part.hashes)
+            # Rows are looked up out of order: the fewer bytes they have, the better they fit the cache.
+            narrow = [
+                codes.astype(np.min_scalar_type(len(column.names)))
+                for column, codes in zip(columns, part.codes, strict=True)
+            ]
+            start = 0
+            while start < len(order):
+                some = order[start : start + min(aes.SLAB, n_rows - first % n_rows)]
+                rows = np.zeros((len(some), layout.n_lanes), dtype=np.uint32)
+                tag = masks.add(rows, taken(part.hashes, some))
+                for column, codes in zip(columns, narrow, strict=True):
+                    written = column.names[codes[some]]
+                    rows[:, layout.lane[column.place]] += written * np.uint32(layout.stride[column.place])
+                    tag += column.weights.tag(written, first)
+                yield rows, tag
+                start, first = start + len(some), first + len(some)
+
+    def _written(self, server: str, column: str) -> _Column:
+        return _Column(
+            place=self._naming.place(column),
+            names=self._naming.renamed(server, column).astype(np.uint32),
+            weights=RowWeights(self._ring.code_key(server, column)),
+        )
 
     def _code_keys(self, server: str) -> bytes:
         own = {self._naming.place(name): self._ring.code_key(server, name) for name in self._marginals}
@@ -295,24 +331,3 @@ class MirrorWork(Work):
         """All parties must have seen the same two signed results."""
         seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
         return {peer: seen for peer in self._settings.everybody if peer != self._name}
-
-
-def _cut(blocks: Iterable[NDArray[np.uint64]], n_rows: int) -> Iterator[memoryview]:
-    """Blocks of rows, cut again into `n_rows` each; the last has the rest."""
-    waiting: list[NDArray[np.uint64]] = []
-    for block in blocks:
-        rest = block
-        while rest.size:
-            room = n_rows - sum(map(len, waiting))
-            waiting.append(rest[:room])
-            rest = rest[room:]
-            if sum(map(len, waiting)) == n_rows:
-                yield _joined(waiting)
-                waiting = []
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(blocks: list[NDArray[np.uint64]]) -> memoryview:
-    whole = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    return whole.astype("<u8", order="C", copy=False).data.cast("B")

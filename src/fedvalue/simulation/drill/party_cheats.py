@@ -39,11 +39,11 @@ class SplitWork(MirrorWork):
 
     plot: Plot
 
-    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
+    def _masked(self, server: str, n_rows: int) -> Iterator[tuple[NDArray[np.uint32], int]]:
         samples = self._samples
         if server == self._settings.validate:
             self._samples = self._other_samples()
-        yield from super()._masked(server)
+        yield from super()._masked(server, n_rows)
         self._samples = samples
 
     def _other_samples(self) -> HashedSamples:
@@ -79,13 +79,13 @@ class ShiftingWork(MirrorWork):
 
     plot: Plot
 
-    def _masked(self, server: str) -> Iterator[NDArray[np.uint64]]:
+    def _masked(self, server: str, n_rows: int) -> Iterator[tuple[NDArray[np.uint32], int]]:
         layout, own = self._naming.layout, self._naming.place(self._name)
         other = next(place for place in range(len(layout.radices)) if place != own)
-        for words in super()._masked(server):
-            words[:, layout.lane[other]] += np.uint64(layout.stride[other])
+        for rows, tag in super()._masked(server, n_rows):
+            rows[:, layout.lane[other]] += np.uint32(layout.stride[other])
             self.plot.fired = True
-            yield words
+            yield rows, tag
 
 
 class TurnedWork(MirrorWork):
