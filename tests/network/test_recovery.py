@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedvalue.deployment.servers.upload_files import FILE_FROM
 from fedvalue.identity.tls_certificates import SERVER_ROLES
 from tests.cli.here import fedvalue_here
 from tests.support.databases import opened
@@ -110,7 +111,7 @@ def test_killed_at_a_journal_write_and_started_again_a_run_ends_in_the_same_resu
 
 def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
     """Issue: uploads resume at the missing chunk. Six chunks per party; each is stored exactly once."""
-    cast = Cast(Town(tmp_path, n=3000, parties=("telco",), chunk_bytes=4096))
+    cast = Cast(Town(tmp_path, n=24_000, parties=("telco",), chunk_bytes=4096))
     try:
         cast.start("validate", *cast.parties)
         cast.start("compute", crash=("after", 24))
@@ -130,7 +131,7 @@ def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
 
 def test_killed_between_the_rename_of_a_chunk_and_its_commit(tmp_path):
     """Item 27: the file is there, the journal does not know it; the chunk is sent again and counted once."""
-    cast = Cast(Town(tmp_path, n=20_000, parties=("telco",)))
+    cast = Cast(Town(tmp_path, n=FILE_FROM, parties=("telco",)))  # at least a byte per row
     try:
         cast.start("compute", *cast.parties)
         cast.start("validate", crash=("spooled", 1))

@@ -23,22 +23,25 @@ def hash_ids(key: bytes, ids: PackedIds) -> aes.Blocks:
     cipher = aes.encryptor(key)
     whole, part = cmac_subkeys(key)
     pads = np.frombuffer(whole + part, dtype=np.uint64).reshape(2, 2)
-    lengths = np.diff(ids.offsets)
-    n_blocks = -(-lengths // 16)
-    state = np.zeros((n + 1, 2), dtype=np.uint64)
-    active = np.arange(n, dtype=np.int64)
+    state = np.empty((n + 1, 2), dtype=np.uint64)
     scratch = np.empty((aes.SLAB, 2), dtype=np.uint64)
+    for slab in aes.slabs(n):
+        fill = scratch[: slab.stop - slab.start]
+        _first_blocks(ids.data, ids.offsets, slab.start, pads, fill)
+        cipher.update_into(fill.data.cast("B"), state[slab.start : slab.stop + 1].data.cast("B"))
+    lengths = np.diff(ids.offsets)
     out = np.empty((aes.SLAB + 1, 2), dtype=np.uint64)
-    level = 0
+    level = 1
+    active = np.flatnonzero(lengths > 16)
     while len(active):
         for slab in aes.slabs(len(active)):
             rows = active[slab]
             fill = scratch[: len(rows)]
-            _next_blocks(ids.data, ids.offsets, rows, level, pads, state, fill.view(np.uint8))
+            _next_blocks(ids.data, ids.offsets, rows, level, pads, state, fill)
             cipher.update_into(fill.data.cast("B"), out.data.cast("B"))
             _put(state, rows, out)
         level += 1
-        active = active[n_blocks[active] > level]
+        active = active[lengths[active] > 16 * level]
     return state[:n]
 
 
@@ -75,6 +78,46 @@ def _double(block: bytes) -> bytes:
     return number.to_bytes(16, "big")
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _last_block(
+    low: np.uint64, high: np.uint64, left: int, pads: NDArray[np.uint64]
+) -> tuple[np.uint64, np.uint64]:
+    """A block with `left` bytes of an id in front, at most 16: padded if it is not full, and masked."""
+    one = np.uint64(1)
+    if left == 16:
+        return low ^ pads[0, 0], high ^ pads[0, 1]
+    if left >= 8:
+        shift = np.uint64(8 * left - 64)
+        high = (high & ((one << shift) - one)) | np.uint64(0x80) << shift
+    else:
+        shift = np.uint64(8 * left)
+        low, high = (low & ((one << shift) - one)) | np.uint64(0x80) << shift, np.uint64(0)
+    return low ^ pads[1, 0], high ^ pads[1, 1]
+
+
+@njit(cache=True, nogil=True)
+def _first_blocks(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    first: int,
+    pads: NDArray[np.uint64],
+    out: NDArray[np.uint64],
+) -> None:
+    """The first blocks of the ids from number `first` on."""
+    view = out.view(np.uint8)
+    for k in range(len(out)):
+        start = offsets[first + k]
+        left = offsets[first + k + 1] - start
+        if start + 16 <= len(data):  # a loop of fixed length becomes one wide move
+            for j in range(16):
+                view[k, j] = data[start + j]
+        else:
+            for j in range(left):
+                view[k, j] = data[start + j]
+        if left <= 16:
+            out[k, 0], out[k, 1] = _last_block(out[k, 0], out[k, 1], left, pads)
+
+
 @njit(cache=True, nogil=True)
 def _next_blocks(
     data: NDArray[np.uint8],
@@ -83,29 +126,20 @@ def _next_blocks(
     level: int,
     pads: NDArray[np.uint64],
     state: NDArray[np.uint64],
-    out: NDArray[np.uint8],
+    out: NDArray[np.uint64],
 ) -> None:
-    """XOR of each id's block `level` (padded and masked when it is the last) with its state."""
-    words = out.view(np.uint64)
+    """Block `level` of some ids, XOR their state."""
+    view = out.view(np.uint8)
     for k in range(len(rows)):
         row = rows[k]
         start = offsets[row] + 16 * level
         left = offsets[row + 1] - start
-        if left >= 16:  # a loop of fixed length becomes one wide move
-            for j in range(16):
-                out[k, j] = data[start + j]
-        else:
-            words[k, 0] = 0
-            words[k, 1] = 0
-            for j in range(left):
-                out[k, j] = data[start + j]
-            out[k, left] = 0x80
-        words[k, 0] ^= state[row, 0]
-        words[k, 1] ^= state[row, 1]
+        for j in range(min(left, 16)):
+            view[k, j] = data[start + j]
         if left <= 16:
-            pad = 0 if left == 16 else 1
-            words[k, 0] ^= pads[pad, 0]
-            words[k, 1] ^= pads[pad, 1]
+            out[k, 0], out[k, 1] = _last_block(out[k, 0], out[k, 1], left, pads)
+        out[k, 0] ^= state[row, 0]
+        out[k, 1] ^= state[row, 1]
 
 
 @njit(cache=True, nogil=True)

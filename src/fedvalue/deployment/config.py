@@ -31,7 +31,7 @@ DEFAULT_BUDGET = 3.0
 """A judgement: three runs with epsilon 1, that is a factor of at most exp(3), about 20, in all."""
 EXACT_RUNS = 5
 """A judgement: enough for a pilot that corrects its columns, few enough that nobody can ask without end."""
-MEMORY_MIB = 1024
+MEMORY_MIB = 1536
 """Memory for a party's rows unless its configuration says otherwise."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -176,6 +177,7 @@ def _usages(role: str) -> list[x509.ObjectIdentifier]:
     return [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
+@lru_cache(maxsize=256)  # of the same few participants, at every call
 def _parse(certificate: bytes) -> x509.Certificate:
     try:
         if certificate.lstrip().startswith(b"-----BEGIN"):

@@ -113,7 +113,7 @@ class CodeCheck:
                     if layout.lane[place] == lane:
                         weights = self._weights[place].of(counters, first + start)
                         expected += int(_take_digits(rest, np.uint32(radix), weights))
-                n_outside += np.count_nonzero(rest)
+                n_outside += int(np.count_nonzero(rest))
         return not n_outside and (expected - tag) % 2**64 == 0
 
 

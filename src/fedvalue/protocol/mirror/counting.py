@@ -176,8 +176,11 @@ class MirrorCounting:
 
     def _chunk_bytes(self, index: int) -> int:
         assert self._layout is not None
-        rows = min(self._chunk_rows, self._n_samples - index * self._chunk_rows)
-        return rows * self._layout.row_bytes + TAG_BYTES
+        return self._rows_of(index) * self._layout.row_bytes + TAG_BYTES
+
+    def _rows_of(self, index: int) -> int:
+        """Number of rows in a chunk."""
+        return min(self._chunk_rows, self._n_samples - index * self._chunk_rows)
 
     @property
     def _chunk_rows(self) -> int:
@@ -187,13 +190,12 @@ class MirrorCounting:
     def _count(self, index: int) -> None:
         assert self._layout is not None
         assert self._counter is not None
-        lanes, tag = np.zeros(0), 0
-        for k, party in enumerate(self._terms.everybody):
-            data = self._store.get(party, index)
-            some = np.frombuffer(data[:-TAG_BYTES], dtype=self._layout.lane_type)
-            lanes = np.add(lanes, some, out=lanes) if k else some.copy()
-            tag += int.from_bytes(data[-TAG_BYTES:], "little")
-        rows = lanes.reshape(-1, self._layout.n_lanes)
+        rows = np.zeros((self._rows_of(index), self._layout.n_lanes), self._layout.lane_type)
+        tag = 0
+        for party in self._terms.everybody:
+            chunk = self._store.get(party, index)
+            rows += np.frombuffer(chunk[:-TAG_BYTES], dtype=rows.dtype).reshape(rows.shape)
+            tag += int.from_bytes(chunk[-TAG_BYTES:], "little")
         # All are checked before any is counted.
         if not self._code_check().authentic(rows, index * self._chunk_rows, tag):
             raise VerificationError(
