@@ -43,7 +43,7 @@ def _walk_kernels() -> None:
     parties = {f"p{k}": (rows * (k + 2) // 7 + label * (k % 2)) % 4 for k in range(21)}
     items = item_table(JointCounts.from_columns(label=label, parties=parties, task=rows // 20))
     ExactWalk(items, WalkOptions(region_blocks=200)).run()
-    walk_chunk(items, 2, "compilation", 4, 0, 0)
+    walk_chunk(items, 2, "compilation", 0, 4, 0, 0)
     exact_influence(items, budget=10**9)
     sampled_influence(items, 8, 0)
     joint_table_game(items, budget=10**5)

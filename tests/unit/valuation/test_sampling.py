@@ -118,9 +118,35 @@ def test_precision_stops_early_and_keeps_its_promise() -> None:
 
 def test_precision_waits_for_a_trusted_variance() -> None:
     """Equal samples have no variance, and a few of them are not enough to stop."""
-    few, enough = (RunningMoments(n, np.array([1.0]), np.array([0.0])) for n in (511, 512))
+    few, enough = (RunningMoments(n, np.array([1.0]), np.array([0.0])) for n in (63, 64))
     assert not _precise(few, 0.1)
     assert _precise(enough, 0.1)
+
+
+def test_an_early_stop_needs_a_margin() -> None:
+    """A standard error of 64 pairs that is just below the bound may be too small by chance; of 512 it may not."""
+
+    def moments(n: int, se: float) -> RunningMoments:
+        return RunningMoments(n, np.array([1.0]), np.array([se**2 * n * (n - 1)]))
+
+    assert not _precise(moments(64, 0.0095), 0.01)
+    assert _precise(moments(64, 0.0084), 0.01)  # 1 + 2 / sqrt(128) is 1.177
+    assert _precise(moments(512, 0.0095), 0.01)
+
+
+def test_intervals_of_early_stops_cover_the_exact_values() -> None:
+    """95% intervals of 400 seeds that stop within the first chunk, each at a time of its own choosing.
+
+    400 independent intervals cover in 95% with a standard deviation of 1.1%; those of one seed are not
+    independent of each other, so three standard deviations of 400 are allowed.
+    """
+    counts = random_table(np.random.default_rng(3), n_parties=7, n_items=120, n_codes=3, n_labels=2).counts()
+    exact = exact_walk(counts).values
+    runs = [sampled_values(counts, n_permutations=10**5, precision=0.018, seed=seed) for seed in range(400)]
+    assert {run.n_permutations for run in runs} == {128, 256}
+    assert all(run.se.max() <= 0.018 * run.total for run in runs)
+    covered = np.mean([np.abs(run.values - exact) <= 1.96 * run.se for run in runs])
+    assert 0.95 - 0.033 <= covered <= 0.95 + 0.033
 
 
 def test_progress_counts_permutations() -> None:

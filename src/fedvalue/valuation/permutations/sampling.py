@@ -8,7 +8,9 @@ order, so the result depends on the seed alone and not on the workers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -71,8 +73,11 @@ CHUNK_PAIRS = 512
 """Pairs in one chunk. The standard error is checked after each chunk, so a stop rule overshoots by at most
 one; and a chunk takes milliseconds, far more than handing it out."""
 
-TRUSTED_PAIRS = 512
+TRUSTED_PAIRS = 64
 """A variance from fewer pairs is not trusted to stop."""
+
+FIRST_LOOKS = (0, 64, 128, 256, CHUNK_PAIRS)
+"""Where the first chunk is cut when a precision is asked for: many games are precise after a few pairs."""
 
 
 def sampled_values(
@@ -99,7 +104,7 @@ def sampled_values(
     n_pairs = (n_permutations + 1) // 2
     moments = RunningMoments.empty(table.n_parties)
     with engines.using(execution.executor) as pool, execution.stop.offered():
-        for part in _chunks(pool, table, n_permutations, seed):
+        for part in _chunks(pool, table, n_permutations, seed, early=precision is not None):
             moments += part
             execution.report(2 * moments.n, 2 * n_pairs, "permutations")
             if execution.stop.asked or (precision is not None and _precise(moments, precision)):
@@ -117,18 +122,28 @@ def _check(n_permutations: int, seed: int, precision: float | None) -> None:
 
 
 def _precise(moments: RunningMoments, precision: float) -> bool:
-    """Whether every standard error is at most this fraction of the total."""
+    """Whether every standard error is at most this fraction of the total.
+
+    A standard error of n pairs has a relative error of about 1 / sqrt(2 n) itself. Before the end of the first
+    chunk, two of these must fit below the bound too: otherwise an error that is too small by chance would
+    stop the sampling.
+    """
     if moments.n < TRUSTED_PAIRS:
         return False
-    return bool(moments.se.max() <= precision * abs(moments.mean.sum()))
+    margin = 1.0 + 2.0 / math.sqrt(2.0 * moments.n) if moments.n < CHUNK_PAIRS else 1.0
+    return bool(margin * moments.se.max() <= precision * abs(moments.mean.sum()))
 
 
-def _chunks(pool: Executor, table: ItemTable, n_permutations: int, seed: int) -> Iterator[RunningMoments]:
-    """The moments of the pair means, chunk by chunk."""
+def _chunks(
+    pool: Executor, table: ItemTable, n_permutations: int, seed: int, *, early: bool
+) -> Iterator[RunningMoments]:
+    """The moments of the pair means, chunk by chunk; the first one in parts if `early`."""
     n_pairs = (n_permutations + 1) // 2
     chunks = (
-        (min(CHUNK_PAIRS, n_pairs - first), seed, stream)
-        for stream, first in enumerate(range(0, n_pairs, CHUNK_PAIRS))
+        (first, min(end, n_pairs - stream * CHUNK_PAIRS), seed, stream)
+        for stream in range(-(-n_pairs // CHUNK_PAIRS))
+        for first, end in pairwise(FIRST_LOOKS if early and stream == 0 else (0, CHUNK_PAIRS))
+        if stream * CHUNK_PAIRS + first < n_pairs
     )
     if is_small(table):
         entropy = coalition_entropies(table)
@@ -144,25 +159,25 @@ def _chunks(pool: Executor, table: ItemTable, n_permutations: int, seed: int) ->
         forget_prefixes(run)
 
 
-def look_up_chunk(entropy: Floats, n_pairs: int, seed: int, stream: int) -> RunningMoments:
-    """Pairs over a table of all coalitions, by bit mask."""
-    orders = random_orders(n_pairs, len(entropy).bit_length() - 1, seed=seed, stream=stream)
+def look_up_chunk(entropy: Floats, first: int, end: int, seed: int, stream: int) -> RunningMoments:
+    """Pairs `first` to `end` of a stream over a table of all coalitions, by bit mask."""
+    orders = random_orders(end, len(entropy).bit_length() - 1, seed=seed, stream=stream)[first:]
     marginals = np.zeros(orders.shape)
     for order in (orders, orders[:, ::-1]):
         masks = np.cumsum(1 << order, axis=1)
         drops = np.diff(-entropy[masks], axis=1, prepend=-entropy[0])
-        marginals[np.arange(n_pairs)[:, None], order] += 0.5 * drops
+        marginals[np.arange(len(orders))[:, None], order] += 0.5 * drops
     return RunningMoments.of(marginals)
 
 
 def walk_chunk(
-    table: ItemTable, depth: int, run: str, n_pairs: int, seed: int, stream: int
+    table: ItemTable, depth: int, run: str, first: int, end: int, seed: int, stream: int
 ) -> RunningMoments:
-    """Walk some pairs; one unit of work for a worker."""
+    """Walk pairs `first` to `end` of a stream; one unit of work for a worker."""
     from fedvalue.valuation.permutations.permutation_kernels import walk_pairs
     from fedvalue.valuation.permutations.prefixes import cached_prefixes, permutation_room
 
-    orders = random_orders(n_pairs, table.n_parties, seed=seed, stream=stream)
+    orders = random_orders(end, table.n_parties, seed=seed, stream=stream)[first:]
     marginals = np.zeros(orders.shape)
     walk_pairs(table, cached_prefixes(table, depth, run), permutation_room(table), orders, marginals)
     return RunningMoments.of(marginals / table.n_samples)
