@@ -124,7 +124,7 @@ def test_precision_waits_for_a_trusted_variance() -> None:
 
 
 def test_an_early_stop_needs_a_margin() -> None:
-    """A standard error of 64 pairs that is just below the bound may be too small by chance; of 512 it may not."""
+    """A standard error of 64 pairs just below the bound may be too small by chance; one of 512 may not."""
 
     def moments(n: int, se: float) -> RunningMoments:
         return RunningMoments(n, np.array([1.0]), np.array([se**2 * n * (n - 1)]))

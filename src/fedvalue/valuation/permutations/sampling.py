@@ -124,9 +124,9 @@ def _check(n_permutations: int, seed: int, precision: float | None) -> None:
 def _precise(moments: RunningMoments, precision: float) -> bool:
     """Whether every standard error is at most this fraction of the total.
 
-    A standard error of n pairs has a relative error of about 1 / sqrt(2 n) itself. Before the end of the first
-    chunk, two of these must fit below the bound too: otherwise an error that is too small by chance would
-    stop the sampling.
+    A standard error of n pairs has a relative error of about 1 / sqrt(2 n) itself. Before the end of the
+    first chunk, two of these must fit below the bound too: otherwise an error that is too small by chance
+    would stop the sampling.
     """
     if moments.n < TRUSTED_PAIRS:
         return False
