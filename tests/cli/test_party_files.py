@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fedvalue
-from fedvalue.cli.value import public_command
+from fedvalue.cli.shared_options import public_command
 from tests.cli.here import fedvalue_here
 
 LENDING = Path(__file__).parents[2] / "examples" / "lending"

@@ -55,6 +55,17 @@ def test_values_are_those_of_the_common_rows(finished):
     assert values_of(town.result()) == pytest.approx(town.released(expected(common, PARTIES)), abs=1e-9)
 
 
+def test_the_columns_of_a_result_are_those_of_the_common_rows(finished):
+    """v9 is a value of strangers alone: it has no code once the tables are reduced."""
+    town, _, _ = finished
+    for name, brought in ((TASK, 200), ("telco", 180)):
+        result = json.loads((town.member(name).folder / "result.json").read_bytes())
+        for column in result["columns"]:
+            assert sum(column["counts"]) == 160
+            assert "v9" not in column["categories"]
+        assert result["provenance"]["sources"][0]["n_rows"] == brought
+
+
 def test_the_result_states_the_match_rate_of_every_party(finished):
     town, _, _ = finished
     assert town.result()["details"]["match_rates"] == {

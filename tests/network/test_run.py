@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 import fedvalue
 from fedvalue.agreement.run_settings import terms_of
+from fedvalue.reports.view import view
 from tests.support.certificates import check, resigned
 from tests.support.databases import opened
 from tests.support.processes import PATIENCE, files_in, until
@@ -98,6 +101,38 @@ def test_a_data_party_learns_its_own_value_and_the_total_only(finished):
     assert not {"value", "share", "alone", "last", "se_data", "se_sampling"} & set(own)
     assert not {"total", "label_entropy", "interactions", "coalitions", "uplift"} & set(share)
     assert ends["telco"].to_dict() == {**share, "parties": [own]}
+
+
+def test_a_result_says_where_its_own_table_comes_from_and_how_it_was_coded(finished):
+    """Label and own columns of the task party, own columns of a data party; the certificate has none."""
+    town, _ = finished
+    owned = {TASK: [("label", "y"), ("task", "x")], "telco": [("telco", "x")]}
+    for name, columns in owned.items():
+        folder = town.member(name).folder
+        result = json.loads((folder / "result.json").read_bytes())
+        assert [(column["party"], column["name"]) for column in result["columns"]] == columns
+        assert [column["kind"] for column in result["columns"] if column["party"] == "label"] in (
+            ["class"],
+            [],
+        )
+        origin = result["provenance"]
+        (source,) = origin["sources"]
+        assert source["sha256"] == hashlib.sha256((folder / "table.csv").read_bytes()).hexdigest()
+        assert (source["n_rows"], source.get("party", "")) == (120, "" if name == TASK else name)
+        assert origin["software"] == f"fedvalue {fedvalue.__version__}"
+        assert dt.datetime.fromisoformat(origin["created"]) <= dt.datetime.now(dt.UTC)
+    certificate = json.loads((town.member(TASK).folder / "certificate.json").read_bytes())
+    assert not {"columns", "provenance"} & set(certificate["result"])
+
+
+def test_the_report_names_the_label_and_the_task_partys_columns(finished):
+    town, ends = finished
+    shown = view(ends[TASK])
+    assert shown.title.endswith("for predicting “y”")
+    assert dict(shown.asked)["Known already"] == "the column x"
+    assert dict(shown.asked)["File"].startswith(str(town.member(TASK).folder / "table.csv"))
+    assert [(column.party, column.name) for column in shown.columns] == [("label", "y"), ("task", "x")]
+    assert shown.columns_note.startswith("Each data party read and coded its columns at home.")
 
 
 def test_results_are_for_their_owner_only(finished):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -160,3 +162,14 @@ def add_group(app: typer.Typer, name: str, about: str, *commands: Callable[..., 
     for command in commands:
         group.command(command.__name__)(command)
     app.add_typer(group, name=name)
+
+
+def public_command(arguments: Sequence[str]) -> str:
+    """The command line as it may be stored: no password of a database."""
+    from fedvalue.tables.parts import shown
+
+    def public(argument: str) -> str:
+        uri = re.search(r"\w[\w+.-]*://", argument)  # also behind NAME= and --party=NAME=
+        return argument if uri is None else argument[: uri.start()] + shown(argument[uri.start() :])
+
+    return shlex.join(["fedvalue", *(public(argument) for argument in arguments[1:])])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, public_command
 from fedvalue.cli.terminal import say, show_valuation, wrote_json
 from fedvalue.errors import ConfigError, InputError, VerificationError
 from fedvalue.untrusted_text import printable
@@ -107,7 +107,8 @@ def taking_part(
             }  # fmt: skip
             rows = _table(table, id_column, label, _names(features), _names(categorical), file, fold_case)
             settings = _invited(home, agreement, rows, output, words, skip_words)
-        valuation = take_part(settings, role, _report, psk, again=again)
+        command = public_command(sys.argv)
+        valuation = take_part(settings, role, _report, psk, again=again, command=command)
         if valuation is None:
             say("The run is complete. Under policy 'counts' only the task party sees the result.")
         elif not wrote_json(valuation.to_dict(), json_file, "result"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -240,7 +238,7 @@ def value(
     with _executor(cluster) as executor, interruptible() as stop:
         with progress_bar("valuing", watch_compiling=True) as progress:
             valuation = value_request(
-                request, settings, state=state, command=public_command(sys.argv),
+                request, settings, state=state, command=options.public_command(sys.argv),
                 execution=Execution(executor, progress, stop), coded=_announce(request),
             )  # fmt: skip
         if sensitivity:
@@ -270,17 +268,6 @@ def deliver(
         typer.echo(valuation.to_json(), nl=False)
     else:
         show_valuation(valuation)
-
-
-def public_command(arguments: Sequence[str]) -> str:
-    """The command line as it may be stored: no password of a database."""
-    from fedvalue.tables.parts import shown
-
-    def public(argument: str) -> str:
-        uri = re.search(r"\w[\w+.-]*://", argument)  # also behind NAME= and --party=NAME=
-        return argument if uri is None else argument[: uri.start()] + shown(argument[uri.start() :])
-
-    return shlex.join(["fedvalue", *(public(argument) for argument in arguments[1:])])
 
 
 def _request_of(path: Path, data: str | None) -> tuple[Valuation, Request, ValuationSettings]:

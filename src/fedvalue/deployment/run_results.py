@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.privacy import Privacy
+    from fedvalue.tables.column_report import ColumnCoding
+    from fedvalue.valuation.provenance import Provenance
     from fedvalue.valuation.result import Valuation
 
 
@@ -72,6 +74,11 @@ def data_valuation(
         return None
     rates = None if match_rates is None else {name: match_rates[name]}
     return _described(own, manifest, rates)
+
+
+def with_own_table(valuation: Valuation, columns: tuple[ColumnCoding, ...], origin: Provenance) -> Valuation:
+    """A party's result with what it alone knows: how its columns were coded, and where they come from."""
+    return replace(valuation, columns=columns, provenance=origin)
 
 
 def _described(

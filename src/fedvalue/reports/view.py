@@ -31,7 +31,7 @@ UPLIFT_PARTIES = 15
 COLUMNS_LISTED = 12
 """The report lists this many columns of a party; a vendor may have hundreds."""
 
-_KEPT = "Each party read and coded its columns at home. Their names and values are not in this report."
+_KEPT = "Each data party read and coded its columns at home. Their names and values are not in this report."
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,14 +346,15 @@ def _listed(item: object) -> Sequence[object]:
 
 def _columns_note(valuation: Valuation) -> str:
     """Who keeps columns to itself, or how many of them are not listed."""
-    if not valuation.columns:
-        return _KEPT if valuation.protocol else ""
+    owners = {column.party for column in valuation.columns}
+    kept = valuation.protocol and not owners & {party.name for party in valuation.parties}
     hidden = [
         f"{count - COLUMNS_LISTED:,} more columns of {party}"
         for party, count in Counter(column.party for column in valuation.columns).items()
         if count > COLUMNS_LISTED
     ]
-    return f"Not listed: {wording.listing(hidden)}. The result file has all of them." if hidden else ""
+    listed = f"Not listed: {wording.listing(hidden)}. The result file has all of them." if hidden else ""
+    return " ".join(filter(None, [listed, _KEPT if kept else ""]))
 
 
 def _columns(valuation: Valuation) -> tuple[ColumnRow, ...]:

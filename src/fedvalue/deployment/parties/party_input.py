@@ -43,13 +43,14 @@ COLUMN_BYTES = 20
 """And per feature: the column and its copies while it is coded."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PartyInput:
     """A party's table, coded for a run.
 
     Args:
         samples: Ids and codes: X_t (zeros when there are no features) and Y, or X_d alone.
-        columns: How each column was coded, the label among them. They stay at home.
+        columns: How each column was coded, the label among them. It stays at home. Once the run has reduced
+            the table to the common ids, these rows alone are coded, and this is how.
         notes: What a person should know about the coding.
     """
 
@@ -165,9 +166,10 @@ def _coded(
 ) -> PartyInput:
     def reduce(rows: NDArray[np.int64]) -> MemorySamples:
         """The table reduced to some rows, coded from these alone."""
-        reduced = _coded(table, manifest, party, role, found.take(rows), ids.take(rows)).samples
-        assert isinstance(reduced, MemorySamples)
-        return reduced
+        reduced = _coded(table, manifest, party, role, found.take(rows), ids.take(rows))
+        assert isinstance(reduced.samples, MemorySamples)
+        whole.columns = reduced.columns
+        return reduced.samples
 
     from fedvalue.tables.party_table import label_table, party_table, task_table
 
@@ -186,7 +188,8 @@ def _coded(
         own = party_table(party, chosen, coding)
         coded = [CodedColumn("column 0", own.codes, own.n_codes, own.codebook)]
         codings, notes = own.columns, own.notes
-    return _described(MemorySamples(ids, coded, reduce=reduce), codings, notes, party, role)
+    whole = _described(MemorySamples(ids, coded, reduce=reduce), codings, notes, party, role)
+    return whole
 
 
 def _described(

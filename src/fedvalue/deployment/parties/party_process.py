@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from fedvalue.agreement.run_settings import terms_of
 from fedvalue.deployment.evidence import add_signature, envelope_of
 from fedvalue.deployment.parties.party_journal import PartyResult
 from fedvalue.deployment.parties.run_numbers import likely_run, numbered
-from fedvalue.deployment.run_results import data_valuation, task_valuation
+from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
+from fedvalue.local.origin import described_source, provenance
 from fedvalue.protocol.readiness import check_own_table, check_rows
 from fedvalue.storage.durable_files import PRIVATE, exclusive_lock, write_durably
 
@@ -45,6 +46,7 @@ def take_part(
     psk: Path | None = None,
     *,
     again: bool = False,
+    command: str = "",
 ) -> Valuation | None:
     """Take part in the manifest's run and write what was learned.
 
@@ -61,6 +63,7 @@ def take_part(
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
         again: Repeat a run that has failed, under the same agreement with the next number.
+        command: The command line without secrets, for the provenance of the result.
 
     Returns:
         All values for the task party, its own for a data party; None for a data party whose agreement
@@ -77,7 +80,11 @@ def take_part(
     signed = _agreed(config, identity, role)
     manifest = signed.manifest
     report("reading", "reading the table")
+    source = described_source(
+        config.table.source, "" if role == "task" else identity.card.name, config.table.file
+    )
     given = read_input(config.table, manifest, identity.card.name, role, config.state)
+    source = replace(source, n_rows=given.rows)
     for note in given.notes:
         report("note", note)
     terms = terms_of(manifest)
@@ -92,7 +99,18 @@ def take_part(
         if signed.manifest.run > 1:
             report("run", f"number {signed.manifest.run} under this agreement")
         with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
-            return _run(config, identity, signed, given, report, psk, charging)
+            return _run(
+                config,
+                identity,
+                signed,
+                given,
+                report,
+                psk,
+                charging,
+                at_home=lambda valuation: with_own_table(
+                    valuation, given.columns, provenance(command, sources=(source,))
+                ),
+            )
 
 
 def _run(
@@ -103,8 +121,9 @@ def _run(
     report: Report,
     psk: Path | None,
     charging: Charging,
+    at_home: Callable[[Valuation], Valuation],
 ) -> Valuation | None:
-    """Steps 4 and 5."""
+    """Steps 4 and 5. `at_home` adds what only this party may know to its own result."""
     from fedvalue.deployment.parties.party_run import PartyRun
     from fedvalue.deployment.parties.party_store import PartyStore
 
@@ -114,7 +133,7 @@ def _run(
         signed,
         given,
         store,
-        finish=lambda outcome: _result(outcome, signed, identity),
+        finish=lambda outcome: _result(outcome, signed, identity, at_home),
         report=report,
         addresses=config.addresses,
         psk=None if psk is None else _shared_key(psk),
@@ -188,17 +207,26 @@ def _agreed(config: PartyConfig, identity: Identity, role: str) -> SignedManifes
     return signed
 
 
-def _result(outcome: Outcome, signed: SignedManifest, identity: Identity) -> PartyResult:
-    """What a party keeps of a good run, made before the run is marked as done."""
+def _result(
+    outcome: Outcome,
+    signed: SignedManifest,
+    identity: Identity,
+    at_home: Callable[[Valuation], Valuation],
+) -> PartyResult:
+    """What a party keeps of a good run, made before the run is marked as done.
+
+    The certificate is for others: it holds the result without the party's columns and files.
+    """
     manifest, evidence, rates = signed.manifest, outcome.evidence, None
     assert evidence is not None
     if manifest.align == "intersect":
         rates = {ready.party: ready.rows / ready.brought for ready in evidence.roster}
     if identity.card.role != "task":
-        return PartyResult(valuation=data_valuation(manifest, identity.card.name, outcome, rates))
+        own = data_valuation(manifest, identity.card.name, outcome, rates)
+        return PartyResult(valuation=None if own is None else at_home(own))
     valuation = task_valuation(manifest, outcome, rates)
     certificate = make_certificate(identity, signed, evidence, valuation, outcome.order)
-    return PartyResult(valuation=valuation, certificate=certificate)
+    return PartyResult(valuation=at_home(valuation), certificate=certificate)
 
 
 def _write(config: PartyConfig, result: PartyResult, identity: Identity) -> None:
