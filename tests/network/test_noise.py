@@ -77,8 +77,13 @@ def test_a_run_with_noise_ends_well_and_says_what_it_promises(town, ends):
     assert set(share) == {
         "schema", "unit", "run_id", "protocol", "parties", "estimator", "learnable_total",
         "learnable_total_interval", "n_samples", "method", "n_permutations", "seed", "bins", "settings",
-        "details", "privacy",
+        "details", "privacy", "columns", "provenance",
     }  # fmt: skip
+    for data in (result, share):  # nothing exact beside the numbers with noise
+        assert all(set(column) == {"party", "name", "kind", "n_codes"} for column in data["columns"])
+        assert all(
+            set(source) <= {"name", "party", "format", "n_rows"} for source in data["provenance"]["sources"]
+        )
     (own,) = share["parties"]
     assert own["learnable"] == found["telco"]
     assert not {"value", "alone", "last"} & set(own)

@@ -45,6 +45,9 @@ def by_names(result: Mapping[str, Any]) -> dict[str, Any]:
     games = result["coalitions"]["learnable"]
     members = {mask: frozenset(n for k, n in enumerate(names) if mask >> k & 1) for mask in range(len(games))}
     metrics = ("log_loss", "accuracy", "auc", "ks", "errors_avoided_per_1000")
+    for row in result["uplift"]:
+        low, high = row["ks_gain_interval"]
+        assert low <= high
     return {
         "learnable": {party["name"]: party["learnable"] for party in result["parties"]},
         "total": result["learnable_total"],

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from fedvalue.agreement.run_settings import privacy_of
 from fedvalue.decisions.acceptance import with_acceptance
 from fedvalue.protocol.readiness import ranges_of
+from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.valuation.provenance import Provenance, SourceFile
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.privacy import Privacy
-    from fedvalue.tables.column_report import ColumnCoding
-    from fedvalue.valuation.provenance import Provenance
     from fedvalue.valuation.result import Valuation
 
 
@@ -77,7 +77,21 @@ def data_valuation(
 
 
 def with_own_table(valuation: Valuation, columns: tuple[ColumnCoding, ...], origin: Provenance) -> Valuation:
-    """A party's result with what it alone knows: how its columns were coded, and where they come from."""
+    """A party's result with what it alone knows: how its columns were coded, and where they come from.
+
+    A result with noise gets names and kinds only: bins, counts and digests are exact, and whoever passes the
+    result on relies on its promise.
+    """
+    if valuation.privacy is not None:
+        columns = tuple(
+            ColumnCoding(party=one.party, name=one.name, kind=one.kind, n_codes=one.n_codes)
+            for one in columns
+        )
+        sources = tuple(
+            SourceFile(name=one.name, party=one.party, format=one.format, n_rows=one.n_rows)
+            for one in origin.sources
+        )
+        origin = replace(origin, sources=sources)
     return replace(valuation, columns=columns, provenance=origin)
 
 

@@ -46,6 +46,7 @@ _DERIVED = ("share", "learnable_share", "interval", "interval_reason", "flags")
 _UPLIFT_ERRORS = {
     "log_loss_gain_interval": "log_loss_gain_error",
     "auc_gain_interval": "auc_gain_error",
+    "ks_gain_interval": "ks_gain_error",
     "errors_avoided_interval": "errors_avoided_error",
 }
 _ELSEWHERE = (
@@ -203,6 +204,7 @@ def _with_intervals(data: dict[str, Any]) -> None:
         gains = {
             "log_loss_gain_interval": nobody["log_loss"] - row["log_loss"],
             "auc_gain_interval": row.get("auc", 0.0) - nobody.get("auc", 0.0),
+            "ks_gain_interval": row.get("ks", 0.0) - nobody.get("ks", 0.0),
             "errors_avoided_interval": row.get("errors_avoided_per_1000", 0.0),
         }
         for interval, error in _UPLIFT_ERRORS.items():

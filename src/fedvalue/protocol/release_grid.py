@@ -34,7 +34,7 @@ PER_THOUSAND = 1000
 LADDER = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 """Sizes of an error within a decade."""
 
-_METRICS = frozenset({"accuracy", "auc", "ks", "auc_gain_error"})
+_METRICS = frozenset({"accuracy", "auc", "ks", "auc_gain_error", "ks_gain_error"})
 _COUNTED = frozenset({"errors_avoided_per_1000", "errors_avoided_error"})
 
 _FORM = re.compile(r"0\.(0*)1")

@@ -136,9 +136,11 @@ def _ends(row: UpliftRow, metric: str, nobody: UpliftRow) -> tuple[float, float]
         return (value, value)
     if metric == "errors_avoided_per_1000":
         return row.errors_avoided_interval
-    gain = {"auc": row.auc_gain_interval, "log_loss": row.log_loss_gain_interval}.get(metric)
+    gains = {
+        "auc": row.auc_gain_interval, "ks": row.ks_gain_interval, "log_loss": row.log_loss_gain_interval,
+    }  # fmt: skip
+    gain = gains.get(metric)
     if gain is None:
         return None
-    if metric == "log_loss":
-        return (nobody.log_loss - gain[1], nobody.log_loss - gain[0])
-    return ((nobody.auc or 0.0) + gain[0], (nobody.auc or 0.0) + gain[1])
+    start = _number(nobody, metric) or 0.0
+    return (start - gain[1], start - gain[0]) if metric == "log_loss" else (start + gain[0], start + gain[1])

@@ -71,14 +71,29 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How well the label is predicted with one set of parties, as text; empty where not known."""
+    """How well the label is predicted with one set of parties, as text; empty where not known.
+
+    Args:
+        parties: The set.
+        wrong: Errors per 1,000 cases.
+        interval: 95% interval of how many fewer they are than with nobody.
+        auc: AUC.
+        auc_change: 95% interval of its difference to that with nobody.
+        ks: KS.
+        ks_change: The same of KS.
+        log_loss: Log loss.
+        log_loss_change: The same of the log loss.
+    """
 
     parties: str
     wrong: str
     interval: str
     auc: str
+    auc_change: str
     ks: str
+    ks_change: str
     log_loss: str
+    log_loss_change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,15 +318,26 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
         "all_but": f"all but {wording.listing(missing)}",
         "all": "all parties" if len(row.parties) > 1 else wording.listing(row.parties),
     }[row.role]
-    ends = row.errors_avoided_interval
+    ends, lower = row.errors_avoided_interval, row.log_loss_gain_interval
+    compared = row.role != "nobody"
     return Gain(
         parties=name,
         wrong=wording.per_1000(1000 * (1 - row.accuracy)),
-        interval="" if ends is None or row.role == "nobody" else _fewer(*ends),
+        interval="" if ends is None or not compared else _fewer(*ends),
         auc="" if row.auc is None else f"{row.auc:.3f}",
+        auc_change=_change(row.auc_gain_interval) if compared else "",
         ks="" if row.ks is None else f"{row.ks:.3f}",
+        ks_change=_change(row.ks_gain_interval) if compared else "",
         log_loss=f"{row.log_loss:.3f}",
+        log_loss_change=_change(None if lower is None else (-lower[1], -lower[0])) if compared else "",
     )
+
+
+def _change(ends: tuple[float, float] | None) -> str:
+    """An interval of a difference, with signs."""
+    if ends is None:
+        return ""
+    return " to ".join(f"{end:+z.3f}".replace("-", "−") for end in ends)
 
 
 def _fewer(low: float, high: float) -> str:

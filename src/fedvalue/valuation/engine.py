@@ -249,6 +249,7 @@ def uplift_rows(uplift: Uplift) -> tuple[UpliftRow, ...]:
             errors_avoided_per_1000=one.errors_avoided,
             log_loss_gain_interval=interval_of(-one.log_loss.gain, one.log_loss.se_gain),
             auc_gain_interval=interval_of(one.auc.gain, one.auc.se_gain),
+            ks_gain_interval=None if one.ks is None else interval_of(one.ks.gain, one.ks.se_gain),
             errors_avoided_interval=interval_of(one.errors_avoided, one.se_errors_avoided),
         )
         for role, group in groups

@@ -101,6 +101,7 @@ class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
         errors_avoided_per_1000: Wrong decisions per 1,000 rows that "nobody" makes and this set does not.
         log_loss_gain_interval: 95% interval of the log loss of "nobody" minus this one.
         auc_gain_interval: 95% interval of this AUC minus that of "nobody".
+        ks_gain_interval: The same of KS.
         errors_avoided_interval: 95% interval of `errors_avoided_per_1000`.
     """
 
@@ -113,6 +114,7 @@ class UpliftRow(Document, frozen=True, kw_only=True, omit_defaults=True):
     errors_avoided_per_1000: float | None = None
     log_loss_gain_interval: Interval | None = None
     auc_gain_interval: Interval | None = None
+    ks_gain_interval: Interval | None = None
     errors_avoided_interval: Interval | None = None
 
 

@@ -258,6 +258,25 @@ def test_sensitivity_does_not_contradict_a_budget_and_names_the_undecided():
     )
 
 
+def test_gains_come_with_their_intervals():
+    """AUC 0.78 against 0.71 with nobody, log loss 0.02 to 0.04 lower."""
+    row = replace(
+        uplift_row("all", ("a",), 180, auc=0.78),
+        auc_gain_interval=(0.05, 0.09),
+        ks_gain_interval=(-0.01, 0.2),
+        log_loss_gain_interval=(0.02, 0.04),
+    )
+    result = replace(
+        result_of_values([0.2], names=["a"]), uplift=(uplift_row("nobody", (), 190, auc=0.71), row)
+    )
+    nobody, shown = view(result).gains
+    assert (nobody.auc_change, nobody.ks_change, nobody.log_loss_change) == ("", "", "")
+    assert (shown.auc, shown.auc_change) == ("0.780", "+0.050 to +0.090")
+    assert shown.ks_change == "−0.010 to +0.200"
+    assert shown.log_loss_change == "−0.040 to −0.020"
+    assert "−0.010 to +0.200" in html.render(result)
+
+
 def test_with_two_parties_no_set_is_listed_twice():
     """All but b is a alone."""
     rows = (

@@ -82,7 +82,13 @@ def value_tables(
 
 
 def _without_intervals(row: UpliftRow) -> UpliftRow:
-    return replace(row, log_loss_gain_interval=None, auc_gain_interval=None, errors_avoided_interval=None)
+    return replace(
+        row,
+        log_loss_gain_interval=None,
+        auc_gain_interval=None,
+        ks_gain_interval=None,
+        errors_avoided_interval=None,
+    )
 
 
 DRAWS = 24
