@@ -62,6 +62,14 @@ def check(
     sheet: Annotated[
         str | None, typer.Option(help="Sheet of an Excel workbook.", rich_help_panel=options.READING)
     ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="Text that stands for a missing value, such as ? or unknown.",
+            metavar="TEXT,TEXT,…",
+            rich_help_panel=options.READING,
+        ),
+    ] = "",
     json_file: options.JsonFile = None,
 ) -> None:
     """Show how each column is read: type, bins, missing values, and what looks wrong.
@@ -86,6 +94,7 @@ def check(
         encoding=encoding,
         dates=cast(Any, dates),
         sheet=sheet,
+        missing=tuple(split_names(missing)) or None,
     )
     with progress_bar("checking") as progress:
         report = check_sources(

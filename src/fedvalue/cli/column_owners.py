@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
 
@@ -128,15 +128,15 @@ def parse_file_options(**arguments_by_option: Sequence[str] | None) -> dict[str,
     """
     from fedvalue.tables.file_options import FileOptions
 
-    by_party: dict[str, dict[str, str]] = {}
+    by_party: dict[str, dict[str, Any]] = {}
     for key, arguments in arguments_by_option.items():
         for argument in arguments or ():
             name, equals, setting = argument.partition("=")
             party, text = (name.strip(), setting) if equals and name.strip() and setting else ("", argument)
             if key in by_party.setdefault(party, {}):
                 raise InputError(f"--{key} is given twice{f' for {party}' if party else ''}")
-            by_party[party][key] = text
-    return {party: FileOptions(**settings) for party, settings in by_party.items()}  # type: ignore[arg-type]
+            by_party[party][key] = tuple(split_names(text)) if key == "missing" else text
+    return {party: FileOptions(**settings) for party, settings in by_party.items()}
 
 
 def parse_parties(arguments: Sequence[str]) -> dict[str, str]:

@@ -104,6 +104,14 @@ Sheet = Annotated[
     list[str] | None,
     typer.Option(help="Sheet of an Excel workbook.", metavar="[NAME=]SHEET", rich_help_panel=READING),
 ]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Text that stands for a missing value, such as ? or unknown.",
+        metavar="[NAME=]TEXT,TEXT,…",
+        rich_help_panel=READING,
+    ),
+]
 CleanLabels = Annotated[
     bool,
     typer.Option(

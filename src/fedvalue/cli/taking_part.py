@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -51,6 +51,10 @@ def taking_part(
         str | None, typer.Option(help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.")
     ] = None,
     sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel workbook.")] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Text that stands for a missing value, such as ?, separated by commas."),
+    ] = None,
     fold_case: Annotated[
         bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")
     ] = False,
@@ -103,7 +107,7 @@ def taking_part(
         else:
             file = {
                 "delimiter": delimiter, "decimal": decimal, "encoding": encoding, "dates": dates,
-                "sheet": sheet,
+                "sheet": sheet, "missing": _names(missing) or None,
             }  # fmt: skip
             rows = _table(table, id_column, label, _names(features), _names(categorical), file, fold_case)
             settings = _invited(home, agreement, rows, output, words, skip_words)
@@ -127,7 +131,7 @@ def _table(
     label: str | None,
     features: tuple[str, ...],
     categorical: tuple[str, ...],
-    file: dict[str, str | None],
+    file: dict[str, Any],
     fold_case: bool,
 ) -> TableConfig:
     """The table that the options describe.
@@ -150,7 +154,7 @@ def _table(
         label=label,
         features=features or None,
         categorical=categorical,
-        file=FileOptions(**file),  # type: ignore[arg-type]  # it checks each of them
+        file=FileOptions(**file),
         fold_case=fold_case,
     )
 

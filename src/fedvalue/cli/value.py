@@ -67,6 +67,7 @@ def value(
     encoding: options.Encoding = None,
     dates: options.Dates = None,
     sheet: options.Sheet = None,
+    missing: options.Missing = None,
     bins: options.Bins = 5,
     binning: options.Binning = "quantile",
     label_bins: options.LabelBins = None,
@@ -208,7 +209,8 @@ def value(
         request = parse_request(
             data, label=label, task=task, party=party or [], each=each, ids=id_column or [], drop=drop,
             options=parse_file_options(
-                delimiter=delimiter, decimal=decimal, encoding=encoding, dates=dates, sheet=sheet
+                delimiter=delimiter, decimal=decimal, encoding=encoding, dates=dates, sheet=sheet,
+                missing=missing,
             ),
         )  # fmt: skip
         protocol_options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}

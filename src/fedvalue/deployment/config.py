@@ -100,7 +100,8 @@ class TableConfig(Document, frozen=True, kw_only=True):
         features: Columns to value; None takes all but id and label.
         label: The task party's label.
         categorical: Numeric columns whose numbers are names, such as zip codes.
-        file: How to read the file where the detection needs help: delimiter, decimal, encoding, dates, sheet.
+        file: How to read the file where the detection needs help: delimiter, decimal, encoding, dates, sheet,
+            missing.
         fold_case: Whether ids that differ in case only are the same.
         memory_mib: A table whose rows would take more memory is kept on disk while it is worked on.
     """

@@ -170,18 +170,16 @@ def _warnings(
 
 def _text_warnings(summary: ColumnSummary) -> Iterable[str]:
     n_distinct = len(summary.categories)
-    if summary.n_present >= ID_ROWS and n_distinct > ID_SHARE * summary.n_present:
-        yield f"looks like an id: {n_distinct:,} different values in {summary.n_present:,} rows"
-        return
     n_numbers = sum(_NUMBER.fullmatch(value) is not None for value in summary.categories)
     if n_distinct / 2 <= n_numbers < n_distinct:
         n_words = n_distinct - n_numbers
         yield f"mixed numbers and text: {n_words:,} of {n_distinct:,} different values are not numbers"
     elif n_numbers == n_distinct and any("," in value for value in summary.categories):
         yield "numbers with commas that may separate decimals or thousands: read as text"
-    order = _date_order(summary.categories)
-    if order:
+    elif order := _date_order(summary.categories):
         yield f"looks like a date in {order}: read as text; write dates as YYYY-MM-DD"
+    elif summary.n_present >= ID_ROWS and n_distinct > ID_SHARE * summary.n_present:
+        yield f"looks like an id: {n_distinct:,} different values in {summary.n_present:,} rows"
 
 
 def _date_order(values: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """Tables of any library, brought into two plain forms of column.
 
 - A `NumberColumn` holds numbers, and what lies on a scale: booleans, dates, times and decimals.
-- A `TextColumn` holds categories. Text in an array or frame is categories whatever it looks like; the text
-  of a file is read by its values (`text_readings`).
+- A `TextColumn` holds categories. Text in an array or frame is categories even where all of it is numbers;
+  the text of a file is read by its values (`text_readings`). Numbers with a few other texts are refused.
 - Missing values (None, NaN, NaT, null) are marked and never hidden. Infinite values and nested types
   are refused here, by name, so that no later step meets them.
 
@@ -261,6 +261,11 @@ def _microseconds(data: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 
 def _from_arrow_like(data: object, name: str, categorical: bool = False) -> Column:
-    from fedvalue.tables.arrow_columns import arrow_column, as_arrow_array
+    from fedvalue.tables.arrow_columns import arrow_column, as_arrow_array, is_text, one_array
 
-    return arrow_column(as_arrow_array(data, name), name, categorical=categorical)
+    array = as_arrow_array(data, name)
+    if is_text(array.type) and not categorical:
+        from fedvalue.tables.mixed_values import refuse_strays
+
+        refuse_strays(one_array(array), name)
+    return arrow_column(array, name, categorical=categorical)

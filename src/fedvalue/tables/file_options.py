@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -22,6 +23,7 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         encoding: Of a CSV file, by Python's name, as in "cp1252".
         dates: The order of day and month in dates such as 03/04/2024.
         sheet: The sheet of an Excel workbook.
+        missing: Text that stands for a missing value, as in ("?", "unknown"), beside the usual spellings.
 
     Raises:
         InputError: An option that means nothing.
@@ -32,6 +34,7 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     encoding: str | None = None
     dates: DateOrder | None = None
     sheet: str | None = None
+    missing: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter in _TABS:
@@ -42,6 +45,8 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             raise InputError(f"decimal must be . or a comma, got {self.decimal!r}")
         if self.dates is not None and self.dates not in get_args(DateOrder):
             raise InputError(f"dates must be DD/MM/YYYY or MM/DD/YYYY, got {self.dates!r}")
+        if self.missing is not None:
+            msgspec.structs.force_setattr(self, "missing", _texts(self.missing))
         if self.encoding is not None:
             try:
                 codecs.lookup(self.encoding)
@@ -49,6 +54,15 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
                 raise InputError(
                     f"encoding {self.encoding!r} is not known; common ones are utf-8, utf-16, cp1252"
                 ) from None
+
+
+def _texts(texts: object) -> tuple[str, ...]:
+    if isinstance(texts, str) or not isinstance(texts, Sequence) or not texts:
+        raise InputError(f"missing must be a list of texts, as in ('?', 'unknown'), got {texts!r}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"missing must be a list of texts, got {text!r} in it")
+    return tuple(texts)
 
 
 AS_DETECTED = FileOptions()

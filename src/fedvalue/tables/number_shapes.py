@@ -3,7 +3,8 @@
 A value votes for a decimal mark when it can have no other: 3.5 and 1,250,000 and 1,250.75 for the point, 3,5
 and 1.250.000 and 1.250,75 for the comma. 1.250 and 1,250 can be either; 17 and 1 250 and 1'250 have none.
 
-Amounts may have a unit, the same in every value: a currency or a percent sign. It is left out.
+Amounts may have a unit, the same in every value: a currency or a percent sign. It is left out. (12.50) and
+12.50- are -12.50, as accountants write it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _BLANKS = r" \x{00a0}\x{202f}'\x{2019}"  # blanks and apostrophes between thousa
 _SIGN, _EXPONENT = r"^[-+]?", r"(?:[eE][-+]?\d+)?$"
 _UNIT = r"(?:[€$£¥%]|EUR|USD|GBP|CHF)"
 _BEFORE, _AFTER = rf"^([-+]?)\s*{_UNIT}\s*", rf"\s*{_UNIT}$"
+_ACCOUNTANT = r"^\((.*\d.*)\)$|^([^-+]*\d[^-+]*)-$"
 _HEAD = 64
 
 
@@ -44,7 +46,8 @@ def _vote(point: str, comma: str) -> str:
 
 _SHAPES: dict[Mark, str] = {".": _shape(r"\.", ","), ",": _shape(",", r"\.")}
 _VOTES: dict[Mark, str] = {".": _vote(r"\.", ","), ",": _vote(",", r"\.")}
-_EITHER = f"{_SHAPES['.']}|{_SHAPES[',']}"
+NUMBER = f"{_SHAPES['.']}|{_SHAPES[',']}"
+"""A number with either decimal mark and without a unit."""
 
 
 class NumberShapes:
@@ -59,7 +62,7 @@ class NumberShapes:
         self._decimals = {decimal}
         self._votes: dict[Mark, bool] = {".": False, ",": False}
         self._marked: dict[Mark, bool] = {".": False, ",": False}
-        self._blanks = False
+        self._odd = False  # blanks between thousands, or minus signs of accountants
         self._units: set[str] = set()
 
     @property
@@ -93,7 +96,7 @@ class NumberShapes:
         if self.decimal == ",":
             return "decimal comma"
         if self.decimal == ".":
-            plain = not self._blanks and not self._marked[","] and self._units <= {""}
+            plain = not self._odd and not self._marked[","] and self._units <= {""}
             return "number" if plain else "grouped number"
         return None
 
@@ -123,6 +126,9 @@ class NumberShapes:
         if typed is None:
             array = pc.utf8_trim_whitespace(array)
             typed = _cast(array)
+        if typed is None and _any_match(array, _ACCOUNTANT):
+            array = _with_minus(array)
+            self._odd = True
         unit = _unit(array) if typed is None else ""
         if unit is None or _leading_zero(array) or not self._units <= {unit}:
             return None
@@ -131,10 +137,10 @@ class NumberShapes:
         fitting: NumberReading = "number"
         if typed is None:
             fitting, typed = "decimal comma", _simple_commas(array)
-        if typed is None and not (_all_match(array[:_HEAD], _EITHER) and _all_match(array, _EITHER)):
+        if typed is None and not (_all_match(array[:_HEAD], NUMBER) and _all_match(array, NUMBER)):
             return None
         if typed is None:
-            self._blanks |= _any_match(array, f"[{_BLANKS}]")
+            self._odd |= _any_match(array, f"[{_BLANKS}]")
         self._note(array)
         if self.reading == fitting and typed is not None:
             return typed
@@ -143,7 +149,7 @@ class NumberShapes:
     def merge(self, other: NumberShapes) -> None:
         """Take in what another part of the column has shown."""
         self._decimals |= other._decimals
-        self._blanks |= other._blanks
+        self._odd |= other._odd
         self._units |= other._units
         for mark in _OTHER:
             self._votes[mark] |= other._votes[mark]
@@ -168,8 +174,7 @@ def read_numbers(array: Any, reading: NumberReading) -> Any | None:
             return typed
         trimmed = pc.utf8_trim_whitespace(array)
         return None if _leading_zero(trimmed) else _cast(trimmed)
-    if _any_match(array, _UNIT):
-        array = _without_unit(array)
+    array = bare_numbers(array)
     if _leading_zero(array):
         return None
     if reading == "decimal comma" and (typed := _simple_commas(array)) is not None:
@@ -179,6 +184,15 @@ def read_numbers(array: Any, reading: NumberReading) -> Any | None:
         return None
     thousands = rf"[{_BLANKS}{_OTHER[mark]}]"
     return _cast(pc.replace_substring(pc.replace_substring_regex(array, thousands, ""), ",", "."))
+
+
+def bare_numbers(array: Any) -> Any:
+    """Trimmed text without units, and with the minus sign in front."""
+    return _without_unit(_with_minus(array))
+
+
+def _with_minus(array: Any) -> Any:
+    return pc.replace_substring_regex(array, _ACCOUNTANT, r"-\1\2")
 
 
 def _unit(array: Any) -> str | None:

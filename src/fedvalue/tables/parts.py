@@ -108,7 +108,7 @@ class Part:
 
     def with_numbers(self, columns: Collection[str]) -> Part:
         """The part with these text columns of a CSV file parsed as numbers, which is faster than casting."""
-        if self.format != "csv":
+        if self.format != "csv" or self.options.missing:  # which Arrow would only find without blanks
             return self
         import pyarrow.dataset as ds
 
@@ -201,8 +201,17 @@ def _conform(batch: Any, part: Part) -> Any:
     arrays = []
     for wanted in part.schema:
         array = batch.column(wanted.name)
-        arrays.append(array if array.type == wanted.type else _cast(array, wanted, part))
+        array = array if array.type == wanted.type else _cast(array, wanted, part)
+        arrays.append(_without(part.options.missing, array) if part.options.missing else array)
     return pa.RecordBatch.from_arrays(arrays, schema=part.schema)
+
+
+def _without(missing: tuple[str, ...], array: Any) -> Any:
+    """The values with null for these texts."""
+    if not is_text(array.type):
+        return array
+    absent = pc.is_in(pc.utf8_trim_whitespace(array), value_set=pa.array(missing, array.type))
+    return pc.if_else(absent, pa.scalar(None, array.type), array)
 
 
 def _cast(array: Any, wanted: Any, part: Part) -> Any:

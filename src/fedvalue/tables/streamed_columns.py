@@ -73,6 +73,7 @@ class ColumnLook:
         """Take in one more chunk of the column, an Arrow array."""
         if is_text(array.type):
             array = self._read(without_missing_spellings(array))
+            self._dropped |= self.problem is not None
         if not self._dropped:
             column = arrow_column(array, self.name, categorical=self.categorical)
             self.summary.add(with_one_spelling(column) if self.clean else column)

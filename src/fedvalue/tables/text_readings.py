@@ -7,12 +7,13 @@ numbers. The rule looks at the values, so the same table gives the same codes wh
 - Numbers: every value is a number, with one decimal mark in all of them (`number_shapes`).
 - Names: one number with a leading zero ("02139") makes the whole column categories, as zip codes,
   phone numbers and ids are.
-- Dates and times of day in ISO 8601, and dates as 31.12.2024, 12/31/2024 or 2024/12/31.
+- Dates and times of day in ISO 8601, and dates as 31.12.2024, 12/31/2024, 2024/12/31 or 31-Dec-2024.
 - Categories: everything else.
 
 Values that have two readings (1,250 is 1250 or 1.25; 03/04/2024 is in March or in April) are settled by
 other values of the column, then by the file's decimal mark. Where nothing settles them, or where they
-contradict each other, the column has a `problem` and is refused.
+contradict each other, the column has a `problem` and is refused; so is a column of numbers or dates with
+other texts in it (`mixed_values`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ import pyarrow.compute as pc
 from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import one_array
 from fedvalue.tables.file_options import DateOrder
+from fedvalue.tables.mixed_values import MixedValues
 from fedvalue.tables.number_shapes import NumberReading, NumberShapes, read_numbers
 
-DateReading = Literal["date", "instant", "time", "DD/MM/YYYY", "MM/DD/YYYY", "YYYY/MM/DD"]
+DateReading = Literal["date", "instant", "time", "DD/MM/YYYY", "MM/DD/YYYY", "YYYY/MM/DD", "DD Mon YYYY"]
 Reading = NumberReading | DateReading | Literal["text"]
 
-_DATES: tuple[DateReading, ...] = ("date", "instant", "time", "YYYY/MM/DD", "DD/MM/YYYY", "MM/DD/YYYY")
+_DATES: tuple[DateReading, ...] = (
+    "date", "instant", "time", "YYYY/MM/DD", "DD/MM/YYYY", "MM/DD/YYYY", "DD Mon YYYY"
+)  # fmt: skip
 
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A",
@@ -39,11 +43,13 @@ MISSING = (
 """Text that stands for a missing value: Arrow's list, which is close to that of pandas."""
 
 _HEAD = 64
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MISSING = pa.array(MISSING)
 # Each shape with its replacement by year, month and day. Points are never used with the month first.
 _WRITTEN_DATES: dict[DateReading, tuple[str, str]] = {
     "DD/MM/YYYY": (r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})", r"\3-0\2-0\1"),
     "MM/DD/YYYY": (r"^\s*(\d{1,2})[/-](\d{1,2})[/-](\d{4})", r"\3-0\1-0\2"),
+    "DD Mon YYYY": (r"^\s*(\d{1,2})[/. -]([A-Za-z]{3,9})[/. -](\d{4})", r"\3-0\2-0\1"),
     "YYYY/MM/DD": (r"^\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})", r"\1-0\2-0\3"),
 }
 
@@ -60,6 +66,7 @@ class TextReadings:
         self._numbers: NumberShapes | None = NumberShapes(decimal)
         self._dates = list(_DATES)
         self._order = dates
+        self._mixed = MixedValues()
         self._seen = False
 
     @property
@@ -85,7 +92,7 @@ class TextReadings:
                 "dates such as 03/04/2024 can be read as 3 April (DD/MM/YYYY) or as March 4 (MM/DD/YYYY); "
                 "say which with --dates DD/MM/YYYY or --dates MM/DD/YYYY"
             )
-        return None
+        return None if self._dates else self._mixed.problem
 
     def look(self, array: Any) -> Any | None:
         """Take in one more chunk, an Arrow array of text whose missing values are null.
@@ -100,10 +107,15 @@ class TextReadings:
             typed = self._numbers.look(array)
             if typed is not None:
                 self._dates = []
+                self._mixed.add(array, "number")
                 return typed if self._numbers.reading is not None else array
             self._numbers = None
         fitting = {reading: read_text(array, reading) for reading in self._dates}
         self._dates = [reading for reading in self._dates if fitting[reading] is not None]
+        if self._dates:
+            self._mixed.add(array, "date")
+        else:
+            self._mixed.look(array)
         return next((fitting[reading] for reading in self._dates if reading == self.reading), array)
 
     def merge(self, other: TextReadings) -> None:
@@ -111,8 +123,8 @@ class TextReadings:
         if not other._seen:
             return
         if not self._seen:
-            self._numbers, self._dates, self._order, self._seen = (
-                other._numbers, other._dates, other._order, True
+            self._numbers, self._dates, self._order, self._mixed, self._seen = (
+                other._numbers, other._dates, other._order, other._mixed, True
             )  # fmt: skip
             return
         both_numbers = self._numbers is not None and other._numbers is not None
@@ -123,6 +135,7 @@ class TextReadings:
         if not both_numbers or (self._numbers is not None and self._numbers.mixed):
             self._numbers = None
         self._dates = [reading for reading in self._dates if reading in other._dates]
+        self._mixed.merge(other._mixed)
 
 
 def read_by_values(array: Any, name: str, decimal: str = "", dates: DateOrder | None = None) -> Any:
@@ -174,6 +187,9 @@ def _written_dates(array: Any, reading: DateReading) -> Any | None:
     if not _all(pc.match_substring_regex(words, shape)):
         return None
     words = pc.replace_substring_regex(words, shape, iso)
+    if reading == "DD Mon YYYY":
+        for k, month in enumerate(_MONTHS, start=1):
+            words = pc.replace_substring_regex(words, rf"(?i)-0{month}[a-z]*-", f"-0{k}-")
     words = pc.replace_substring_regex(words, r"-0(\d\d)", r"-\1")
     words = pc.replace_substring_regex(words, r" (\d):", r" 0\1:")
     dates = _instants(pc.utf8_trim_whitespace(words), None)
