@@ -17,7 +17,7 @@ from fedvalue.local.origin import described_source, provenance
 from fedvalue.local.party_files import join_by_id
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.party_table import check_ids
-from fedvalue.tables.sources import read_table
+from fedvalue.tables.sources import read_table, reading_notes
 from fedvalue.valuation.provenance import Request, SourceFile
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def value_request(
             coded=coded,
         )
         sources = [structs.replace(source, n_rows=valuation.n_samples)]
+        valuation = _with_notes(valuation, before=reading_notes(request.source, request.options_of()))
         if request.id:
             note = "the source was streamed: its ids were not checked for duplicates"
             valuation = _with_notes(valuation, after=(note,))
@@ -96,7 +97,7 @@ def _in_memory(
     source = described_source(request.source, "", request.options_of())
     main = read_table(request.source, request.columns, text_columns=texts, options=request.options_of())
     sources = [structs.replace(source, n_rows=main.num_rows)]
-    notes: list[str] = []
+    notes = reading_notes(request.source, request.options_of())
     if settings.coding.clean_labels:
         n_rows = main.num_rows
         main = with_labels(main, request.label)
@@ -108,6 +109,7 @@ def _in_memory(
             continue
         options, key = request.options_of(party.name), party.id or request.id
         sources.append(described_source(party.source, party.name, options))
+        notes += reading_notes(party.source, options)
         columns = [key, *party.columns]
         own_files[party.name] = (
             read_table(party.source, columns, text_columns=(*texts, key), options=options), key

@@ -50,7 +50,7 @@ class CsvDialect(NamedTuple):
     """How a CSV file is written.
 
     Args:
-        names: The columns.
+        names: The columns; fields without a name are left out.
         encoding: Python's name of it.
         delimiter: Between fields.
         quote: Around fields.
@@ -59,7 +59,8 @@ class CsvDialect(NamedTuple):
             where a point is decimal unless a column shows otherwise.
         confidence: Of encoding, delimiter and decimal mark.
         notes: What a person should know, one sentence each.
-        skipped: Lines before the header: Excel writes `sep=;` as the first.
+        fields: The names of all fields, where Arrow cannot take them from the header.
+        skipped: Lines up to the end of the header, where `fields` are given.
     """
 
     names: tuple[str, ...]
@@ -70,6 +71,7 @@ class CsvDialect(NamedTuple):
     decimal: str
     confidence: dict[str, Confidence]
     notes: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     skipped: int = 0
 
     @property
@@ -104,7 +106,9 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
         head = head[named.end() :]
     cut, sure = _cut(path, head, options.delimiter or (named[1] if named else None))
     rows = cut.rows(head)
-    names = tuple(rows[0])
+    names = tuple(name for name in rows[0] if name.strip())
+    if not names:
+        raise InputError(f"{path}: the first line names no column; a CSV file starts with a header line")
     refuse_repeated_names(names, path)
     decimal, decimal_sure = _decimal(rows, cut.delimiter, options)
     if cut.quote in head or _holds(path, encoding.name, cut.quote):
@@ -114,12 +118,19 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
         notes.append(f"the text is not UTF-8 and was read as {encoding.name}; --encoding changes that")
     if len(names) > 1 and all(_NUMBER.fullmatch(name) for name in names):
         notes.append("the first line holds numbers only, and was taken for the names of the columns")
+    fields = tuple(name if name.strip() else f"no name {k}" for k, name in enumerate(rows[0], start=1))
+    notes += [
+        f"column {k} has no name in the header and was left out"
+        for k, name in enumerate(rows[0], start=1)
+        if not name.strip()
+    ]
     confidence: dict[str, Confidence] = {
         "encoding": encoding.confidence, "delimiter": sure, "decimal": decimal_sure
     }  # fmt: skip
     return CsvDialect(
         names, encoding.name, cut.delimiter, cut.quote, cut.escape, decimal, confidence, tuple(notes),
-        skipped=1 if named else 0,
+        fields=fields if named or fields != names else (),
+        skipped=(1 if named else 0) + cut.header_lines(head),
     )  # fmt: skip
 
 
@@ -135,9 +146,9 @@ def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
         ),
         "read_options": ReadOptions(
             block_size=BLOCK_BYTES,
-            # With a line before the header, Arrow wants to be given the names.
-            skip_rows=dialect.skipped and dialect.skipped + 1,
-            column_names=dialect.names if dialect.skipped else None,
+            # With a line before the header, or two fields without a name, Arrow wants to be given the names.
+            skip_rows=dialect.skipped if dialect.fields else 0,
+            column_names=dialect.fields or None,
         ),
         "convert_options": ConvertOptions(null_values=list(MISSING)),
     }  # fmt: skip
@@ -195,12 +206,21 @@ class _Cut(NamedTuple):
     escape: str | None = None
 
     def rows(self, head: str, most: int = _HEAD_ROWS) -> list[list[str]]:
-        reader = csv.reader(
+        with long_fields():
+            return list(islice(filter(None, self._reader(head)), most))
+
+    def _reader(self, head: str) -> Any:
+        return csv.reader(
             io.StringIO(head, newline=""), delimiter=self.delimiter, quotechar=self.quote,
             escapechar=self.escape,
         )  # fmt: skip
+
+    def header_lines(self, head: str) -> int:
+        """Lines up to the end of the header, in which a quoted name may have line breaks."""
+        reader = self._reader(head)
         with long_fields():
-            return list(islice(filter(None, reader), most))
+            next(filter(None, reader))
+        return int(reader.line_num)
 
 
 def _cut(path: str, head: str, given: str | None) -> tuple[_Cut, Confidence]:

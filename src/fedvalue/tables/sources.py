@@ -77,6 +77,12 @@ def column_names(source: Source, options: FileOptions = AS_DETECTED) -> tuple[st
     return tuple(first_part(source, options).stored.names)
 
 
+def reading_notes(source: Source, options: FileOptions = AS_DETECTED) -> list[str]:
+    """What a person should know about how a CSV file is read."""
+    dialect = first_part(source, options).dialect
+    return [] if dialect is None else [f"{shown(source)}: {note}" for note in dialect.notes]
+
+
 def is_file_name(text: str) -> bool:
     """Whether text names a source rather than a column.
 

@@ -186,8 +186,9 @@ class StreamedColumn:
         """The codes of a batch's rows."""
         name = self.coder.name
         array = batch.column(name)
-        if self.reading is not None and is_text(array.type):
-            array = read_known(without_missing_spellings(array), self.reading, name)
+        if is_text(array.type):
+            array = without_missing_spellings(array)
+            array = array if self.reading is None else read_known(array, self.reading, name)
         column = arrow_column(array, name, categorical=self.categorical)
         return self.coder.codes(with_one_spelling(column) if self.clean else column)
 

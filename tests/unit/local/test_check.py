@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedvalue.local.check import SAMPLE_ROWS, Check, _Sample, check_sources, label_words, summary_lines
+from fedvalue.local.streaming import value_files
 from fedvalue.tables.column_report import CodedColumns, ColumnCoding
 from fedvalue.tables.party_table import label_table
 from fedvalue.valuation.provenance import PartyRequest, Request
@@ -80,6 +81,18 @@ def test_the_sample_is_spread_over_the_file_and_bounded():
     kept = set(rows.column("k").to_pylist())
     assert min(kept) == 0
     assert max(kept) > 75
+
+
+def test_a_column_without_values_has_one_code(tmp_path):
+    """In the pass for leaks and in the second pass of a stream, too."""
+    rows = [f"{k % 7},,{'yes' if k % 2 else 'no'}," for k in range(100)]
+    path = tmp_path / "t.csv"
+    path.write_text("x,notes,y,\n" + "\n".join(rows) + "\n")
+    (file,) = check_sources([str(path)], label="y").files
+    assert file.problems == ()
+    assert [(column.name, column.n_codes) for column in file.columns] == [("x", 5), ("notes", 1), ("y", 2)]
+    assert file.notes == ("column 4 has no name in the header and was left out",)
+    assert value_files(path, label="y", parties={"a": ["x", "notes"]}).n_samples == 100
 
 
 def test_parts_of_a_folder_are_one_table(tmp_path):

@@ -104,6 +104,35 @@ def test_the_line_with_which_excel_names_its_delimiter_is_followed(tmp_path):
     assert read(path) == TRUTH
 
 
+@pytest.mark.parametrize(
+    ("content", "left_out"),
+    [
+        ("x,y,\n1,a,\n2,b,\n", [3]),
+        ("x,y,,\n1,a,,\n2,b,,\n", [3, 4]),
+        (",x,y\n0,1,a\n1,2,b\n", [1]),
+        ('sep=,\n"x",y, \n1,a,\n2,b,\n', [3]),
+    ],
+    ids=["a delimiter at the end", "two", "an index of pandas", "below a line about the delimiter"],
+)
+def test_fields_without_a_name_are_left_out_with_a_note(tmp_path, content, left_out):
+    """No party can have them, and a delimiter at the end of each line names nothing."""
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    assert read(path) == {"x": [1, 2], "y": ["a", "b"]}
+    assert csv_dialect(str(path)).notes == tuple(
+        f"column {k} has no name in the header and was left out" for k in left_out
+    )
+    path.write_text('"x\nx",y,,\n1,a,,\n')
+    assert read(path) == {"x\nx": [1], "y": ["a"]}
+
+
+def test_a_header_without_any_name_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",,\n1,2,3\n")
+    with pytest.raises(InputError, match="the first line names no column"):
+        read(path)
+
+
 def test_one_cell_with_another_decimal_mark_is_refused(tmp_path):
     """It once made text of every number of the column, and a useless party the best."""
     path = tmp_path / "t.csv"
