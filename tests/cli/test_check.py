@@ -84,6 +84,7 @@ def test_leaks_balance_and_full_bins_are_pointed_out(tmp_path):
         ("a,b\n1,\n2,x\n", ["--label", "b"], "refused: label 'b': 1 of 2 rows have no label"),
         ("a,b\n1,x\n2,x\n", ["--label", "b"], "refused: label 'b': all rows have the same label"),
         ("a,b\n1,x\n1,y\n", ["--id", "a"], "refused: id 'a': 1 rows repeat an id"),
+        ("a,b\n1,x\n,y\n ,z\n", ["--id", "a"], "refused: id 'a': 2 rows have no id"),
         ("day\n03/04/2024\n05/06/2024\n", [], "refused: column 'day': dates such as 03/04/2024"),
     ],
 )

@@ -150,7 +150,12 @@ def test_the_match_of_each_party_is_shown_and_kept():
             "0 of 300 ids matched (0.0%); 300 would match without blanks",
         ),
         (lambda ids: [str(int(one)) for one in ids], "300 would match without blanks, leading zeros"),
-        (lambda ids: [f"x{one}" for one in ids], "is 'customer' the right id?"),
+        (lambda ids: [f"{int(one)}.0" for one in ids], "300 would match without blanks, leading zeros"),
+        (
+            lambda ids: [f"x{one}" for one in ids],
+            "files: telco: 0 of 300 ids matched (0.0%); is 'customer' the right id? [E_INPUT]",
+        ),
+        (lambda ids: ["", " ", *ids[2:]], "party 'telco': column 'customer': 2 rows have no id"),
         (lambda ids: [*ids[:-1], ids[0]], "party 'telco': column 'customer': ids must be distinct"),
     ],
 )

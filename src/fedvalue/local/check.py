@@ -249,8 +249,9 @@ class _FileLook:
 
     def _id_problems(self) -> list[str]:
         every = pa.chunked_array(self._ids) if self._ids else pa.chunked_array([[]], type=pa.string())
-        missing = every.null_count
-        repeated = len(every) - missing - len(every.drop_null().unique())
+        present = every.filter(pc.not_equal(pc.utf8_trim_whitespace(every), ""))
+        missing = len(every) - len(present)
+        repeated = len(present) - len(present.unique())
         problems = [f"id {self._id!r}: {missing:,} rows have no id"] if missing else []
         return problems + ([f"id {self._id!r}: {repeated:,} rows repeat an id"] if repeated else [])
 

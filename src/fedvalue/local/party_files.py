@@ -85,11 +85,13 @@ def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) 
         common = pc.and_(common, pc.is_valid(place))
     n_common = pc.sum(common).as_py() or 0
     low = [match for match in matches if match.n_matched < LOW_MATCH * len(ids)]
-    notes = [_suspicion(match, ids, *parties[match.party]) for match in low]
+    reasons = {match.party: _suspicion(match, ids, *parties[match.party]) for match in low}
+    notes = tuple(
+        f"{match.words}; {reasons[match.party]}" if match.party in reasons else match.words
+        for match in matches
+    )
     if not n_common:
-        reasons = "; ".join(match.words for match in matches)
-        hint = next((note for note in notes if note), "")
-        raise InputError(f"no id is in all files: {reasons}{'; ' + hint if hint else ''}")
+        raise InputError(f"no id is in all files: {'; '.join(notes)}")
     return Joined(
         main=main.filter(common),
         parties={
@@ -98,7 +100,7 @@ def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) 
         },
         ids=ids.filter(common),
         matches=matches,
-        notes=(*(match.words for match in matches), *(note for note in notes if note)),
+        notes=notes,
     )
 
 
@@ -116,16 +118,17 @@ def _places(ids: Any, table: Any, column: str, party: str) -> Any:
 
 
 def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
-    """Why few ids match, where case, blanks or leading zeros are the reason."""
+    """Why few ids match, where the way in which they are written is the reason."""
     theirs = as_names(table.column(column)).cast(pa.large_string())
     n_alike = pc.sum(pc.is_in(_plain(ids), value_set=_plain(theirs))).as_py() or 0
     if n_alike > match.n_matched:
         return (
-            f"{match.words}; {n_alike:,} would match without blanks, leading zeros and differences of case: "
+            f"{n_alike:,} would match without blanks, leading zeros, a decimal .0 and differences of case: "
             "write the ids in the same way"
         )
-    return f"{match.words}: is {column!r} the right id?"
+    return f"is {column!r} the right id?"
 
 
 def _plain(ids: Any) -> Any:
-    return pc.utf8_ltrim(pc.utf8_lower(pc.utf8_trim_whitespace(ids)), "0")
+    lower = pc.utf8_lower(pc.utf8_trim_whitespace(ids))
+    return pc.replace_substring_regex(lower, r"^0*(.*?)(\.0+)?$", r"\1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -201,11 +201,19 @@ def check_ids(ids: object, *, name: str = "id") -> None:
         InputError: Some are missing or repeated. The message has their number, never an id.
     """
     column = column_of(ids, name=name, categorical=True)
-    n_missing = int(column.missing.sum())
+    assert isinstance(column, TextColumn)
+    n_missing = int(np.isin(column.index, [-1, *_blank(column.categories)]).sum())
     if n_missing:
         raise InputError(f"column {name!r}: {n_missing:,} rows have no id")
-    assert isinstance(column, TextColumn)
     refuse_repeated_ids(name, len(column) - len(column.categories), len(column))
+
+
+def _blank(categories: Any) -> list[int]:
+    """Where texts are blank."""
+    import pyarrow.compute as pc
+
+    blank = pc.equal(pc.utf8_trim_whitespace(categories), "")
+    return [place.as_py() for place in pc.indices_nonzero(blank)]
 
 
 def refuse_repeated_ids(name: str, n_repeated: int, n_rows: int) -> None:

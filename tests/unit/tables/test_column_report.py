@@ -76,6 +76,13 @@ MONEY = np.append(RNG.gamma(1.0, 100.0, 9_999), 10_000_000.0)
         ("since", ["01/31/2024", "12/01/2023"], {}, "looks like a date in MM/DD/YYYY"),
         ("since", ["31.01.2024", "01.12.2023"], {}, "looks like a date in DD.MM.YYYY"),
         ("since", ["01/02/24", "03/04/24"], {}, "looks like a date in DD/MM/YYYY or MM/DD/YYYY"),
+        ("since", [f"03/{k:02d}/21" for k in range(1, 29)] * 2, {}, "looks like a date in MM/DD/YYYY"),
+        (
+            "since",
+            [f"{k % 12 + 1}/{k % 28 + 1}/{k:02d}" for k in range(60)],
+            {},
+            "looks like a date in MM/DD/YYYY",
+        ),
         ("x", ["1", "2", "3", "n/k"], {}, "mixed numbers and text: 1 of 4 different values are not numbers"),
         ("x", ["1,250", "2,000"], {}, "numbers with commas that may separate decimals or thousands"),
         ("zip_code", [10115, 20095, 50667, 80331, 60311, 70173] * 2, {}, "its name suggests codes"),

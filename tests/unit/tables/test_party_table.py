@@ -111,6 +111,8 @@ def test_ids_name_each_sample_once():
     with pytest.raises(InputError) as missing:
         check_ids(["secret-1", None, None])
     assert str(missing.value) == "column 'id': 2 rows have no id"
+    with pytest.raises(InputError, match="column 'id': 3 rows have no id"):
+        check_ids(["a", "", " ", None])
     with pytest.raises(InputError) as repeated:
         check_ids(pd.Series(["secret-1", "secret-1", "b", "b", "b"]), name="customer")
     assert str(repeated.value) == "column 'customer': ids must be distinct, got 3 duplicates among 5 rows"
