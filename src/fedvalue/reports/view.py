@@ -334,10 +334,11 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
 
 
 def _change(ends: tuple[float, float] | None) -> str:
-    """An interval of a difference, with signs."""
+    """An interval of a difference, with signs; "0" where nothing changes."""
     if ends is None:
         return ""
-    return " to ".join(f"{end:+z.3f}".replace("-", "−") for end in ends)
+    texts = [f"{end:+z.3f}".replace("-", "−") for end in ends]
+    return "0" if set(texts) == {"+0.000"} else " to ".join(texts)
 
 
 def _fewer(low: float, high: float) -> str:

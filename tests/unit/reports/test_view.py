@@ -275,6 +275,8 @@ def test_gains_come_with_their_intervals():
     assert shown.ks_change == "−0.010 to +0.200"
     assert shown.log_loss_change == "−0.040 to −0.020"
     assert "−0.010 to +0.200" in html.render(result)
+    same = replace(row, auc_gain_interval=(-0.0001, 0.0001))
+    assert view(replace(result, uplift=(result.uplift[0], same))).gains[1].auc_change == "0"
 
 
 def test_with_two_parties_no_set_is_listed_twice():
