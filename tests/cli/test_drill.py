@@ -39,6 +39,8 @@ def test_table_and_file(tmp_path: Path) -> None:
         "move rows between two cells, guessing q",
         "move a row between two cells, reading q",
         "move rows round a rectangle, reading q",
+        "move a row between two cells, knowing n",
+        "move rows round a rectangle, knowing n",
     }
 
 

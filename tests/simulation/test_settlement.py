@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,13 +12,17 @@ import numpy as np
 import pytest
 
 from fedvalue.crypto.ids import PackedIds
+from fedvalue.federated.valuation_parts import valuation_of
+from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.outcome import Answer
+from fedvalue.protocol.settings import Gates
 from fedvalue.protocol.transitions import State
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.party_cheats import SplitWork, cheating_party
 from fedvalue.simulation.drill.plot import Plot
+from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Codes, Postman, World, run
 
@@ -79,6 +84,88 @@ def test_subset_sums_decode_no_label_on_the_grid(size: int) -> None:
     assert (new == truth).all(axis=1).any()
     assert len(new) >= 100
     assert not (new.min(axis=0) == new.max(axis=0)).any()
+
+
+GATES = Gates(min_samples=100, min_rows_per_code=5, min_cell=10)
+"""Of a deployed run."""
+
+
+def chosen_segments(n_targets: int, n: int = 2000) -> tuple[World, np.ndarray]:
+    """Segments of 12 people and more, with label 0 but for the person asked about."""
+    rng = np.random.default_rng(n_targets)
+    sizes = 12 + 7 * np.arange(n_targets)
+    codes = np.full(n, n_targets)
+    codes[: sizes.sum()] = np.repeat(np.arange(n_targets), sizes)
+    y = np.where(codes < n_targets, 0, rng.random(n) < 0.3).astype(np.int64)
+    targets = np.cumsum(sizes) - 1
+    y[targets] = rng.integers(0, 2, n_targets)
+    return World(Codes("y", y, 2), None, (Codes("p0", codes, n_targets + 1),), PackedIds.of_rows(n)), targets
+
+
+def explaining(world: World, targets: np.ndarray, explains: Callable[[float], bool]) -> np.ndarray:
+    """All labels of the targets whose learnable value explains what the party got."""
+    guesses = np.array(list(itertools.product((0, 1), repeat=len(targets))))
+    column, kept = world.parties[0].codes, []
+    for guess in guesses:
+        y = world.label.codes.copy()
+        y[targets] = guess
+        value = value_counts(JointCounts.from_columns(label=y, parties={"p0": column})).learnable["p0"]
+        if value is not None and explains(round(value, 4)):
+            kept.append(guess)
+    return np.array(kept)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2, 4, 6])
+def test_no_label_is_certain_from_a_learnable_value_that_is_rounded_at_random(n_targets: int) -> None:
+    """A fixed grid of 1e-4 names labels of few targets for certain. A deployed run names none."""
+    world, targets = chosen_segments(n_targets)
+    truth = world.label.codes[targets]
+    released = {}
+    for gates in (None, GATES):
+        cast = world.cast(engine=ValuationSettings(), grid="0.0001", gates=gates)
+        assert run(cast).states() == {State.DONE}
+        assert cast.parties[0].outcome is not None
+        released[gates] = cast.parties[0].outcome.shares["p0"]["learnable"]
+    fixed = explaining(world, targets, lambda value: value == released[None])
+    assert (fixed == truth).all(axis=1).any()
+    assert (fixed.min(axis=0) == fixed.max(axis=0)).any()
+    step = 0.015  # the first size of the ladder from 30 / 2000
+    assert released[GATES] == pytest.approx(step * round(released[GATES] / step))
+    chance = explaining(world, targets, lambda value: abs(value - released[GATES]) < step)
+    assert (chance == truth).all(axis=1).any()
+    assert not (chance.min(axis=0) == chance.max(axis=0)).any()
+
+
+def informed(n: int = 2000) -> World:
+    """Two parties, each with a noisy copy of the label."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    noisy = [np.where(rng.random(n) < 0.3, 1 - y, y) for _ in range(2)]
+    parties = tuple(Codes(f"p{k}", column, 2) for k, column in enumerate(noisy))
+    return World(Codes("y", y, 2), None, parties, PackedIds.of_rows(n))
+
+
+def test_the_task_party_keeps_its_numbers_on_the_grid() -> None:
+    """Only what data parties get is rounded at random: both differ by less than a step."""
+    world = informed()
+    fine, coarse = (
+        world.cast(engine=ValuationSettings(), grid="0.0001", gates=gates) for gates in (None, GATES)
+    )
+    for cast in (fine, coarse):
+        assert run(cast).states() == {State.DONE}
+    assert fine.task.outcome is not None
+    assert coarse.task.outcome is not None
+    names = [party.name for party in coarse.parties]
+    exact_valuation = valuation_of(fine.task.outcome, names)
+    assert min(value or 0.0 for value in exact_valuation.learnable.values()) > 0.01
+    assert valuation_of(coarse.task.outcome, names) == exact_valuation
+    for mine, theirs in zip(fine.parties, coarse.parties, strict=True):
+        assert mine.outcome is not None
+        assert theirs.outcome is not None
+        exact, rounded = mine.outcome.shares[mine.name], theirs.outcome.shares[mine.name]
+        assert abs(rounded["learnable"] - exact["learnable"]) < 0.015
+        assert rounded["learnable_error"] >= exact["learnable_error"]
+        assert rounded["learnable"] / 0.015 == pytest.approx(round(rounded["learnable"] / 0.015))
 
 
 def test_a_small_share_holds_two_numbers_and_two_errors() -> None:

@@ -14,7 +14,7 @@ from fedvalue.protocol.vpsic.roles import VpsicParty, VpsicServer, VpsicTaskPart
 from fedvalue.protocol.vpsic.rounds import CellCounts, VpsicSettings
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.simulation.drill.vpsic_cheats import MovingServer, between_two_cells, read_q
-from fedvalue.simulation.drill.vpsic_drill import blind_detection, sparse_tables, vpsic_rows
+from fedvalue.simulation.drill.vpsic_drill import blind_detection, uniform_tables, vpsic_rows
 
 PUBLISHED = VpsicSettings(harden=False)
 N = 300
@@ -22,7 +22,7 @@ N = 300
 
 @pytest.fixture
 def tables() -> CodedTables:
-    return sparse_tables(N, 3, 4, np.random.default_rng(5))
+    return uniform_tables(N, 3, 4, np.random.default_rng(5))
 
 
 def run(tables: CodedTables, settings: VpsicSettings, server: VpsicServer | None = None):
@@ -94,11 +94,21 @@ def test_a_server_that_reads_q_passes_the_published_checks_and_not_the_marginals
 
 def test_the_drill_says_so() -> None:
     rows = {(row.behaviour, row.hardened): row for row in vpsic_rows(trials=10, seed=2)}
-    assert len(rows) == 6
+    assert len(rows) == 10
     assert not any(row.surprising for row in rows.values())
     assert rows["move a row between two cells, reading q", False].detected == 0
     assert rows["move a row between two cells, reading q", True].detected == 10
     assert rows["move rows round a rectangle, reading q", True].detected == 0
+
+
+def test_in_a_dense_table_a_server_that_knows_n_passes_where_reading_counts_fails() -> None:
+    """50 cells of 40 rows: the counts hide q, and their sum shows it."""
+    dense = {"n_samples": 2000, "n_parties": 2, "n_codes": 5}
+    rows = {(row.behaviour, row.hardened): row for row in vpsic_rows(trials=5, seed=3, **dense)}
+    assert rows["move a row between two cells, reading q", False].detected > 0
+    assert rows["move a row between two cells, knowing n", False].detected == 0
+    assert rows["move a row between two cells, knowing n", True].detected == 5
+    assert rows["move rows round a rectangle, knowing n", True].detected == 0
 
 
 def test_blind_guesses_are_found_out_as_often_as_predicted() -> None:

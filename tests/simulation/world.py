@@ -24,7 +24,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol.messages import Envelope
 from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.role import Role
-from fedvalue.protocol.settings import ColumnView, Settings
+from fedvalue.protocol.settings import ColumnView, Gates, Settings
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -105,12 +105,13 @@ class World:
         align: str = "equal",
         columns: str = "joint",
         data_party: Any = DataParty,
+        gates: Gates | None = None,
         **options: Any,
     ) -> Cast:
         """All roles of a run over this world."""
         tables, chosen = CodedTables(self.label, self.parties, self.task), make_options(protocol, **options)
         return make_cast(
-            make_terms(tables, chosen, align=align, columns=ColumnView(columns), run_id=run_id),
+            make_terms(tables, chosen, align=align, columns=ColumnView(columns), run_id=run_id, gates=gates),
             tables,
             ids=self.ids if ids is None else ids,
             valuer=make_valuer(engine or ValuationSettings(method="exact", statistics=False)),

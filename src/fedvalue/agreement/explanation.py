@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fedvalue.agreement.run_settings import privacy_of
+from fedvalue.agreement.run_settings import privacy_of, terms_of
 from fedvalue.protocol.privacy import ADJACENCY
-from fedvalue.protocol.release_grid import most_bits, parse_grid
+from fedvalue.protocol.release_grid import most_bits
 from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -98,6 +99,19 @@ _COLUMNS = {
         "their values, and the learnable value treats each combination as a category of its own."
     ),
 }
+_GATED = {
+    "features": "distinct value of each column of a party, and per label",
+    "joint": "distinct combination of the values of a party's columns, and per label",
+}
+_COUNTED = {
+    "features": "value of each column of the task party",
+    "joint": "combination of the values of the task party's columns",
+}
+_COMBINATIONS = (
+    "Combinations of values of several columns are NOT limited: a combination may belong to a single person. "
+    "Shapley-CMI compares persons within combinations of the task party's columns, so columns chosen for "
+    "that purpose can ask about few persons. With columns = joint the limits apply to combinations."
+)
 _COLUMNS_OF_GRAM = (
     "Columns are used one by one, or a party's columns as one where it says so; the servers see neither."
 )
@@ -156,15 +170,29 @@ def _grid(m: Manifest) -> str:
     """How exact the released numbers are, and what that means."""
     if m.grid is None:
         return f"The numbers are exact to the last digit. {_QUESTIONS}, of many of them at once."
+    step = terms_of(m).share_step(m.n_samples)
     bits = ""
     if m.shares == "small":
+        most = most_bits(step or Fraction(m.grid))
         bits = (
-            ", but with these numbers a data party learns at most "
-            f"{most_bits(parse_grid(m.grid))} bits in one run with two labels, about all persons together"
+            f", but with these numbers a data party learns at most {most} bits in one run with two labels, "
+            "about all persons together"
         )
     return (
-        f"Numbers in nats are multiples of {m.grid}; errors are rounded up. {_QUESTIONS}{bits}. Parties that "
-        "do not trust each other should agree on an epsilon."
+        f"Numbers in nats are multiples of {m.grid}; errors are rounded up. {_coarse(m, step)}{_QUESTIONS}"
+        f"{bits}. Parties that do not trust each other should agree on an epsilon."
+    )
+
+
+def _coarse(m: Manifest, step: Fraction | None) -> str:
+    """How coarsely data parties see their numbers, and what shows all the same."""
+    if step is None:
+        return ""
+    most = math.log(m.n_samples) / m.n_samples
+    return (
+        f"What a data party gets is rounded at random to multiples of {float(step):g} with {m.n_samples} "
+        "samples, more coarsely with fewer: a change by a part of this step shows with that probability. "
+        f"One label changes a value by up to about {most:.1g}. "
     )
 
 
@@ -312,14 +340,16 @@ def _limits(m: Manifest) -> list[str]:
         paragraphs = ["RESEARCH: the usual lower limits on samples and upper limits on detail are LIFTED."]
     else:
         paragraphs = [
-            f"At least {m.min_samples} samples; at least {m.min_rows_per_code} samples per distinct "
-            "combination of a party's attributes on average. Otherwise nothing is computed."
+            f"At least {m.min_samples} samples; on average at least {m.min_rows_per_code} samples per "
+            f"{_GATED[m.settings.columns]}. Otherwise nothing is computed."
         ]
         if m.protocol == "mirror" and m.policy == "valuation" and m.epsilon is None:
             paragraphs.append(
-                f"At least {m.min_cell} samples of every label and of every combination of the task party's "
-                "attributes, or both servers refuse."
+                f"At least {m.min_cell} samples of every label and of every {_COUNTED[m.settings.columns]}, "
+                "or both servers refuse."
             )
+            if m.settings.columns == "features":
+                paragraphs.append(_COMBINATIONS)
     d = m.deadlines
     upload = "upload and adding up" if m.protocol == "gram" else "upload"
     if m.settings.method == "auto":

@@ -99,8 +99,10 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         settings: How values are computed and columns coded.
         research: True lifts the gates on sample size and number of codes.
         min_samples: Gate: smallest number of samples.
-        min_rows_per_code: Gate: every party has at most n / this many distinct codes.
-        min_cell: Gate: smallest number of samples of a label and of a code of X_t.
+        min_rows_per_code: Gate: every column has at most n / this many distinct codes. With columns "joint"
+            a party's columns count as one.
+        min_cell: Gate: smallest number of samples of a label and of a code of each column of X_t; with
+            columns "joint", of a code of X_t.
         align: "equal": all parties prove that they hold the same ids. "intersect": reduce first.
         max_bytes: Largest upload of one party to one server.
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.

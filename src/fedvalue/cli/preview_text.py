@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fedvalue.protocol.release_grid import most_bits, parse_grid
+from fedvalue.protocol.release_grid import most_bits
 from fedvalue.protocol.tokens.queries import estimate
 
 if TYPE_CHECKING:
@@ -74,10 +75,14 @@ def _bits(manifest: Manifest, sizes: PublicSizes) -> list[str]:
     small = manifest.protocol == "mirror" and manifest.policy == "valuation" and manifest.shares == "small"
     if not small or manifest.grid is None:
         return []
-    bits = most_bits(parse_grid(manifest.grid), sizes.n_labels)
+    from fedvalue.agreement.run_settings import terms_of
+
+    step = terms_of(manifest).share_step(sizes.n_samples) or Fraction(manifest.grid)
+    bits = most_bits(step, sizes.n_labels)
     return [
-        f"On the agreed grid of {manifest.grid} nats a data party learns at most {bits} bits from one exact "
-        "run, about all persons together. The task party learns more: it gets every party's numbers."
+        f"A data party gets multiples of {float(step):g} nats and learns at most {bits} bits from one exact "
+        "run, about all persons together. The task party learns more: it gets every party's numbers, as "
+        f"multiples of {manifest.grid} nats."
     ]
 
 

@@ -5,7 +5,8 @@ Under policy `valuation` both servers compute the same `Valuation` of opaque col
 - Everybody may read the learnable total, its error, and how values were computed (`_PUBLIC`).
 - A data party reads its own learnable value and its error (`_OWN`). Where the manifest grants full shares, it
   reads every number about itself and the total of Shapley-CMI. Without statistics there is Shapley-CMI alone.
-- The task party reads everything; on a grid the learnable game alone comes coalition by coalition.
+- The task party reads everything, in its own part: what data parties read may be rounded once more
+  (`protocol.share_rounding`). On a grid the learnable game alone comes coalition by coalition.
 
 Shares, intervals and flags do not travel: parties derive them from the numbers that they accepted. Two
 honest servers may differ by rounding errors of 1e-16, and a quotient of such errors may be anything.
@@ -77,8 +78,8 @@ def split(valuation: Valuation, run: RunTerms) -> Answer:
         _swap_for_error(party, "learnable_interval", "learnable_error")
         numbers = {key: party[key] for key in party if key not in (*_DERIVED, "name")}
         shares.append({key: item for key, item in numbers.items() if key in own})
-        rest.append({key: item for key, item in numbers.items() if key not in own})
-    task = {key: item for key, item in whole.items() if key not in (*everybody, *_ELSEWHERE)}
+        rest.append(numbers)
+    task = {key: item for key, item in whole.items() if key not in _ELSEWHERE}
     if "uplift" in task:
         task["uplift"] = [_travelling(row, valuation) for row in task["uplift"]]
     if "joining" in task:

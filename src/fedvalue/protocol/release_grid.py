@@ -20,6 +20,8 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count
 from typing import Any, TypeAlias
 
 from fedvalue.errors import InputError
@@ -81,7 +83,7 @@ class Grid:
         digits = self.digits - (field in _METRICS)
         unit = PER_THOUSAND if field in _COUNTED else 1
         digits -= field in _COUNTED
-        if field.startswith("se_") or field.endswith("_error"):
+        if is_error(field):
             return lambda value: unit * error_size(value / unit, digits)
         return lambda value: unit * nearest(value / unit, digits)
 
@@ -128,6 +130,11 @@ class Grid:
         return other in (low, high)
 
 
+def is_error(field: str) -> bool:
+    """Whether the numbers of a field are errors."""
+    return field.startswith("se_") or field.endswith("_error")
+
+
 def nearest(value: float, digits: int) -> float:
     """The nearest number with that many digits after the point; never -0.0."""
     scale = 10**digits if digits >= 0 else 10.0**digits
@@ -139,35 +146,37 @@ def error_size(error: float, digits: int) -> float:
     if error <= TOLERANCE:
         return 0.0
     with_rounding = error + 0.5 * 10.0**-digits
-    return next(size for size in _ladder(digits) if size >= with_rounding)
+    return next(size for size in map(float, ladder(Fraction(10) ** -digits)) if size >= with_rounding)
 
 
-def _ladder(digits: int) -> Iterator[float]:
+def ladder(step: Fraction) -> Iterator[Fraction]:
     """All sizes of errors from one step upwards."""
-    decade = digits
-    while True:
-        for size in LADDER:
-            yield size * 10.0**-decade if decade < 0 else size / 10**decade
-        decade -= 1
+    sizes = (
+        Fraction(size) * Fraction(10) ** decade
+        for decade in count(math.floor(math.log10(step)))
+        for size in LADDER
+    )
+    return (size for size in sizes if size >= step)
 
 
-def most_bits(digits: int, n_labels: int = 2) -> int:
+def most_bits(step: Fraction, n_labels: int = 2) -> int:
     """Bits that a data party with a small share can learn from one run at most, about all persons together.
 
     It gets its learnable value, the learnable total and an error of each. A learnable value lies between
     -ln L and ln L for L labels.
     """
-    return math.ceil(2 * sum(math.log2(n) for n in n_levels(digits, math.log(n_labels))))
+    return math.ceil(2 * sum(math.log2(n) for n in n_levels(step, math.log(n_labels))))
 
 
-def n_levels(digits: int, largest: float) -> tuple[int, int]:
+def n_levels(step: Fraction, largest: float) -> tuple[int, int]:
     """How many different numbers and errors in nats a grid has, for numbers from -largest to largest.
 
-    What somebody learns from a number is at most the binary logarithm of this.
+    What somebody learns from a number is at most the binary logarithm of this. Errors include those of
+    rounding, two steps at most (`share_rounding`).
     """
     sizes = 1
-    for size in _ladder(digits):
+    for size in ladder(step):
         sizes += 1
-        if size >= largest:
+        if size >= largest + 2 * step:
             break
-    return 2 * math.ceil(largest * 10**digits) + 1, sizes
+    return 2 * math.ceil(largest / step) + 1, sizes

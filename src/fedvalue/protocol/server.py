@@ -139,7 +139,7 @@ class Server(Role):
         if self.terms.protocol is ProtocolName.MIRROR:
             n_samples = self._readies[self.terms.task].rows
             self._mirror = self._make_mirror(n_samples)
-            self._settlement = Settlement(self.terms, self.name, self._credentials)
+            self._settlement = Settlement(self.terms, self.name, self._credentials, n_samples)
             return
         settings = self._settings = settings_of(self.terms, self._readies)
         if settings.protocol is ProtocolName.GRAM:

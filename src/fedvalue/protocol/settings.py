@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from fractions import Fraction
 from hashlib import sha256
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from fedvalue.errors import InputError
 from fedvalue.protocol.privacy import GRAM_SHARES, Privacy, parse_epsilon
 from fedvalue.protocol.release_grid import Grid
+from fedvalue.protocol.share_rounding import share_step
 
 COMPUTE = "compute"
 """Name of the computation server where nobody gave it another."""
@@ -269,6 +271,16 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
     def release_grid(self) -> Grid:
         """Where released numbers lie; noise has a grid of its own."""
         return Grid.of(self.grid if self.epsilon is None else None)
+
+    def share_step(self, n_samples: int) -> Fraction | None:
+        """Step to which a data party's numbers are rounded at random (`share_rounding`).
+
+        None: they are those of the task party, as for research, under noise, and where there is no grid.
+        """
+        digits = self.release_grid.digits
+        if self.gates is None or digits is None:
+            return None
+        return share_step(Fraction(1, 10**digits), n_samples)
 
     def promise(self, n_samples: int, n_columns: int) -> Privacy:
         """What the agreed epsilon means for this many samples and feature columns of all parties."""

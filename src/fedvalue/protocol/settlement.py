@@ -5,6 +5,7 @@
    copy the other's answer, or fit its own to it.
 3. Each checks the other's hash, compares the answers (`release_grid`), and compares the roots of the uploads.
    The validation server takes over the computation server's rounding, so both release the same numbers.
+4. Both round what data parties get once more, at random, by the two salts (`share_rounding`).
 
 A party that sent the servers different columns gets no answer: there is one only if both agree. The servers
 cannot know whether a server or a party lied; an auditor can (`mirror.blame`), since every party signed both
@@ -25,6 +26,7 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.settings import RunTerms
+from fedvalue.protocol.share_rounding import ShareRounding
 
 DIFFERENT = (
     "the two servers computed different results, and released none: a server computed wrongly, or a party "
@@ -39,11 +41,13 @@ class Settlement:
         terms: What was agreed.
         server: This server.
         credentials: Its keys.
+        n_samples: Samples of the run.
     """
 
-    def __init__(self, terms: RunTerms, server: str, credentials: Credentials) -> None:
+    def __init__(self, terms: RunTerms, server: str, credentials: Credentials, n_samples: int) -> None:
         self._terms = terms
         self._server = server
+        self._n_samples = n_samples
         self._other = next(name for name in terms.servers if name != server)
         self._credentials = credentials
         self._exact: Answer | None = None
@@ -94,7 +98,19 @@ class Settlement:
         theirs = decode_answer(message.answer)
         if not terms.release_grid.accepts(msgspec.to_builtins(theirs), msgspec.to_builtins(self._exact)):
             raise VerificationError(DIFFERENT, code="E_MIRROR")
-        return theirs if other == terms.compute else self._rounded(self._exact)
+        if other == terms.compute:
+            return self._for_parties(theirs, message.salt, self._opening.salt)
+        return self._for_parties(self._rounded(self._exact), self._opening.salt, message.salt)
+
+    def _for_parties(self, settled: Answer, *salts: bytes) -> Answer:
+        """The settled answer with the rounding of what data parties get, by both servers' salts."""
+        step = self._terms.share_step(self._n_samples)
+        if step is None:
+            return settled
+        rounding = ShareRounding(step, keys.digest(self._terms.run_id, *salts))
+        return Answer(
+            rounding.rounded(settled.public), settled.task, tuple(map(rounding.rounded, settled.shares))
+        )
 
     def _compare_roots(self, own: tuple[m.UploadRoot, ...], other: tuple[m.UploadRoot, ...]) -> None:
         if len(other) != len(own):

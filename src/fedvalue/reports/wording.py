@@ -43,11 +43,13 @@ PROTECTION = {
     "vpsic": "One server counted encrypted ids with false ones among them, several times over (protocol "
     "vpsic). A server that reads from the counts how often ids were duplicated can lie undetected.",
     "mirror": "Every party sent masked codes to two servers, which counted independently and compared their "
-    "answers (protocol mirror). They saw renamed codes, neither ids nor what a code means; a lie of a single "
-    "server is detected.",
+    "answers (protocol mirror). Each server saw every row of the joint table under secret names, without "
+    "ids; with public statistics about the same population it may guess what most columns and codes mean. If "
+    "a single server cheats and the parties are honest, the comparison detects every number that it changes "
+    "by more than the agreed grid (with noise: every count).",
     "gram": "Every party split its columns into random parts for three servers, which added up how often two "
-    "codes occur together (protocol gram). No server saw a row or a sum; a lie of a single server is "
-    "detected.",
+    "codes occur together (protocol gram). No server saw a row or a sum. If a single server "
+    "cheats and the parties are honest, this is detected.",
 }
 """What each protocol protects, in plain words."""
 

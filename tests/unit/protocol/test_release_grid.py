@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -104,7 +105,8 @@ def test_bits_that_one_run_gives_a_data_party() -> None:
     """Counted from outside: every number and every error that can be released."""
     values = {GRID.rounded({"a": float(x)})["a"] for x in np.linspace(-math.log(2), math.log(2), 500_000)}
     errors = {GRID.rounded({"a_error": float(x)})["a_error"] for x in np.geomspace(1e-8, math.log(2), 20_000)}
-    n_values, n_errors = n_levels(4, math.log(2))
+    step = Fraction(1, 10_000)
+    n_values, n_errors = n_levels(step, math.log(2))
     assert len(values) <= n_values <= len(values) + 2
     assert len(errors | {0.0}) == n_errors
-    assert most_bits(4) == math.ceil(2 * (math.log2(n_values) + math.log2(n_errors))) == 38
+    assert most_bits(step) == math.ceil(2 * (math.log2(n_values) + math.log2(n_errors))) == 38

@@ -220,7 +220,7 @@ def test_how_it_was_computed_names_protocol_policy_and_certificate(result):
     assert rows["Learnable values"].startswith("pooled evidence, version ")
     assert rows["Numbers"] == "cut into 5 bins, about equally filled"
     assert "Notes" not in rows
-    assert "a lie of a single server is detected" in shown.protection
+    assert "Each server saw every row of the joint table under secret names" in shown.protection
     assert "Nothing was hidden" in view(result).protection
 
 

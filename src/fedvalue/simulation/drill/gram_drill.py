@@ -17,7 +17,7 @@ from fedvalue.federated.options import Gram
 from fedvalue.protocol.outcome import Answer
 from fedvalue.simulation.drill import gram_cheats as cheats
 from fedvalue.simulation.drill.runner import DrillRow
-from fedvalue.simulation.drill.vpsic_drill import sparse_tables
+from fedvalue.simulation.drill.vpsic_drill import uniform_tables
 
 N_SAMPLES, N_PARTIES, N_CODES = 60, 3, 4
 
@@ -71,7 +71,7 @@ def gram_rows(*, trials: int, seed: int = 0) -> Iterator[DrillRow]:
         rng = np.random.default_rng([seed, trials])
         codes: Counter[str] = Counter()
         for trial in range(trials):
-            tables = sparse_tables(N_SAMPLES, N_PARTIES, N_CODES, rng)
+            tables = uniform_tables(N_SAMPLES, N_PARTIES, N_CODES, rng)
             codes[_trial(scenario, tables, trial)] += 1
         missed = codes.pop("", 0)
         yield DrillRow(

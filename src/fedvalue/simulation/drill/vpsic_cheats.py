@@ -1,13 +1,15 @@
 """Servers that cheat under `vpsic`.
 
 Its checks rest on a q that the server does not know. But the server sees counts: real rows come in multiples
-of q, artificial ones singly. `read_q` finds q from one round's counts; a server that moves q units per row
-passes every check of the published protocol.
+of q, artificial ones singly. `read_q` finds q from one round's counts where the table is sparse; `QOfTotal` from
+their sum, whatever the table, for a server that knows the number of samples. A server that moves q units per
+row passes every check of the published protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,6 +60,21 @@ def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
             if score > best:
                 best, found = score, q
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class QOfTotal:
+    """Reads q from the sum of all counts: q n and the artificial ids, of which there are fewer than n.
+
+    Args:
+        n_samples: The number of samples, which is no secret.
+    """
+
+    n_samples: int
+
+    def __call__(self, counts: NDArray[np.int64]) -> int:
+        """The number of copies per id in this round."""
+        return int(counts.sum()) // self.n_samples
 
 
 def between_two_cells(table: Table, q: int, rng: np.random.Generator) -> dict[Cell, int]:

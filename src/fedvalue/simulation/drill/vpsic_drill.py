@@ -48,9 +48,10 @@ def blind_detection(settings: VpsicSettings) -> float:
     return float(1.0 - dividing / 7 / len(drawn) ** settings.rounds)
 
 
-def scenarios(settings: VpsicSettings) -> tuple[VpsicScenario, ...]:
-    """Every way to cheat, with its prediction."""
+def scenarios(settings: VpsicSettings, n_samples: int) -> tuple[VpsicScenario, ...]:
+    """Every way to cheat, with its prediction: that q is read rightly."""
     two, rectangle = cheats.between_two_cells, cheats.round_a_rectangle
+    total = cheats.QOfTotal(n_samples)
     return (
         VpsicScenario(
             "move rows between two cells, guessing q",
@@ -63,11 +64,19 @@ def scenarios(settings: VpsicSettings) -> tuple[VpsicScenario, ...]:
             "move rows round a rectangle, reading q",
             lambda plot: cheats.MovingServer(plot, rectangle), 0.0, 0.0,
         ),
+        VpsicScenario(
+            "move a row between two cells, knowing n",
+            lambda plot: cheats.MovingServer(plot, two, read=total), 0.0, 1.0,
+        ),
+        VpsicScenario(
+            "move rows round a rectangle, knowing n",
+            lambda plot: cheats.MovingServer(plot, rectangle, read=total), 0.0, 0.0,
+        ),
     )  # fmt: skip
 
 
-def sparse_tables(n_samples: int, n_parties: int, n_codes: int, rng: np.random.Generator) -> CodedTables:
-    """Independent uniform codes and a binary label: most cells hold one row or none."""
+def uniform_tables(n_samples: int, n_parties: int, n_codes: int, rng: np.random.Generator) -> CodedTables:
+    """Independent uniform codes and a binary label."""
     columns = [
         DrillColumn(f"party-{k + 1}", rng.integers(0, n_codes, n_samples), n_codes) for k in range(n_parties)
     ]
@@ -94,12 +103,12 @@ def vpsic_rows(
         n_codes: Codes of each.
     """
     settings = settings or VpsicSettings()
-    for scenario in scenarios(settings):
+    for scenario in scenarios(settings, n_samples):
         for hardened in (False, True):
             rng = np.random.default_rng([seed, trials])
             codes: Counter[str] = Counter()
             for _ in range(trials):
-                tables = sparse_tables(n_samples, n_parties, n_codes, rng)
+                tables = uniform_tables(n_samples, n_parties, n_codes, rng)
                 codes[_trial(scenario, tables, replace(settings, harden=hardened), rng)] += 1
             missed = codes.pop("", 0)
             yield DrillRow(

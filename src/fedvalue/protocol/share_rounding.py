@@ -1,0 +1,81 @@
+"""How coarsely data parties see their numbers: rounded at random, by what one person can change.
+
+A data party that knows all labels but a few can compute its value for every guess at these few. On a fixed
+grid it compares the guesses with the number that it gets, and can choose its column so that one label
+decides which way the number is rounded. Here only the servers know the way:
+
+- The step is public, `share_step`. One label changes a value by up to about ln(n) / n nats.
+- A number between two steps becomes one of them, the nearer one with the greater probability, so that it is
+  right on average. A change of d nats shows with probability d / step.
+- The chance comes from the salts of both servers, which they committed to before they opened their answers.
+  Equal numbers are rounded alike: the total of a single party says no more than its value.
+
+The task party, whose labels these are, gets its numbers on the grid.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from fedvalue.crypto.keys import digest
+from fedvalue.protocol.release_grid import TOLERANCE, is_error, ladder
+
+NATS = 30
+"""Step times n, in nats: benchmarks/curious_segments.py measures what a data party reads at this step."""
+
+GRIDS = 10
+"""Steps of the grid in a step, at least: the servers agree on numbers on the grid, and round those."""
+
+_CHANCES = 2**64
+
+
+def share_step(grid: Fraction, n_samples: int) -> Fraction:
+    """Step of a data party's numbers, in nats.
+
+    Args:
+        grid: Step of the agreement's grid.
+        n_samples: Samples of the run.
+    """
+    return next(size for size in ladder(GRIDS * grid) if size * n_samples >= NATS)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRounding:
+    """The random rounding of one run.
+
+    Args:
+        step: Between two numbers, in nats.
+        secret: Known to the servers alone.
+    """
+
+    step: Fraction
+    secret: bytes = field(repr=False)
+
+    def rounded(self, tree: Any, field: str = "") -> Any:
+        """A JSON-like tree with every number rounded. Whole numbers and words stay."""
+        if isinstance(tree, dict):
+            return {key: self.rounded(item, key) for key, item in tree.items()}
+        if isinstance(tree, list | tuple):
+            return [self.rounded(item, field) for item in tree]
+        if isinstance(tree, float):
+            return self._error(tree) if is_error(field) else self._number(tree)
+        return tree
+
+    def _number(self, value: float) -> float:
+        return float(math.floor(Fraction(value) / self.step + self._chance(b"number", value)) * self.step)
+
+    def _error(self, error: float) -> float:
+        """The error with that of the rounding, a step at most, and a random part of one; 0 stays 0."""
+        if error <= TOLERANCE:
+            return 0.0
+        least = Fraction(error) + (1 + self._chance(b"error", error)) * self.step
+        return next(float(size) for size in ladder(self.step) if size >= least)
+
+    def _chance(self, kind: bytes, value: float) -> Fraction:
+        """A secret number from 0 to 1, the same for the same value."""
+        drawn = digest(b"share-rounding", self.secret, kind, struct.pack(">d", value))
+        return Fraction(int.from_bytes(drawn[:8]), _CHANCES)
