@@ -5,9 +5,10 @@ target and people whose labels it knows, and a code for everybody else. It compu
 guesses, and keeps those that explain what it got: its learnable value, the total and an error of each. A
 label is certain if all of these guesses agree on it. For every label it names the likelier of 0 and 1.
 
-It chooses the best of several columns: segments of 12 people and more, all with label 0; half of all persons in
-segments, all with label 0, where one label changes most; and random ones. Three rules of release are compared: doubles, the fixed grid of 0.0001 nats, and the random
-rounding of a deployed run, for which the chances of all outcomes are computed.
+It chooses the best of several columns: segments of 12 people and more, all with label 0; half of all persons
+in segments, all with label 0, where one label changes much; and random ones. Three rules of release are
+compared: doubles, the fixed grid of 0.0001 nats, and the random rounding of a deployed run, for which the
+chances of all outcomes are computed.
 
 Run: python benchmarks/curious_segments.py
 """
@@ -67,7 +68,9 @@ def columns(n: int, n_targets: int, rng: np.random.Generator) -> Iterator[tuple[
             sizes = np.full(n_targets, n // (2 * n_targets)) - np.arange(n_targets)
         elif k:
             sizes = np.exp(rng.uniform(math.log(12), math.log(n / (2 * n_targets)), n_targets)).astype(int)
-            ones = np.where(rng.random(n_targets) < 0.7, 0, sizes * rng.uniform(0, 0.4, n_targets)).astype(int)
+            ones = np.where(rng.random(n_targets) < 0.7, 0, sizes * rng.uniform(0, 0.4, n_targets)).astype(
+                int
+            )
         rest = n - int(sizes.sum())
         known = int(rest * (0.5 if k == 1 else rng.choice([0.1, 0.3, 0.5]))) + int(rng.integers(0, 5))
         yield np.append(sizes, rest), np.append(ones, known)

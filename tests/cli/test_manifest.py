@@ -64,7 +64,8 @@ def test_show_explains_the_agreement_in_words(made):
         "can reveal attributes of single persons",
         "Columns are used one by one",
         "the same 100 samples", "At least 100 samples", "for one result: a run that fails may",
-        "At least 10 samples of every label", "multiples of 0.0001", "at most 38 bits",
+        "At least 10 samples of every label", "multiples of 0.0001", "at most 12 bits",
+        "at random to multiples of 0.3 with 100 samples", "value of each column of the task party",
             "A data party learns its learnable value, the learnable total and an error of each",
     ):  # fmt: skip
         assert words in text

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import fedvalue
+from fedvalue.agreement.run_settings import terms_of
 from fedvalue.errors import ConfigError
 from tests.support.processes import PATIENCE
 from tests.support.town import TASK, Town
@@ -42,7 +43,10 @@ def test_two_servers_and_three_parties_in_one_program(tmp_path):
             server.result(PATIENCE)
     assert valuation.values == pytest.approx(town.values, abs=1e-9)
     assert [list(one.learnable) for one in own] == [[name] for name in town.parties]
-    assert {name: value for one in own for name, value in one.learnable.items()} == valuation.learnable
+    step = float(terms_of(town.consortium.signed.manifest).share_step(valuation.n_samples))
+    for one in own:  # rounded at random
+        for name, value in one.learnable.items():
+            assert value == pytest.approx(valuation.learnable[name], abs=step)
     assert "uploading" in stages
     after = os.umask(before)
     os.umask(after)

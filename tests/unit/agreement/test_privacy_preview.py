@@ -54,7 +54,9 @@ def test_the_text_names_the_sizes_what_exact_values_reveal_and_the_tokens_of_pap
     for words in ("5,000 samples, 2 data parties with 2 columns of 5 codes", "no noise", "± ", "exact_runs"):
         assert words in text
     assert "tokens" not in text
-    assert "gets multiples of 0.007 nats and learns at most 24 bits from one exact run" in " ".join(text.split())
+    assert "gets multiples of 0.007 nats and learns at most 24 bits from one exact run" in " ".join(
+        text.split()
+    )
     paper = preview_text(manifest(n_samples=5000, protocol="paper", policy="counts"), SIZES, rows)
     assert "coalition by coalition, as agreed: " in paper
     assert "grand coalition alone: " in paper

@@ -32,8 +32,7 @@ def refused(columns: str, codes: np.ndarray) -> bool:
     try:
         check_own_table(terms_of(agreed), agreed.task.name, MemorySamples(PackedIds.of_rows(200), table))
     except VerificationError as error:
-        assert error.code == "E_GATE"
-        return True
+        return error.code == "E_GATE"
     return False
 
 

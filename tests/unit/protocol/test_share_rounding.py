@@ -46,7 +46,13 @@ def test_a_small_change_shows_as_often_as_its_part_of_the_step() -> None:
 
 
 def test_equal_numbers_are_rounded_alike_and_nothing_else_is_touched() -> None:
-    tree = {"learnable": 0.0201, "learnable_total": 0.0201, "n_samples": 2000, "method": "exact", "seed": None}
+    tree = {
+        "learnable": 0.0201,
+        "learnable_total": 0.0201,
+        "n_samples": 2000,
+        "method": "exact",
+        "seed": None,
+    }
     for k in range(50):
         out = rounding(k).rounded(tree)
         assert out["learnable"] == out["learnable_total"]

@@ -1,9 +1,9 @@
 """Servers that cheat under `vpsic`.
 
 Its checks rest on a q that the server does not know. But the server sees counts: real rows come in multiples
-of q, artificial ones singly. `read_q` finds q from one round's counts where the table is sparse; `QOfTotal` from
-their sum, whatever the table, for a server that knows the number of samples. A server that moves q units per
-row passes every check of the published protocol.
+of q, artificial ones singly. `read_q` finds q from one round's counts where the table is sparse, `QOfTotal`
+from their sum, whatever the table, if the server knows the number of samples. A server that moves q units
+per row passes every check of the published protocol.
 """
 
 from __future__ import annotations
