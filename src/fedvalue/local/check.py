@@ -29,7 +29,7 @@ from fedvalue.tables.label import (
     one_spelling_each,
     reproduces_label,
 )
-from fedvalue.tables.parts import Part, shown
+from fedvalue.tables.parts import Part, shown, with_labels
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
 from fedvalue.tables.streamed_columns import ColumnLook, new_looks
 
@@ -200,6 +200,8 @@ class _FileLook:
         problems = [f"column {name!r}: {problem}" for name, problem in self._problems.items()]
         if self._n_rows == 0:
             problems.append("the file has no rows")
+        part = self._parts[0]
+        notes = [] if part.dialect is None else list(part.dialect.notes)
         warnings: list[str] = []
         codings: list[ColumnCoding] = []
         coders: dict[str, ColumnCoder] = {}
@@ -208,6 +210,9 @@ class _FileLook:
                 codings.append(_unique_column(name, self._unique[name]))
                 continue
             summary = look.summary
+            if name == self._label and self._coding.clean_labels and summary.n_missing:
+                notes.append(f"a valuation leaves out {summary.n_missing:,} rows without a label")
+                summary.n_samples, summary.n_missing = summary.n_present, 0
             try:
                 if name == self._label:
                     coder = fit_label(summary, self._coding)
@@ -231,7 +236,6 @@ class _FileLook:
             own = self.id_set()
             if first_ids is not None and own is not None:
                 n_matched = pc.sum(pc.is_in(own, value_set=first_ids.cast(own.type))).as_py() or 0
-        part = self._parts[0]
         return FileCheck(
             name=shown(self._source),
             format=_words(part),
@@ -241,7 +245,7 @@ class _FileLook:
             columns=tuple(codings),
             problems=tuple(problems),
             warnings=tuple(warnings),
-            notes=() if part.dialect is None else part.dialect.notes,
+            notes=tuple(notes),
             n_matched=n_matched,
             upload=BYTES_PER_ROW * self._n_rows,
             streamed=stream_by_default(self._source),
@@ -260,6 +264,8 @@ class _FileLook:
         batch = self._sample.rows()
         if batch is None or self._label is None:
             return []
+        if self._coding.clean_labels:
+            batch = with_labels(batch, self._label)
         codes = {name: self._looks[name].streamed(coder).codes(batch) for name, coder in coders.items()}
         label = one_spelling_each(codes.pop(self._label), coders[self._label].categories)
         if len(np.unique(label)) < 2:

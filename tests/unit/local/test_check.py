@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from fedvalue.local.check import SAMPLE_ROWS, Check, _Sample, check_sources, label_words, summary_lines
 from fedvalue.local.streaming import value_files
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_report import CodedColumns, ColumnCoding
 from fedvalue.tables.party_table import label_table
 from fedvalue.valuation.provenance import PartyRequest, Request
@@ -93,6 +94,21 @@ def test_a_column_without_values_has_one_code(tmp_path):
     assert [(column.name, column.n_codes) for column in file.columns] == [("x", 5), ("notes", 1), ("y", 2)]
     assert file.notes == ("column 4 has no name in the header and was left out",)
     assert value_files(path, label="y", parties={"a": ["x", "notes"]}).n_samples == 100
+
+
+def test_rows_without_a_label_are_no_problem_where_labels_are_cleaned(tmp_path):
+    """As in a valuation, which leaves them out."""
+    rows = [f"{k % 7},{('yes', 'no', '', 'NO ')[k % 4]},{('a', 'b', 'c', 'b')[k % 4]}" for k in range(100)]
+    path = tmp_path / "t.csv"
+    path.write_text("x,y,copy\n" + "\n".join(rows) + "\n")
+    assert "25 of 100 rows have no label" in check_sources([str(path)], label="y").files[0].problems[0]
+    (file,) = check_sources([str(path)], label="y", coding=CodingSettings(clean_labels=True)).files
+    assert file.problems == ()
+    assert file.notes == ("a valuation leaves out 25 rows without a label",)
+    assert [(column.categories, column.counts) for column in file.columns if column.name == "y"] == [
+        (("no", "yes"), (50, 25))
+    ]
+    assert any("'copy' reproduces the label" in warning for warning in file.warnings)
 
 
 def test_parts_of_a_folder_are_one_table(tmp_path):
