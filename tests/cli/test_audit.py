@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fedvalue.reports.wording import nats
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 from tests.support.town import TASK, Town, values_of
@@ -120,12 +121,13 @@ def test_join_and_run_give_the_stored_result_again(town):
     done = fedvalue("run", "--config", town.member(TASK).folder / "party.toml", "--json", "-")
     assert done.code == 0, done.err
     assert values_of(json.loads(done.out)) == pytest.approx(town.values, abs=1e-9)
-    learnable = {party["name"]: party["learnable"] for party in json.loads(done.out)["parties"]}
+    (own,) = json.loads((town.member("telco").folder / "result.json").read_bytes())["parties"]
     done = fedvalue_here("join", "--config", town.member("telco").folder / "party.toml")
     assert done.code == 0
-    assert f"{learnable['telco']:.4f}" in done.out
+    assert nats(own["learnable"]) in done.out
     done = fedvalue_here("join", "--config", town.member("telco").folder / "party.toml", "--json", "-")
-    assert [party["name"] for party in json.loads(done.out)["parties"]] == ["telco"]
+    assert json.loads(done.out)["parties"] == [own]
+    assert own["name"] == "telco"
 
 
 def test_the_wrong_command_for_a_role_is_refused(town):
