@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -154,7 +154,11 @@ def _chunks(
     depth = choose_depth(table.n_items, table.n_parties, n_permutations)
     shared, run = engines.share(pool, table), uuid4().hex
     try:
-        yield from engines.map_in_order(pool, walk_chunk, ((shared, depth, run, *chunk) for chunk in chunks))
+        tasks = ((shared, depth, run, *chunk) for chunk in chunks)
+        # A look may be the last: what comes after it is not handed out before.
+        for task in islice(tasks, len(FIRST_LOOKS) - 1 if early else 0):
+            yield from engines.map_in_order(pool, walk_chunk, [task])
+        yield from engines.map_in_order(pool, walk_chunk, tasks)
     finally:
         forget_prefixes(run)
 
