@@ -231,8 +231,10 @@ def memory(process: Process, what: str) -> int:
 def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(tmp_path):
     """Item 18 on a real process: large messages, endless streams, slow senders; RSS bounded; E_DEADLINE.
 
-    What is offered: 20 messages of 9 MiB, 10 streams of 8 MiB each that announced 4 GiB, 40 senders that
-    announced 8 MiB and drip. In all 580 MiB; 64 are allowed (a few messages of 8 MiB in different threads).
+    What is offered: 80 messages of 9 MiB, 10 streams of 8 MiB each that announced 4 GiB, 40 senders that
+    announced 8 MiB and drip. In all 1,120 MiB; a tenth is allowed. gRPC still receives the rest of some
+    refused messages while the next ones come: 70 to 86 MiB on an idle machine, where a quarter of the
+    messages took 55 to 73.
     The run ends when the stage's time is up, and names the party that drips, while it still does.
     """
     town = Town(tmp_path)
@@ -255,7 +257,7 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
 
         until(still, what="the end of the start")
         before = memory(server, "VmHWM")
-        for _ in range(20):
+        for _ in range(80):
             assert refused(lambda: client._once("Post", b"z" * (9 << 20), PATIENCE)).code == "E_SIZE"
         for _ in range(10):
             sockets.append(_opened(town, tmp_path))
@@ -281,7 +283,7 @@ def test_hostile_traffic_costs_a_server_no_memory_and_a_dripping_party_its_run(t
         standing = town.client("shop").status(town.run_id)
         assert standing.code == "E_DEADLINE"
         assert standing.reason.endswith("missing: telco")
-        assert memory(server, "VmHWM") - before < 64 << 20
+        assert memory(server, "VmHWM") - before < 112 << 20
         assert server.alive
     finally:
         for tls in sockets:
