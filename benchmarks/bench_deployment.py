@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -232,7 +233,11 @@ def federated(root: Path, n: int, repeats: int = 1, **terms: Any) -> list[Measur
                 child.start()
                 parties.append(children.add(child))
             used = CpuLog([*servers.values(), *parties])
-            wait_until(lambda: all(child.code is not None for child in parties), 900, "the end of the run")  # noqa: B023
+            wait_until(
+                lambda: all(child.code is not None for child in parties),  # noqa: B023
+                max(900, n / 20_000),
+                "the end of the run",
+            )
             used.stop()
             for child in parties:
                 assert child.code == 0, child.errors()[-1000:]
@@ -335,3 +340,18 @@ def _resident(consortium: LocalConsortium) -> float:
             if line.startswith("fedvalue_resident_bytes "):
                 return float(line.split()[1])
     raise AssertionError("no memory in the metrics")
+
+
+def one_size(n: int) -> None:
+    """Print what one run of n rows took; `python benchmarks/bench_deployment.py 100000000` runs the largest."""
+    with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
+        make_tables(Path(folder), n)
+        (run,) = federated(Path(folder) / "run", n)
+    print(
+        f"{n:,} rows: upload to values {run.upload:.1f} s, all parties ready to values {run.ready:.1f} s, "
+        f"{run.ready_cpu:.1f} s of CPU, server {run.resident / 2**20:.0f} MiB"
+    )
+
+
+if __name__ == "__main__":
+    one_size(int(sys.argv[1]))
