@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedvalue.cli import value as command
-from fedvalue.cli.terminal import interruptible
+from fedvalue.cli.progress import interruptible
 from tests.cli.here import fedvalue_here
 
 N_PARTIES = 16

@@ -1,8 +1,8 @@
 """The command `fedvalue`: its subcommands, and the one place where errors become exit codes.
 
-A subcommand lives in a module of its own with a function `register(app)`. It imports heavy libraries
-inside its functions only, so that `fedvalue --help` and shell completion are instant. It parses, calls one
-function, prints.
+A command is a function of its own name (`PANELS` lists them), and a group is a tuple of such functions. It
+parses, calls one function and prints. Heavy libraries are imported inside functions only, so that
+`fedvalue --help` and shell completion are instant.
 """
 
 from __future__ import annotations
@@ -67,7 +67,15 @@ PANELS = {
 }
 """Commands by what a person wants to do, in the order of the help, each with the first words of its own help.
 
-Each is a module of this package, loaded when the command is called: the help is printed from this table."""
+The list of commands is printed from this table, without loading any of them."""
+
+_MODULES = {
+    "compare": "decide", "payout": "decide", "select": "decide",
+    "init": "invite_and_accept", "invite": "invite_and_accept", "accept": "invite_and_accept",
+    "join": "taking_part", "run": "taking_part", "abort": "taking_part",
+    "status": "operate", "doctor": "operate", "backup": "operate", "warm-up": "kernels",
+}  # fmt: skip
+"""Modules of the commands that do not have one of their own name."""
 
 
 class _LazyCommands(TyperGroup):
@@ -92,8 +100,17 @@ class _LazyCommands(TyperGroup):
 
 def load_command(name: str) -> Any:
     """A command, or a group of them, from its module."""
+    own = name.replace("-", "_")
+    command = getattr(importlib.import_module(f"fedvalue.cli.{_MODULES.get(name, own)}"), own)
     home = typer.Typer()
-    importlib.import_module(f"fedvalue.cli.{name.replace('-', '_')}").register(home)
+    if isinstance(command, tuple):
+        about = next(commands[name] for commands in PANELS.values() if name in commands)
+        group = typer.Typer(help=about, no_args_is_help=True)
+        for function in command:
+            group.command(function.__name__)(function)
+        home.add_typer(group, name=name)
+    else:
+        home.command(name)(command)
     return get_group(home).commands[name]
 
 

@@ -7,23 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, add_group
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    add_group(
-        app,
-        "audit",
-        "Check audit logs, certificates and identity cards offline.",
-        verify,
-        sign,
-        timestamp,
-        show,
-        card,
-        export,
-        ledger,
-    )
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 
 
 def verify(
@@ -177,3 +161,6 @@ def _lines(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise ConfigError(f"cannot read {path}: {reason}", code="E_AUDIT") from None
+
+
+audit = (verify, sign, timestamp, show, card, export, ledger)

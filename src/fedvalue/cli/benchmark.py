@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from fedvalue.paper.experiments.experiment import Table
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("benchmark")(benchmark)
-
-
 def benchmark(
     profile: Annotated[
         str, typer.Option(help="quick: minutes on two cores. full: all data sets and splits, hours.")
@@ -57,7 +52,8 @@ def benchmark(
     from fedvalue.benchmark import chosen, plan, run_benchmark
     from fedvalue.benchmark.benchmark_page import write_page
     from fedvalue.benchmark.benchmark_run import with_truth
-    from fedvalue.cli.terminal import progress_bar, refuse_unwritable, say, wrote_json
+    from fedvalue.cli.progress import progress_bar
+    from fedvalue.cli.terminal import refuse_unwritable, say, wrote_json
     from fedvalue.paper.extras import require_extra
 
     require_extra("benchmark")

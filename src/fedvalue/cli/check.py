@@ -11,27 +11,24 @@ from fedvalue.cli import exit_codes
 from fedvalue.cli import shared_options as options
 from fedvalue.cli.column_owners import split_names
 from fedvalue.cli.kernels import load_arrow
-from fedvalue.cli.terminal import print_line, print_table, progress_bar, refuse_unwritable, wrote_json
+from fedvalue.cli.progress import progress_bar
+from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, wrote_json
 
 if TYPE_CHECKING:
     from fedvalue.local.check import FileCheck
     from fedvalue.tables.column_report import ColumnCoding
 
-
 WIDE = 110
 """Columns of a terminal from which on the bins and categories are shown."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("check")(check)
-
-
+@options.takes("reading", options.file_options)
 def check(
     files: Annotated[
         list[str],
         typer.Argument(help="CSV, Excel, Parquet or Arrow files, folders or database URIs.", metavar="FILE"),
     ],
+    reading: Any,
     label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with the sample ids.", metavar="COL")
@@ -41,35 +38,6 @@ def check(
     label_bins: options.LabelBins = None,
     clean_labels: options.CleanLabels = False,
     categorical: options.Categorical = "",
-    delimiter: Annotated[
-        str | None, typer.Option(help="Separator of fields in CSV files.", rich_help_panel=options.READING)
-    ] = None,
-    decimal: Annotated[
-        str | None,
-        typer.Option(help="Decimal mark of numbers in text, . or a comma.", rich_help_panel=options.READING),
-    ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(help="Encoding of CSV files, such as cp1252.", rich_help_panel=options.READING),
-    ] = None,
-    dates: Annotated[
-        str | None,
-        typer.Option(
-            help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.",
-            rich_help_panel=options.READING,
-        ),
-    ] = None,
-    sheet: Annotated[
-        str | None, typer.Option(help="Sheet of an Excel workbook.", rich_help_panel=options.READING)
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            help="Text that stands for a missing value, such as ? or unknown.",
-            metavar="TEXT,TEXT,…",
-            rich_help_panel=options.READING,
-        ),
-    ] = "",
     json_file: options.JsonFile = None,
 ) -> None:
     """Show how each column is read: type, bins, missing values, and what looks wrong.
@@ -82,20 +50,11 @@ def check(
     load_arrow()
     from fedvalue.local.check import check_sources
     from fedvalue.tables.coding_settings import CodingSettings
-    from fedvalue.tables.file_options import FileOptions
 
     coding = CodingSettings(
         bins=bins, binning=cast(Any, binning), label_bins=label_bins, clean_labels=clean_labels,
         categorical=tuple(split_names(categorical)),
     )  # fmt: skip
-    reading = FileOptions(
-        delimiter=delimiter,
-        decimal=cast(Any, decimal),
-        encoding=encoding,
-        dates=cast(Any, dates),
-        sheet=sheet,
-        missing=tuple(split_names(missing)) or None,
-    )
     with progress_bar("checking") as progress:
         report = check_sources(
             files, label=label, ids=id_column, coding=coding, options=reading, progress=progress

@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from fedvalue.datasets.locate import Place
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("datasets")(datasets)
-
-
 def datasets(
     download: Annotated[
         list[str] | None,
@@ -32,21 +27,15 @@ def datasets(
     Looked for in the folder named by FEDVALUE_DATA, in ../shared/data beside a checkout, in your cache,
     then in scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless you ask for it.
     """
-    from pathlib import Path
-
-    from fedvalue.cli.terminal import say, write_text
+    from fedvalue.cli.terminal import say, wrote_json
     from fedvalue.datasets import locate
 
     for entry in _asked_for(download or []):
         say(f"{entry.name}: {entry.origin}; licence: {entry.licence}")
         say(f"{entry.name}: kept as {locate.download(entry)}")
     status = locate.status()
-    if json_file == "-":
-        typer.echo(_as_json(status))
-        return
-    if json_file is not None:
-        write_text(Path(json_file), _as_json(status) + "\n")
-    _show(status)
+    if not wrote_json(_as_data(status), json_file, "list"):
+        _show(status)
 
 
 def _asked_for(names: list[str]) -> list[Entry]:
@@ -58,22 +47,15 @@ def _asked_for(names: list[str]) -> list[Entry]:
     return [entry(name) for name in names]
 
 
-def _as_json(status: list[tuple[Entry, Place | None]]) -> str:
-    import json
-
-    rows: list[dict[str, Any]] = [
+def _as_data(status: list[tuple[Entry, Place | None]]) -> list[dict[str, Any]]:
+    return [
         {
-            "name": entry.name,
-            "n_samples": entry.n_samples,
-            "n_features": entry.n_features,
-            "n_labels": entry.n_labels,
-            "origin": entry.origin,
-            "licence": entry.licence,
+            "name": entry.name, "n_samples": entry.n_samples, "n_features": entry.n_features,
+            "n_labels": entry.n_labels, "origin": entry.origin, "licence": entry.licence,
             "found": None if place is None else str(place),
         }
         for entry, place in status
-    ]
-    return json.dumps(rows, indent=2, ensure_ascii=False)
+    ]  # fmt: skip
 
 
 def _show(status: list[tuple[Entry, Place | None]]) -> None:
@@ -84,16 +66,13 @@ def _show(status: list[tuple[Entry, Place | None]]) -> None:
         ("data set", "rows", "features", "labels", "found"),
         [
             (
-                entry.name,
-                f"{entry.n_samples:,}",
-                str(entry.n_features),
-                str(entry.n_labels),
+                entry.name, f"{entry.n_samples:,}", str(entry.n_features), str(entry.n_labels),
                 "missing" if place is None else str(place),
             )
             for entry, place in status
         ],
         left=(0, 4),
-    )
+    )  # fmt: skip
     for entry, _ in status:
         print_line(f"{entry.name}: {entry.origin}. Licence: {entry.licence}.")
     for entry, place in status:

@@ -27,11 +27,6 @@ class Shown(StrEnum):
     GRAM = "gram"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo)
-
-
 def demo(
     fault: Annotated[
         Fault | None, typer.Option(help="Break something on purpose, and see what happens.")

@@ -26,11 +26,6 @@ class Drilled(StrEnum):
     ALL = "all"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("drill")(drill)
-
-
 def drill(
     protocol: Annotated[Drilled, typer.Option(help="Which protocol to drill.")] = Drilled.ALL,
     trials: Annotated[int, typer.Option(min=1, help="Runs per behaviour and protocol.")] = 50,

@@ -1,6 +1,6 @@
-"""A quick start: where compiled kernels are kept, and what need not be loaded at all.
+"""`fedvalue warm-up`, and a quick start: where kernels are kept, and what need not be loaded at all.
 
-numba keeps them beside the modules or else in the user's cache, and refuses to work where neither can
+numba keeps kernels beside the modules or else in the user's cache, and refuses to work where neither can
 be written: an installation of root's under a service without a home, a read-only container.
 """
 
@@ -8,8 +8,26 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+
+import typer
+
+
+def warm_up() -> None:
+    """Compile everything ahead of time, so that no valuation waits for the compiler.
+
+    Kernels are compiled once, on first use, and kept on disk (in the folder NUMBA_CACHE_DIR, where that is
+    set). For operators of servers and builders of images.
+    """
+    from fedvalue.cli.progress import progress_bar
+    from fedvalue.federated.warm_up import compile_everything
+
+    start = time.perf_counter()
+    with progress_bar("compiling kernels, once") as progress:
+        compile_everything(progress)
+    typer.echo(f"all kernels are compiled and kept ({time.perf_counter() - start:.0f} s)")
 
 
 def keep_kernels() -> None:

@@ -11,11 +11,6 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report)
-
-
 def report(
     result: Annotated[
         Path, typer.Argument(help="A result or a certificate (JSON).", metavar="RESULT.json|CERTIFICATE.json")

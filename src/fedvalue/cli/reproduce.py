@@ -6,20 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from fedvalue.paper.experiments.experiment import Experiment
     from fedvalue.typing import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("reproduce")(reproduce)
 
 
 def reproduce(
@@ -49,7 +43,8 @@ def reproduce(
     continues a run that was stopped. A data set that is not on this machine is named and left out. Timings
     are in CPU seconds, but run best on an idle machine.
     """
-    from fedvalue.cli.terminal import progress_bar, say
+    from fedvalue.cli.progress import progress_bar
+    from fedvalue.cli.terminal import print_table, say, wrote_json
     from fedvalue.paper.experiments.experiment import chosen
     from fedvalue.paper.experiments.runner import check_needs
     from fedvalue.paper.experiments.runner import reproduce as run
@@ -63,14 +58,11 @@ def reproduce(
             progress=bar if sys.stderr.isatty() else progress_lines(time.monotonic),
         )  # fmt: skip
     say(f"results: {out / 'index.html'}")
-    if json_file == "-":
-        typer.echo(_verdicts(documents))
-        return
-    if json_file is not None:
-        from fedvalue.cli.terminal import write_text
-
-        write_text(Path(json_file), _verdicts(documents) + "\n")
-    _show(experiments, documents)
+    keys = ("name", "claim", "measured", "verdict")
+    verdicts = [{key: document[key] for key in keys} for document in documents]
+    if not wrote_json(verdicts, json_file, "verdicts"):
+        rows = [(document["name"], document["verdict"], document["measured"]) for document in documents]
+        print_table(("experiment", "verdict", "measured"), rows, left=(0, 1, 2))
 
 
 def progress_lines(clock: Callable[[], float]) -> Progress:
@@ -86,20 +78,3 @@ def progress_lines(clock: Callable[[], float]) -> Progress:
             sys.stderr.write(f"reproduce: {done / total:.0%}, about {left / 60:.0f} min left ({note})\n")
 
     return tell
-
-
-def _verdicts(documents: list[dict[str, Any]]) -> str:
-    import json
-
-    keys = ("name", "claim", "measured", "verdict")
-    return json.dumps([{key: document[key] for key in keys} for document in documents], ensure_ascii=False)
-
-
-def _show(experiments: list[Experiment], documents: list[dict[str, Any]]) -> None:
-    from fedvalue.cli.terminal import print_table
-
-    rows = [
-        (experiment.name, document["verdict"], document["measured"])
-        for experiment, document in zip(experiments, documents, strict=True)
-    ]
-    print_table(("experiment", "verdict", "measured"), rows, left=(0, 1, 2))

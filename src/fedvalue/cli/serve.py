@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, add_group
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
@@ -29,13 +29,6 @@ Metrics = Annotated[
         show_default=False,
     ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    add_group(
-        app, "serve", "Run the computation, validation or assisting server.", compute, validate, assist, abort
-    )
 
 
 def compute(
@@ -118,3 +111,6 @@ def _serve(role: str, config: ServerConfig) -> None:
             handshakes=handshakes,
             routes=page_routes(site_of_server(config)),
         )
+
+
+serve = (compute, validate, assist, abort)

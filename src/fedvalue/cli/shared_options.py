@@ -7,9 +7,11 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
+
+T = TypeVar("T")
 
 READING, CODING, OUTPUT = "Reading files", "Columns and label", "Output"
 """Panels of the help."""
@@ -18,8 +20,19 @@ HomeFolder = Annotated[
     Path,
     typer.Option("--home", envvar="FEDVALUE_HOME", help="Folder of your identity, agreements and runs."),
 ]
+
 DEFAULT_HOME = Path("fedvalue")
 """In the folder where the command is started."""
+
+
+def _coding(help: str, *names: str, choices: Sequence[str] = (), metavar: str | None = None) -> Any:
+    complete = (lambda: list(choices)) if choices else None
+    return typer.Option(*names, help=help, metavar=metavar, autocompletion=complete, rich_help_panel=CODING)
+
+
+def _reading(help: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help, metavar=metavar, rich_help_panel=READING)
+
 
 Party = Annotated[
     list[str] | None,
@@ -30,38 +43,6 @@ Party = Annotated[
 ]
 Each = Annotated[bool, typer.Option("--each", help="Every remaining column is a party of its own.")]
 Task = Annotated[str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")]
-Bins = Annotated[int, typer.Option(help="Bins of a numeric column.", rich_help_panel=CODING)]
-Binning = Annotated[
-    str,
-    typer.Option(
-        help="quantile (about equally filled bins) or width (equal width, as in the paper).",
-        autocompletion=lambda: ["quantile", "width"],
-        rich_help_panel=CODING,
-    ),
-]
-LabelBins = Annotated[
-    int | None,
-    typer.Option(
-        help="Bins of a label that is an amount; as many as --bins by default.", rich_help_panel=CODING
-    ),
-]
-Categorical = Annotated[
-    str,
-    typer.Option(
-        help="Columns whose numbers are names, such as zip codes.",
-        metavar="COL,COL,…",
-        rich_help_panel=CODING,
-    ),
-]
-ColumnsOption = Annotated[
-    str,
-    typer.Option(
-        "--columns",
-        help="Learnable values use each column of a party (features) or one joint code per party (joint).",
-        autocompletion=lambda: ["features", "joint"],
-        rich_help_panel=CODING,
-    ),
-]
 Ids = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,68 +53,54 @@ Ids = Annotated[
     ),
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out.", metavar="COL,COL,…")]
-Delimiter = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Separator of fields in a CSV file; detected by default.",
-        metavar="[NAME=]CHAR",
-        rich_help_panel=READING,
+
+Bins = Annotated[int, _coding("Bins of a numeric column.")]
+Binning = Annotated[
+    str,
+    _coding(
+        "quantile (about equally filled bins) or width (equal width, as in the paper).",
+        choices=("quantile", "width"),
     ),
 ]
-Decimal = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Decimal mark of numbers in text, . or a comma.", metavar="[NAME=]MARK", rich_help_panel=READING
-    ),
+LabelBins = Annotated[int | None, _coding("Bins of a label that is an amount; as many as --bins by default.")]
+Categorical = Annotated[
+    str, _coding("Columns whose numbers are names, such as zip codes.", metavar="COL,COL,…")
 ]
-Encoding = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Encoding of a CSV file, such as cp1252.", metavar="[NAME=]ENCODING", rich_help_panel=READING
-    ),
-]
-Dates = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.",
-        metavar="[NAME=]ORDER",
-        rich_help_panel=READING,
-    ),
-]
-Sheet = Annotated[
-    list[str] | None,
-    typer.Option(help="Sheet of an Excel workbook.", metavar="[NAME=]SHEET", rich_help_panel=READING),
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Text that stands for a missing value, such as ? or unknown.",
-        metavar="[NAME=]TEXT,TEXT,…",
-        rich_help_panel=READING,
+ColumnsOption = Annotated[
+    str,
+    _coding(
+        "Learnable values use each column of a party (features) or one joint code per party (joint).",
+        "--columns",
+        choices=("features", "joint"),
     ),
 ]
 CleanLabels = Annotated[
     bool,
-    typer.Option(
+    _coding(
+        "Treat labels that differ only in case or blanks as one class; leave out rows without a label.",
         "--clean-labels",
-        help="Treat labels that differ only in case or blanks as one class; leave out rows without a label.",
-        rich_help_panel=CODING,
     ),
 ]
+
+SEPARATOR = "Separator of fields in a CSV file; detected by default."
+DECIMAL = "Decimal mark of numbers in text, . or a comma."
+ENCODING = "Encoding of a CSV file, such as cp1252."
+DATES = "Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY."
+SHEET = "Sheet of an Excel workbook."
+MISSING = "Text that stands for a missing value, such as ? or unknown."
+
+Delimiter = Annotated[list[str] | None, _reading(SEPARATOR, "[NAME=]CHAR")]
+Decimal = Annotated[list[str] | None, _reading(DECIMAL, "[NAME=]MARK")]
+Encoding = Annotated[list[str] | None, _reading(ENCODING, "[NAME=]ENCODING")]
+Dates = Annotated[list[str] | None, _reading(DATES, "[NAME=]ORDER")]
+Sheet = Annotated[list[str] | None, _reading(SHEET, "[NAME=]SHEET")]
+Missing = Annotated[list[str] | None, _reading(MISSING, "[NAME=]TEXT,TEXT,…")]
+
 By = Annotated[
     str,
     typer.Option(
         help="Decide by the learnable value, or by shapley-cmi, which also counts what is memorised.",
         autocompletion=lambda: ["learnable", "shapley-cmi"],
-    ),
-]
-JsonFile = Annotated[
-    str | None,
-    typer.Option(
-        "--json",
-        help="Write the result as JSON; - prints it alone.",
-        metavar="FILE|-",
-        rich_help_panel=OUTPUT,
     ),
 ]
 Accept = Annotated[
@@ -146,30 +113,56 @@ Accept = Annotated[
         autocompletion=lambda: ["errors_avoided_per_1000=", "auc_gain=", "log_loss_gain="],
     ),
 ]
+JsonFile = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        help="Write the result as JSON; - prints it alone.",
+        metavar="FILE|-",
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
-def takes(name: str, shared: Callable[..., Any], command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of a function added, whose result it gets as the argument `name`."""
-    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != name]
-    added = list(inspect.signature(shared, eval_str=True).parameters.values())
+def file_options(
+    *,
+    delimiter: Annotated[str | None, _reading(SEPARATOR)] = None,
+    decimal: Annotated[str | None, _reading(DECIMAL)] = None,
+    encoding: Annotated[str | None, _reading(ENCODING)] = None,
+    dates: Annotated[str | None, _reading(DATES)] = None,
+    sheet: Annotated[str | None, _reading(SHEET)] = None,
+    missing: Annotated[str, _reading(MISSING, "TEXT,TEXT,…")] = "",
+) -> Any:
+    """The `FileOptions` of all files of a command, for `takes`."""
+    from fedvalue.cli.column_owners import split_names
+    from fedvalue.tables.file_options import FileOptions
 
-    def with_options(**values: Any) -> None:
-        made = shared(**{one.name: values.pop(one.name) for one in added})
-        command(**values, **{name: made})
-
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *added)]
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
-    with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
-    return with_options
+    return FileOptions(
+        delimiter=delimiter, decimal=cast(Any, decimal), encoding=encoding, dates=cast(Any, dates),
+        sheet=sheet, missing=tuple(split_names(missing)) or None,
+    )  # fmt: skip
 
 
-def add_group(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
-    """Add a command with subcommands, each named like its function."""
-    group = typer.Typer(help=about, no_args_is_help=True)
-    for command in commands:
-        group.command(command.__name__)(command)
-    app.add_typer(group, name=name)
+def takes(name: str, shared: Callable[..., Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Add the options of `shared` to a command, which gets its result as the argument `name`."""
+
+    def decorate(command: Callable[..., T]) -> Callable[..., T]:
+        own = [
+            one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != name
+        ]
+        added = list(inspect.signature(shared, eval_str=True).parameters.values())
+
+        def with_options(**values: Any) -> T:
+            made = shared(**{one.name: values.pop(one.name) for one in added})
+            return command(**values, **{name: made})
+
+        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *added)]
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
+        return with_options
+
+    return decorate
 
 
 def public_command(arguments: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What `fedvalue run` and `fedvalue join` share: agree if necessary, take part, show the result."""
+"""`fedvalue join`, `run` and `abort`: a party agrees if necessary, takes part, and sees the result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, public_command
+from fedvalue.cli.column_owners import split_names
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, file_options, public_command, takes
 from fedvalue.cli.terminal import say, show_valuation, wrote_json
 from fedvalue.errors import ConfigError, InputError, VerificationError
-from fedvalue.untrusted_text import printable
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import PartyConfig, TableConfig
+    from fedvalue.tables.file_options import FileOptions
 
 TakePart: TypeAlias = "Callable[[str, str | None], PartyConfig]"
 """Takes part in a role (task or data), with the column of the label."""
@@ -26,8 +27,10 @@ AgreementId = Annotated[
 ]
 
 
+@takes("file", file_options)
 def taking_part(
     *,
+    file: Any,
     table: Annotated[
         str | None,
         typer.Option(help="Your rows: a file, a folder of files, or a database URI with #table or #query."),
@@ -39,21 +42,6 @@ def taking_part(
     ] = None,
     categorical: Annotated[
         str | None, typer.Option(help="Numeric columns whose numbers are names, separated by commas.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Separator of fields in a CSV file; detected by default.")
-    ] = None,
-    decimal: Annotated[
-        str | None, typer.Option(help="Decimal mark of numbers in text, . or a comma.")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file, such as cp1252.")] = None,
-    dates: Annotated[
-        str | None, typer.Option(help="Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY.")
-    ] = None,
-    sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel workbook.")] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(help="Text that stands for a missing value, such as ?, separated by commas."),
     ] = None,
     fold_case: Annotated[
         bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")
@@ -105,11 +93,7 @@ def taking_part(
         if config is not None:
             settings = read_party_config(config)
         else:
-            file = {
-                "delimiter": delimiter, "decimal": decimal, "encoding": encoding, "dates": dates,
-                "sheet": sheet, "missing": _names(missing) or None,
-            }  # fmt: skip
-            rows = _table(table, id_column, label, _names(features), _names(categorical), file, fold_case)
+            rows = _table(table, id_column, label, features, categorical, file, fold_case)
             settings = _invited(home, agreement, rows, output, words, skip_words)
         command = public_command(sys.argv)
         valuation = take_part(settings, role, _report, psk, again=again, command=command)
@@ -125,13 +109,64 @@ def taking_part(
     return take
 
 
+@takes("take_part", taking_part)
+def join(take_part: TakePart) -> None:
+    """Take part as a data party, after `fedvalue accept`; prints the value of your data.
+
+    It waits until everybody has accepted, shows six words to compare over the
+    phone, signs, and takes part in the run. If it is interrupted, the same
+    command continues.
+    """
+    take_part("data", None)
+
+
+@takes("take_part", taking_part)
+def run(
+    take_part: TakePart, label: Annotated[str | None, typer.Option(help="Column with the label.")] = None
+) -> None:
+    """Take part as the task party, after `fedvalue invite`; prints the value of every data party.
+
+    It waits until everybody has accepted, shows six words to compare over the
+    phone, signs, takes part in the run, and writes result, report and
+    certificate. If it is interrupted, the same command continues.
+    """
+    output = take_part("task", label).output
+    for path in (output.result, output.report, output.certificate):
+        if path is not None:
+            say(f"wrote {path}")
+
+
+def abort(
+    agreement: AgreementId = None,
+    home: HomeFolder = DEFAULT_HOME,
+    config: Annotated[Path | None, typer.Option(help="party.toml or task.toml, instead of --home.")] = None,
+) -> None:
+    """Give up a run for everybody, even while the servers compute. Nothing is released."""
+    from fedvalue.deployment import process
+    from fedvalue.deployment.config import read_party_config
+    from fedvalue.deployment.home import Home
+    from fedvalue.deployment.parties.abandon import abandon
+
+    process.harden()
+    if config is not None:
+        party = read_party_config(config)
+        answers = abandon(party.identity, party.manifest, party.state, party.addresses)
+    else:
+        own = Home(home.resolve())
+        answers = abandon(own.identity, own.agreement(agreement).manifest, own.state)
+    say("the run is over here, and its keys are erased")
+    words = {"notified": "has ended the run", "over": "had ended the run already"}
+    for server, answer in answers.items():
+        say(f"{server}: {words.get(answer, answer)}")
+
+
 def _table(
     source: str | None,
     id_column: str | None,
     label: str | None,
-    features: tuple[str, ...],
-    categorical: tuple[str, ...],
-    file: dict[str, Any],
+    features: str | None,
+    categorical: str | None,
+    file: FileOptions,
     fold_case: bool,
 ) -> TableConfig:
     """The table that the options describe.
@@ -140,7 +175,6 @@ def _table(
         InputError: An option is missing, or there is no such file.
     """
     from fedvalue.deployment.config import TableConfig
-    from fedvalue.tables.file_options import FileOptions
 
     if source is None or id_column is None:
         raise InputError("name your table with --table and --id, or a configuration with --config")
@@ -152,9 +186,9 @@ def _table(
         source=source,
         id=id_column,
         label=label,
-        features=features or None,
-        categorical=categorical,
-        file=FileOptions(**file),
+        features=tuple(split_names(features or "")) or None,
+        categorical=tuple(split_names(categorical or "")),
+        file=file,
         fold_case=fold_case,
     )
 
@@ -230,9 +264,5 @@ def _differ() -> VerificationError:
     )
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
 def _report(stage: str, words: str) -> None:
-    say(printable(f"{stage}: {words}" if words else stage))
+    say(f"{stage}: {words}" if words else stage)

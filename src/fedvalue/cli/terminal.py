@@ -12,23 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedvalue.cli.progress import interruptible, progress_bar
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
-
-__all__ = [
-    "interruptible",
-    "print_line",
-    "print_table",
-    "progress_bar",
-    "refuse_unwritable",
-    "say",
-    "show_valuation",
-    "write_text",
-    "wrote_json",
-]
 
 _NAMES_SHOWN = 10
 """A remark about hundreds of parties names the first ones; the JSON has all of them."""
@@ -130,10 +117,7 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
         columns["± 95%"] = ["" if p.half_width is None else f"{p.half_width:z.4f}" for p in parties]
     elif not learnable and any(p.se_sampling for p in parties):
         columns["sampling error"] = [f"{p.se_sampling or 0.0:z.4f}" for p in parties]
-    order = sorted(
-        range(len(parties)),
-        key=lambda k: -parties[k].leading,
-    )
+    order = sorted(range(len(parties)), key=lambda k: -parties[k].leading)
     print_table(
         list(columns),
         [[cells[k] for cells in columns.values()] for k in order],

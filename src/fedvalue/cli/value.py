@@ -13,14 +13,8 @@ import typer
 from fedvalue.cli import shared_options as options
 from fedvalue.cli.column_owners import parse_file_options, parse_request, split_names
 from fedvalue.cli.kernels import load_arrow
-from fedvalue.cli.terminal import (
-    interruptible,
-    progress_bar,
-    refuse_unwritable,
-    say,
-    show_valuation,
-    write_text,
-)
+from fedvalue.cli.progress import interruptible, progress_bar
+from fedvalue.cli.terminal import refuse_unwritable, say, show_valuation, write_text
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,12 +26,12 @@ if TYPE_CHECKING:
     from fedvalue.valuation.settings import ValuationSettings
 
 
-FEDERATED = "Federated, in this process"
+def _shapley(help: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=help, metavar=metavar, rich_help_panel="Shapley-CMI")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("value")(value)
+def _federated(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Federated, in this process")
 
 
 def value(
@@ -81,65 +75,36 @@ def value(
             rich_help_panel=options.CODING,
         ),
     ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="How to compute Shapley-CMI: auto, exact or sampled.", rich_help_panel="Shapley-CMI"
-        ),
-    ] = "auto",
-    permutations: Annotated[
-        int, typer.Option(help="Permutations of the sampled method.", rich_help_panel="Shapley-CMI")
-    ] = 5000,
+    method: Annotated[str, _shapley("How to compute Shapley-CMI: auto, exact or sampled.")] = "auto",
+    permutations: Annotated[int, _shapley("Permutations of the sampled method.")] = 5000,
     precision: Annotated[
         float | None,
-        typer.Option(
-            help="Stop sampling when every standard error is at most this fraction of the total.",
-            rich_help_panel="Shapley-CMI",
-        ),
+        _shapley("Stop sampling when every standard error is at most this fraction of the total."),
     ] = None,
     time_limit: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds after which exact computation is replaced by sampling.",
-            metavar="SECONDS",
-            rich_help_panel="Shapley-CMI",
-        ),
+        float | None, _shapley("Seconds after which exact computation is replaced by sampling.", "SECONDS")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the sampled permutations.", rich_help_panel="Shapley-CMI")
-    ] = 0,
+    seed: Annotated[int, _shapley("Seed of the sampled permutations.")] = 0,
     protocol: Annotated[
         str | None,
-        typer.Option(
-            help="Run a federated protocol, all roles in this process: single, paper, mirror, gram or vpsic.",
-            rich_help_panel=FEDERATED,
+        _federated(
+            "Run a federated protocol, all roles in this process: single, paper, mirror, gram or vpsic."
         ),
     ] = None,
-    q: Annotated[
-        int | None,
-        typer.Option(help="Encryption IDs per sample (protocol paper).", rich_help_panel=FEDERATED),
-    ] = None,
+    q: Annotated[int | None, _federated("Encryption IDs per sample (protocol paper).")] = None,
     n_r: Annotated[
         str | None,
-        typer.Option(
+        _federated(
+            "Adversarial samples (protocol paper): per cell (2), as a share of all samples (90%), or random "
+            "per cell (random:8).",
             "--n-r",
-            help="Adversarial samples (protocol paper): per cell (2), as a share of all samples (90%), or "
-            "random per cell (random:8).",
-            rich_help_panel=FEDERATED,
         ),
     ] = None,
     harden: Annotated[
         bool | None,
-        typer.Option(
-            "--harden/--as-published",
-            help="Protocol paper with or without the added checks.",
-            rich_help_panel=FEDERATED,
-        ),
+        _federated("Protocol paper with or without the added checks.", "--harden/--as-published"),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help="Protocol mirror: valuation (values only) or counts.", rich_help_panel=FEDERATED),
-    ] = None,
+    policy: Annotated[str | None, _federated("Protocol mirror: valuation (values only) or counts.")] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler to work on.", metavar="tcp://HOST:8786")
     ] = None,
@@ -195,7 +160,11 @@ def value(
     if from_result is not None:
         if label or party or each or task or id_column:
             raise InputError("--from takes label, parties and settings from the result: leave them out")
-        earlier, request, settings = _request_of(from_result, data)
+        from fedvalue.local.origin import repeated_request
+        from fedvalue.valuation.result import Valuation
+
+        earlier = Valuation.from_json(from_result)
+        request, settings = repeated_request(earlier, from_result, data)
     else:
         from msgspec.structs import replace
 
@@ -272,16 +241,6 @@ def deliver(
         show_valuation(valuation)
 
 
-def _request_of(path: Path, data: str | None) -> tuple[Valuation, Request, ValuationSettings]:
-    """What an earlier result was asked for, on its own files or on another."""
-    from fedvalue.local.origin import repeated_request
-    from fedvalue.valuation.result import Valuation
-
-    earlier = Valuation.from_json(path)
-    request, settings = repeated_request(earlier, path, data)
-    return earlier, request, settings
-
-
 def _announce(request: Request) -> Callable[[CodedColumns], None] | None:
     """On a terminal, a summary of what was read precedes the values."""
     if not sys.stderr.isatty():
@@ -299,12 +258,14 @@ def _announce(request: Request) -> Callable[[CodedColumns], None] | None:
 def _say_whether_repeated(earlier: Valuation, valuation: Valuation, *, same_data: bool) -> None:
     from fedvalue.decisions.comparison import compare
 
-    for line in compare(earlier, valuation).sentences if not same_data else ():
-        say(line)
-    if same_data:
-        same = earlier.learnable == valuation.learnable and earlier.values == valuation.values
-        sentences = "; ".join(compare(earlier, valuation).sentences)
-        say("repeated: every value is the same" if same else f"repeated, but values differ: {sentences}")
+    sentences = compare(earlier, valuation).sentences
+    if not same_data:
+        for sentence in sentences:
+            say(sentence)
+    elif earlier.learnable == valuation.learnable and earlier.values == valuation.values:
+        say("repeated: every value is the same")
+    else:
+        say(f"repeated, but values differ: {'; '.join(sentences)}")
 
 
 def _with_sensitivity(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedvalue.agreement.privacy_preview import EPSILONS, PublicSizes, privacy_preview
-from fedvalue.cli.preview_text import preview_text
+from fedvalue.cli.manifest import preview_text
 from fedvalue.crypto import keys
 from fedvalue.errors import InputError
 from fedvalue.information.pair_tables import tables_of_columns

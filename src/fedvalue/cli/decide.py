@@ -1,4 +1,4 @@
-"""`fedvalue select`: whom to invite with a budget."""
+"""`fedvalue select`, `payout` and `compare`: decisions from a result."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from fedvalue.cli import shared_options as options
+from fedvalue.cli.progress import progress_bar
+from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, say, write_text, wrote_json
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
+    from fedvalue.decisions.payout import Payout
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import Valuation
     from fedvalue.valuation.settings import ValuationSettings
-
 
 _BASIS = {
     "coalitions": "",
@@ -23,11 +25,6 @@ _BASIS = {
     "sum of values": "; sets are valued by the sum of their members",
 }
 """How sets of parties were valued."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("select")(select)
 
 
 def select(
@@ -82,7 +79,9 @@ def select(
             ),
         )  # fmt: skip
         valuation = _value(source, label, task, party or [], each, settings)
-    _deliver(valuation, selection.select(valuation, listed, budget, by=by), json_file)
+    chosen = selection.select(valuation, listed, budget, by=by)
+    if not wrote_json(chosen.to_dict(), json_file, "selection"):
+        _show_selection(valuation, chosen)
 
 
 def _value(
@@ -90,7 +89,6 @@ def _value(
 ) -> Valuation:
     """Value a table as `fedvalue value` does."""
     from fedvalue.cli.column_owners import parse_request
-    from fedvalue.cli.terminal import progress_bar
     from fedvalue.engines import Execution
     from fedvalue.local.value_request import value_request
 
@@ -99,24 +97,8 @@ def _value(
         return value_request(request, settings, execution=Execution(progress=progress))
 
 
-def _deliver(valuation: Valuation, selection: Selection, json_file: str | None) -> None:
-    import json
-
-    from fedvalue.cli.terminal import say, write_text
-
-    text = json.dumps(selection.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    if json_file == "-":
-        typer.echo(text, nl=False)
-        return
-    if json_file is not None:
-        write_text(Path(json_file), text)
-        say(f"selection written to {json_file}")
-    _show(valuation, selection)
-
-
-def _show(valuation: Valuation, selection: Selection) -> None:
+def _show_selection(valuation: Valuation, selection: Selection) -> None:
     """Print the choice, what everybody adds one after the other, and how it was chosen."""
-    from fedvalue.cli.terminal import print_line, print_table
     from fedvalue.decisions.selection import GREEDY_BOUND
     from fedvalue.reports import wording
 
@@ -159,3 +141,109 @@ def _advice(step: Step) -> str:
     if step.invited:
         return "invite"
     return {"adds": "over budget", "undecided": "undecided", "nothing": "adds nothing"}[step.adds.verdict]
+
+
+def payout(
+    result: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="RESULT")],
+    pot: Annotated[str, typer.Option(help="Amount to divide.", metavar="AMOUNT")],
+    by: options.By = "learnable",
+    floor: Annotated[str, typer.Option(help="Least amount of every party.", metavar="AMOUNT")] = "0",
+    cap: Annotated[str | None, typer.Option(help="Largest amount of any party.", metavar="AMOUNT")] = None,
+    csv_file: Annotated[
+        str | None,
+        typer.Option("--csv", help="Write the shares as CSV; - prints it alone.", metavar="FILE|-"),
+    ] = None,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the shares as JSON; - prints it alone.", metavar="FILE|-"),
+    ] = None,
+) -> None:
+    """Divide a pot by value, exact to the cent.
+
+    Parties whose values differ by less than their error have the same rank. Where the result holds the value
+    of every set of parties, the payout says whether some group gets less than it would bring by itself.
+    """
+    import json
+
+    from fedvalue.decisions.payout import payout as divide
+    from fedvalue.valuation.result import Valuation
+
+    if csv_file == "-" and json_file == "-":
+        raise InputError("only one of --csv and --json can go to standard output")
+    payment = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
+    as_json = json.dumps(payment.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    texts = {"CSV": (csv_file, payment.to_csv()), "JSON": (json_file, as_json)}
+    for kind, (target, text) in texts.items():
+        if target is not None and target != "-":
+            write_text(Path(target), text)
+            say(f"{kind} written to {target}")
+    alone = [text for target, text in texts.values() if target == "-"]
+    if alone:
+        typer.echo(alone[0], nl=False)
+    else:
+        _show_payout(payment)
+
+
+def _show_payout(payment: Payout) -> None:
+
+    print_table(
+        ("rank", "party", "value", "amount", "share", ""),
+        [
+            (
+                f"{share.rank}{'=' if share.tied else ''}",
+                share.name,
+                f"{share.value:z.4f}",
+                f"{share.amount:,}",
+                f"{share.percent:.2f}%",
+                share.bound,
+            )
+            for share in sorted(payment.shares, key=lambda share: (share.rank, -share.value))
+        ],
+        footer=("", "total", "", f"{payment.pot:,}", "", ""),
+        left=(1, 5),
+    )
+    for line in payment.remarks():
+        print_line(line)
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="BEFORE")],
+    after: Annotated[Path, typer.Argument(help="A later result file.", metavar="AFTER")],
+    json_file: options.JsonFile = None,
+) -> None:
+    """Show what changed from one result to another: the advice, the values beyond their error, the question.
+
+    Example: fedvalue compare march.json june.json
+    """
+    refuse_unwritable(json_file)
+    import msgspec
+
+    from fedvalue.decisions import comparison
+    from fedvalue.valuation.result import Valuation
+
+    outcome = comparison.compare(Valuation.from_json(before), Valuation.from_json(after))
+    if wrote_json(msgspec.to_builtins(outcome), json_file, "comparison"):
+        return
+    for sentence in outcome.sentences:
+        print_line(sentence)
+    changes = [*outcome.parties, *([outcome.total] if outcome.total else [])]
+    if changes:
+        verdict = {True: "yes", False: "no", None: "not known"}
+        print_table(
+            ["party", "before", "after", "difference", "± 95%", "beyond its error"],
+            [
+                [
+                    change.name, f"{change.before:.4f}", f"{change.after:.4f}",
+                    f"{change.after - change.before:+.4f}",
+                    "" if change.error is None else f"{1.96 * change.error:.4f}",
+                    verdict[change.beyond_error],
+                ]
+                for change in changes
+            ],
+        )  # fmt: skip
+        rows = {
+            True: "both results come from the same rows: errors of the data cancel",
+            False: "the results come from different rows",
+            None: "it is not known whether the rows are the same; they are treated as different",
+        }
+        print_line(f"learnable values in nats per row; {rows[outcome.same_rows]}")
