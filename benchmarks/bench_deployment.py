@@ -343,7 +343,7 @@ def _resident(consortium: LocalConsortium) -> float:
 
 
 def one_size(n: int) -> None:
-    """Print what one run of n rows took; `python benchmarks/bench_deployment.py 100000000` runs the largest."""
+    """Print what one run of n rows took: `python benchmarks/bench_deployment.py 100000000`."""
     with tempfile.TemporaryDirectory(prefix="fedvalue-bench-") as folder:
         make_tables(Path(folder), n)
         (run,) = federated(Path(folder) / "run", n)
