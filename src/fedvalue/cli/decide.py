@@ -126,11 +126,12 @@ def _show_selection(valuation: Valuation, selection: Selection) -> None:
 
 
 def _sentences(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
+    from fedvalue.decisions.games import listing
     from fedvalue.reports import wording
 
     if selection.by == "learnable":
         return wording.decision(valuation, selection)
-    chosen = wording.listing(selection.parties) or "nobody"
+    chosen = listing(selection.parties) or "nobody"
     return (
         f"With a budget of {selection.budget:,}, invite {chosen} for {selection.cost:,}, by Shapley-CMI.",
         "Warning: Shapley-CMI also counts what is memorised; the learnable value does not.",

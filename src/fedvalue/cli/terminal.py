@@ -127,21 +127,15 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
 
 def _remarks(valuation: Valuation) -> list[str]:
     """How it was computed, and what else to know."""
+    from fedvalue.decisions.games import listing
     from fedvalue.reports import wording
-    from fedvalue.valuation.statistics import guard
 
     lines = [_how(valuation)]
     if valuation.privacy is not None:
         lines.append(wording.noise(valuation.privacy))
     lines += valuation.warnings
-    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
-    if len(reasons) == 1 and all(reasons):
-        lines.append(f"Shapley-CMI has no interval: {reasons.pop()}.")
-    flagged: dict[str, list[str]] = {}
-    for party in valuation.parties:
-        for flag in party.flags:
-            flagged.setdefault(flag, []).append(party.name)
-    lines += [f"{wording.listing(names, _NAMES_SHOWN)}: {guard.describe(f)}" for f, names in flagged.items()]
+    lines += filter(None, [wording.no_interval(valuation)])
+    lines += [f"{listing(names, _NAMES_SHOWN)}: {sentence}" for names, sentence in wording.flags(valuation)]
     lines += [f"{column.name}: {text}" for column in valuation.columns for text in column.warnings]
     if isinstance(sensitivity := valuation.details.get("sensitivity"), Mapping):
         lines.append(str(sensitivity.get("sentence", "")))

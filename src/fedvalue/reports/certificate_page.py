@@ -6,11 +6,10 @@ The caller has checked the certificate; this module only words and lays out what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.reports.html import templates
-from fedvalue.reports.view import ReportView, view
+from fedvalue.reports.view import view
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -21,27 +20,6 @@ ROLES = {
     "validate": "validation server", "assist": "assisting server",
 }  # fmt: skip
 """What participants do, in the order of the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """A participant: its name, what it does, and the fingerprint of its key."""
-
-    name: str
-    role: str
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
-class CertificatePage:
-    """Everything that the page shows."""
-
-    headline: str
-    report: ReportView
-    agreement: tuple[tuple[str, str], ...]
-    proved: tuple[str, ...]
-    unproved: tuple[str, ...]
-    signers: tuple[Signer, ...]
 
 
 def render_certificate(
@@ -56,26 +34,29 @@ def render_certificate(
         unproved: What a reader might believe to be checked, and is not.
         digest: SHA-256 of the certificate file, in hex.
     """
-    page = CertificatePage(
-        headline=_headline(manifest),
-        report=view(result),
-        agreement=(
-            ("Purpose", manifest.purpose),
-            ("Consortium", manifest.consortium),
-            ("Agreed on", f"{manifest.created:%d %B %Y, %H:%M} UTC, for one run"),
-            ("Cases", f"{result.n_samples:,}"),
-            ("Run", manifest.run_id.hex()),
-            ("SHA-256 of this certificate", digest),
-        ),
-        proved=tuple(_sentence(one) for one in proved),
-        unproved=(*(_sentence(one) for one in unproved), *_NEVER_PROVED),
-        signers=tuple(
-            Signer(one.name, ROLES[one.role], manifest.card_of(one).fingerprint)
-            for role in ROLES
-            for one in manifest.of_role(role)
-        ),
+    return (
+        templates()
+        .get_template("certificate.html")
+        .render(
+            v=view(result),
+            headline=_headline(manifest),
+            agreement=(
+                ("Purpose", manifest.purpose),
+                ("Consortium", manifest.consortium),
+                ("Agreed on", f"{manifest.created:%d %B %Y, %H:%M} UTC, for one run"),
+                ("Cases", f"{result.n_samples:,}"),
+                ("Run", manifest.run_id.hex()),
+                ("SHA-256 of this certificate", digest),
+            ),
+            proved=[_sentence(one) for one in proved],
+            unproved=[*map(_sentence, unproved), *_NEVER_PROVED],
+            signers=[
+                {"name": one.name, "role": words, "fingerprint": manifest.card_of(one).fingerprint}
+                for role, words in ROLES.items()
+                for one in manifest.of_role(role)
+            ],
+        )
     )
-    return templates().get_template("certificate.html").render(c=page, v=page.report)
 
 
 _NEVER_PROVED = (

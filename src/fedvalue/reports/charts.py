@@ -1,4 +1,4 @@
-"""Drawings of a report: the waterfall of parties that join, and the best value for the money."""
+"""Drawings of a report: parties that join, the best value for the money, and who overlaps with whom."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedvalue.decisions.contribution import ContributionVerdict
+from fedvalue.decisions.games import listing
+from fedvalue.decisions.redundancy import INTERACTIONS, redundancy
 from fedvalue.reports import wording
 from fedvalue.reports.gain_scale import UNCERTAINTY, gain_scale
 
 if TYPE_CHECKING:
+    from fedvalue.decisions.redundancy import Redundancy
     from fedvalue.decisions.selection import Selection, Step
     from fedvalue.valuation.result import Valuation
 
@@ -126,7 +131,7 @@ def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
         unit=scale.unit,
         steps=tuple(steps),
         axis=tuple((round(100 * tick / top, 3), scale.tick(tick)) for tick in (0.0, *ticks(top))),
-        text=f"Waterfall chart of what each party adds to those before it: {wording.listing(said)}.",
+        text=f"Waterfall chart of what each party adds to those before it: {listing(said)}.",
         left_out=left_out,
     )
 
@@ -211,7 +216,7 @@ def price_curve(selection: Selection) -> PriceCurve | None:
             Dot(
                 px,
                 py,
-                f"{wording.listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.percent(p.value / whole)}",
+                f"{listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.percent(p.value / whole)}",
             )
             for (px, py), p in zip(points, selection.curve, strict=True)
             if len(points) <= MOST_DOTS
@@ -229,5 +234,74 @@ def _in_words(selection: Selection, whole: float) -> str:
     steps = [f"{wording.percent(p.value / whole)} for {p.cost:,}" for p in shown]
     return (
         "Step curve of the most that any set of parties brings over its cost, in percent of what all bring: "
-        f"{wording.listing(steps) or 'no party adds value'}."
+        f"{listing(steps) or 'no party adds value'}."
     )
+
+
+MAP_PARTIES = 6
+"""Up to here the overlap is a square table, which fits a phone; beyond, a list of the strongest pairs."""
+
+PAIRS_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapCell:
+    """One cell of the overlap table: its text, its kind, and how strong its colour is (0 to 1)."""
+
+    text: str
+    kind: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Which parties overlap: a square table for few parties, else the strongest pairs.
+
+    Args:
+        sentences: The strongest relations in words.
+        names: The parties.
+        rows: One row of cells per party; empty for many parties.
+        pairs: "A beside B" and the change; empty for few parties.
+        basis: What it was computed from, where that needs saying.
+    """
+
+    sentences: tuple[str, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[OverlapCell, ...]], ...]
+    pairs: tuple[tuple[str, OverlapCell], ...]
+    basis: str
+
+
+def overlap(valuation: Valuation) -> Overlap | None:
+    """The overlap of a result's parties; None with one party or without the learnable game."""
+    found = redundancy(valuation)
+    if found is None:
+        return None
+    p = len(found.names)
+    few = p <= MAP_PARTIES
+    rows = tuple((name, tuple(_cell(found, b, a) for a in range(p))) for b, name in enumerate(found.names))
+    return Overlap(
+        sentences=found.sentences[:6],
+        names=found.names,
+        rows=rows if few else (),
+        pairs=() if few else _pairs(found),
+        basis="Averaged over the presence of the other parties." if found.basis == INTERACTIONS else "",
+    )
+
+
+def _pairs(overlap: Redundancy) -> tuple[tuple[str, OverlapCell], ...]:
+    p = len(overlap.names)
+    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(overlap.change[b, a])]
+    known.sort(key=lambda pair: -abs(overlap.change[pair]))
+    return tuple(
+        (f"{overlap.names[b]} beside {overlap.names[a]}", _cell(overlap, b, a))
+        for b, a in known[:PAIRS_LISTED]
+    )
+
+
+def _cell(overlap: Redundancy, b: int, a: int) -> OverlapCell:
+    change = overlap.change[b, a]
+    if np.isnan(change):
+        return OverlapCell(overlap.text(b, a), "empty", 0.0)
+    kind = "overlaps" if change < 0 else "complements"
+    return OverlapCell(overlap.text(b, a), kind, float(min(abs(change), 1.0)))

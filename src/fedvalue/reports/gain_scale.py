@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.reports import wording
-from fedvalue.reports.label_words import PredictionWords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,7 @@ def gain_scale(valuation: Valuation, selection: Selection) -> GainScale | None:
         return None
     errors = _errors(valuation, selection)
     if errors is not None:
-        return GainScale(PredictionWords.of(valuation).gained, errors)
+        return GainScale(wording.PredictionWords.of(valuation).gained, errors)
     levels = []
     for step in selection.steps:
         start = step.value - step.adds.gain

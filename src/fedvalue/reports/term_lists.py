@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fedvalue.reports.label_words import TASK, label_column, label_of
-from fedvalue.reports.wording import NAMES_SHOWN, listing
+from fedvalue.decisions.games import listing
+from fedvalue.reports.wording import NAMES_SHOWN, TASK, label_column, label_of
 
 if TYPE_CHECKING:
     from fedvalue.valuation.provenance import Provenance

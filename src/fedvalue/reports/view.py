@@ -12,14 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.decisions.acceptance import acceptance
+from fedvalue.decisions.games import listing
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
-from fedvalue.reports.charts import PriceCurve, Waterfall, price_curve, round_up, ticks, waterfall
+from fedvalue.reports.charts import (
+    Overlap,
+    PriceCurve,
+    Waterfall,
+    overlap,
+    price_curve,
+    round_up,
+    ticks,
+    waterfall,
+)
 from fedvalue.reports.gain_scale import distinct_uplift
-from fedvalue.reports.label_words import PredictionWords, label_of
-from fedvalue.reports.overlap import Overlap, overlap
 from fedvalue.reports.term_lists import asked, computation, glossary
-from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, UpliftRow, Valuation
@@ -180,11 +187,11 @@ def view(
         total=_total(valuation, top),
         axis=tuple((round(100 * tick / top, 3), f"{tick:g}") for tick in ticks(top)),
         chart_text=_chart_text(parties, learnable),
-        cmi_reason=_cmi_reason(valuation) if learnable else "",
+        cmi_reason=wording.no_interval(valuation) if learnable else "",
         facts=_facts(valuation),
         notes=tuple(str(note) for note in valuation.details.get("notes", ())),
         overlap=overlap(valuation),
-        wrong=PredictionWords.of(valuation).wrong,
+        wrong=wording.PredictionWords.of(valuation).wrong,
         gains=_gains(valuation),
         sensitivity=_sensitivity(valuation, priced=prices is not None),
         asked=asked(valuation),
@@ -200,7 +207,7 @@ def view(
 
 
 def _title(valuation: Valuation) -> str:
-    label = label_of(valuation)
+    label = wording.label_of(valuation)
     return "What each party’s data is worth" + (f" for predicting “{label}”" if label else "")
 
 
@@ -276,28 +283,18 @@ def _chart_text(parties: list[PartyValue], learnable: bool) -> str:
     """The chart in words, for people who cannot see it."""
     said = [f"{party.name} {wording.nats(party.leading)}" for party in parties]
     what = "learnable values" if learnable else "Shapley-CMI"
-    return f"Bar chart of {what} in nats: {wording.listing(said)}."
-
-
-def _cmi_reason(valuation: Valuation) -> str:
-    """Why Shapley-CMI has no interval, where all parties have the same reason."""
-    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
-    return f"Shapley-CMI has no interval here: {reasons.pop()}." if len(reasons) == 1 and all(reasons) else ""
+    return f"Bar chart of {what} in nats: {listing(said)}."
 
 
 def _facts(valuation: Valuation) -> tuple[Fact, ...]:
     """Warnings of the run, flags of parties, and warnings about columns."""
-    flagged: dict[str, list[str]] = {}
-    for party in valuation.parties:
-        for flag in party.flags:
-            flagged.setdefault(flag, []).append(party.name)
-    facts = [Fact("", sentence) for sentence in valuation.warnings]
-    facts += [
-        Fact(wording.listing(names, wording.NAMES_SHOWN), guard.describe(flag))
-        for flag, names in flagged.items()
-    ]
-    return tuple(
-        facts + [Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings]
+    return (
+        *(Fact("", sentence) for sentence in valuation.warnings),
+        *(
+            Fact(listing(names, wording.NAMES_SHOWN), sentence)
+            for names, sentence in wording.flags(valuation)
+        ),
+        *(Fact(f"{c.party}: {c.name}", text) for c in valuation.columns for text in c.warnings),
     )
 
 
@@ -311,17 +308,10 @@ def _gains(valuation: Valuation) -> tuple[Gain, ...]:
 
 
 def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
-    missing = [party.name for party in valuation.parties if party.name not in row.parties]
-    name = {
-        "nobody": "nobody",
-        "alone": f"{wording.listing(row.parties)} alone",
-        "all_but": f"all but {wording.listing(missing)}",
-        "all": "all parties" if len(row.parties) > 1 else wording.listing(row.parties),
-    }[row.role]
     ends, lower = row.errors_avoided_interval, row.log_loss_gain_interval
     compared = row.role != "nobody"
     return Gain(
-        parties=name,
+        parties=wording.uplift_name(valuation, row),
         wrong=wording.per_1000(1000 * (1 - row.accuracy)),
         interval="" if ends is None or not compared else _fewer(*ends),
         auc="" if row.auc is None else f"{row.auc:.3f}",
@@ -363,8 +353,8 @@ def _sensitivity(valuation: Valuation, *, priced: bool) -> tuple[str, tuple[tupl
 
 def _coding_advice(run: Mapping[str, object]) -> str:
     invited, undecided = ([str(name) for name in _listed(run.get(key))] for key in ("invite", "undecided"))
-    advice = f"invite {wording.listing(invited) or 'nobody'}"
-    return f"{advice}; undecided: {wording.listing(undecided)}" if undecided else advice
+    advice = f"invite {listing(invited) or 'nobody'}"
+    return f"{advice}; undecided: {listing(undecided)}" if undecided else advice
 
 
 def _listed(item: object) -> Sequence[object]:
@@ -380,7 +370,7 @@ def _columns_note(valuation: Valuation) -> str:
         for party, count in Counter(column.party for column in valuation.columns).items()
         if count > COLUMNS_LISTED
     ]
-    listed = f"Not listed: {wording.listing(hidden)}. The result file has all of them." if hidden else ""
+    listed = f"Not listed: {listing(hidden)}. The result file has all of them." if hidden else ""
     return " ".join(filter(None, [listed, _KEPT if kept else ""]))
 
 

@@ -1,31 +1,22 @@
-"""Numbers and sentences as people read them. The terminal and the report use the same ones."""
+"""Numbers, sentences and the label as people read them. The terminal and the report use the same ones.
+
+A class is decided. An amount was cut into ranges, and nobody decides anything by a miss of a range.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.decisions.games import ADDITIVE, PAIRS, game_of, listing
-from fedvalue.reports.label_words import PredictionWords
+from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
     from fedvalue.decisions.acceptance import Acceptance
     from fedvalue.decisions.selection import Selection, Step
+    from fedvalue.tables.column_report import ColumnCoding
     from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
-
-__all__ = [
-    "acceptance_sentence",
-    "decision",
-    "effect",
-    "interval",
-    "listing",
-    "nats",
-    "noise",
-    "per_1000",
-    "percent",
-    "rows",
-    "uncertainty",
-]
 
 NAMES_SHOWN = 6
 """A sentence lists this many names; the table below it has all of them."""
@@ -52,6 +43,9 @@ PROTECTION = {
     "cheats and the parties are honest, this is detected.",
 }
 """What each protocol protects, in plain words."""
+
+LABEL, TASK = "label", "task"
+"""Owners in the list of columns that are no data party."""
 
 
 def nats(value: float) -> str:
@@ -84,6 +78,75 @@ def rows(number: int) -> str:
     """A number of rows with two significant digits."""
     scale = 10 ** max(len(str(number)) - 2, 0)
     return f"{-(-number // scale) * scale:,}"
+
+
+def label_column(valuation: Valuation) -> ColumnCoding | None:
+    """How the label was coded, where the result knows it."""
+    return next((column for column in valuation.columns if column.party == LABEL), None)
+
+
+def label_of(valuation: Valuation) -> str:
+    """Name of the label's column; empty where the result does not know it, as with an array."""
+    column = label_column(valuation)
+    return "" if column is None or column.name == LABEL else column.name
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionWords:
+    """Right and wrong predictions of a label, in words.
+
+    Args:
+        label: Its name.
+        n_ranges: Of a label that is an amount; 0 for classes.
+    """
+
+    label: str
+    n_ranges: int = 0
+
+    @classmethod
+    def of(cls, valuation: Valuation) -> PredictionWords:
+        """The words for the label of a result."""
+        column = label_column(valuation)
+        is_amount = column is not None and column.kind == "amount"
+        return cls(label_of(valuation) or "the label", column.n_codes if column and is_amount else 0)
+
+    @property
+    def ranges(self) -> str:
+        """Where the amounts fall."""
+        return f"{self.n_ranges} ranges of {self.label}"
+
+    @property
+    def gained(self) -> str:
+        """What a gain counts."""
+        if self.n_ranges:
+            return f"additional cases per 1,000 in the right one of {self.ranges}"
+        return "wrong decisions avoided per 1,000 cases"
+
+    @property
+    def wrong(self) -> str:
+        """What an error rate counts."""
+        if self.n_ranges:
+            return f"cases in a wrong range of {self.label} per 1,000"
+        return "wrong decisions per 1,000"
+
+    def gain(self, avoided: str, *, wrong: str, right: str, right_before: str) -> str:
+        """A gain as a verb phrase for several parties.
+
+        Args:
+            avoided: Errors avoided per 1,000 cases.
+            wrong: Errors per 1,000 cases before.
+            right: Right predictions per 1,000 cases.
+            right_before: The same before.
+        """
+        if self.n_ranges:
+            return f"put {right} instead of {right_before} of 1,000 cases into the right one of {self.ranges}"
+        return f"avoid {avoided} of {wrong} wrong decisions per 1,000 cases"
+
+    def measured(self, avoided: str, ending: str) -> str:
+        """A measured gain as a verb phrase; `ending` is that of the verb."""
+        if self.n_ranges:
+            return f"put{ending} {avoided} more of 1,000 cases into the right one of {self.ranges}"
+        return f"avoid{ending} {avoided} wrong decisions per 1,000 cases"
 
 
 def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
@@ -173,6 +236,32 @@ def uncertainty(valuation: Valuation) -> float | None:
         return None  # its values are no log losses
     nobody = valuation.uplift_of(())
     return valuation.label_entropy if nobody is None else nobody.log_loss
+
+
+def uplift_name(valuation: Valuation, row: UpliftRow) -> str:
+    """The parties of a row of the uplift, by their role."""
+    missing = [party.name for party in valuation.parties if party.name not in row.parties]
+    return {
+        "nobody": "nobody",
+        "alone": f"{listing(row.parties)} alone",
+        "all_but": f"all but {listing(missing)}",
+        "all": "all parties" if len(row.parties) > 1 else listing(row.parties),
+    }[row.role]
+
+
+def flags(valuation: Valuation) -> list[tuple[list[str], str]]:
+    """Each flag in words, with the parties that have it."""
+    flagged: dict[str, list[str]] = {}
+    for party in valuation.parties:
+        for flag in party.flags:
+            flagged.setdefault(flag, []).append(party.name)
+    return [(names, guard.describe(flag)) for flag, names in flagged.items()]
+
+
+def no_interval(valuation: Valuation) -> str:
+    """Why Shapley-CMI has no interval, where all parties have the same reason; else empty."""
+    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
+    return f"Shapley-CMI has no interval: {reasons.pop()}." if len(reasons) == 1 and all(reasons) else ""
 
 
 def measure(valuation: Valuation) -> str:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedvalue.decisions import select
+from fedvalue.decisions.games import listing
 from fedvalue.reports import wording
 from fedvalue.tables.column_report import ColumnCoding
 from tests.unit.decisions.results import result_of_game, result_of_values
@@ -154,10 +155,10 @@ def test_numbers_read_well():
 
 
 def test_listing_reads_as_people_write():
-    assert [wording.listing(x) for x in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+    assert [listing(x) for x in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
-    assert wording.listing(["a", "b", "c", "d"], 3) == "a, b and 2 more"
+    assert listing(["a", "b", "c", "d"], 3) == "a, b and 2 more"
 
 
 def test_an_own_utility_is_named_and_nothing_is_claimed_in_nats():
