@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from fedvalue.errors import InputError
@@ -49,10 +50,6 @@ class Acceptance:
     verdict: AcceptanceVerdict
     rows_needed: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready data."""
-        return {**asdict(self), "verdict": self.verdict.value}
-
 
 def check_party(test: AcceptanceTest | None, parties: Collection[str]) -> None:
     """Refuse a test of a party that does not take part, before any work is done.
@@ -75,7 +72,7 @@ def with_acceptance(valuation: Valuation) -> Valuation:
     outcome = acceptance(valuation)
     if outcome is None:
         return valuation
-    return replace(valuation, details={**valuation.details, "acceptance": outcome.to_dict()})
+    return replace(valuation, details={**valuation.details, "acceptance": msgspec.to_builtins(outcome)})
 
 
 def acceptance(valuation: Valuation) -> Acceptance | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from fedvalue.decisions.selection import select
 from fedvalue.tables.coding_settings import CodingSettings
@@ -52,15 +55,9 @@ class Sensitivity:
     sentence: str
     runs: tuple[CodingRun, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready data."""
-        return asdict(self)
-
 
 def other_codings(coding: CodingSettings) -> tuple[CodingSettings, ...]:
     """The codings to compare with: 3, 5 and 8 bins, about equally filled and of equal width."""
-    from msgspec.structs import replace
-
     every = [replace(coding, bins=bins, binning=binning) for binning in BINNINGS for bins in BINS]
     return tuple(other for other in every if other != coding)
 
@@ -77,8 +74,6 @@ def with_sensitivity(
         again: Values the same table with another coding.
         progress: Called with progress updates.
     """
-    from msgspec.structs import replace
-
     assert valuation.settings is not None, "a valuation made here knows its settings"
     every = [valuation]
     others = other_codings(valuation.settings.coding)
@@ -86,7 +81,9 @@ def with_sensitivity(
         if progress is not None:
             progress(k, len(others), f"{coding.bins} bins, {coding.binning}")
         every.append(again(coding))
-    return replace(valuation, details={**valuation.details, "sensitivity": sensitivity(every).to_dict()})
+    return replace(
+        valuation, details={**valuation.details, "sensitivity": msgspec.to_builtins(sensitivity(every))}
+    )
 
 
 def sensitivity(valuations: Sequence[Valuation]) -> Sensitivity:

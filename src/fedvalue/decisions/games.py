@@ -125,12 +125,8 @@ def game_of(valuation: Valuation, by: str = "learnable") -> Game:
         return additive_game(names, values)
     if len(table) != 1 << len(names):
         raise InputError(f"expected the values of {1 << len(names)} coalitions, got {len(table)}")
-    return table_game(names, np.asarray(table, dtype=np.float64))
-
-
-def table_game(names: tuple[str, ...], table: Floats) -> Game:
-    """A game given by the values of all coalitions, by bit mask."""
-    return Game(names, lambda mask: float(table[mask]), COALITIONS, table)
+    values_of = np.asarray(table, dtype=np.float64)
+    return Game(names, lambda mask: float(values_of[mask]), COALITIONS, values_of)
 
 
 def pair_game(

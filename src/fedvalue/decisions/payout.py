@@ -17,6 +17,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fedvalue.decisions import games, money
 from fedvalue.decisions.contribution import Judge
 from fedvalue.decisions.games import listing
@@ -118,32 +120,14 @@ class Payout:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
-        out: dict[str, Any] = {
+        out = {
             "schema": "fedvalue.payout/2",
-            "pot": str(self.pot),
-            "by": self.by,
-            "shares": [
-                {
-                    "name": s.name,
-                    "value": s.value,
-                    "amount": str(s.amount),
-                    "percent": s.percent,
-                    "rank": s.rank,
-                    "tied": s.tied,
-                    "bound": s.bound,
-                }
-                for s in self.shares
-            ],
+            **msgspec.to_builtins({"pot": self.pot, "by": self.by, "shares": self.shares}),
         }
         if self.stability is not None:
-            out["stability"] = {
-                "stable": self.stability.stable,
-                "coalition": list(self.stability.coalition),
-                "excess": str(self.stability.excess),
-                "least": str(self.stability.least),
-            }
+            out["stability"] = msgspec.to_builtins(self.stability)
         if self.memorised:
-            out["memorised"] = {name: str(fair) for name, fair in self.memorised.items()}
+            out["memorised"] = msgspec.to_builtins(self.memorised)
         return out
 
 

@@ -16,10 +16,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from fedvalue.decisions import games
@@ -124,10 +125,12 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
-        data = asdict(self)
-        data["undecided"] = [step.party for step in self.undecided]
-        data["guarantee"] = 1.0 if self.method == "exact" else GREEDY_BOUND
-        return {"schema": "fedvalue.selection/2", **{key: _plain(item) for key, item in data.items()}}
+        return {
+            "schema": "fedvalue.selection/2",
+            **msgspec.to_builtins(self),
+            "undecided": [step.party for step in self.undecided],
+            "guarantee": 1.0 if self.method == "exact" else GREEDY_BOUND,
+        }
 
 
 def select(
@@ -353,13 +356,3 @@ def _next(game: Game, mask: int, candidates: list[int], purse: Purse) -> tuple[i
             best = (rate, gain, k)
     assert best is not None, "there is a candidate"
     return best[2], best[1]
-
-
-def _plain(item: Any) -> Any:
-    if isinstance(item, Decimal):
-        return str(item)
-    if isinstance(item, dict):
-        return {key: _plain(value) for key, value in item.items()}
-    if isinstance(item, tuple | list):
-        return [_plain(value) for value in item]
-    return item

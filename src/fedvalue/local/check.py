@@ -19,11 +19,10 @@ from fedvalue.documents import Document
 from fedvalue.errors import InputError
 from fedvalue.local.streaming import stream_by_default
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.column_coder import ColumnCoder, fit_column
-from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_report import ColumnCoding, fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import (
-    describe_label,
     fit_label,
     label_warnings,
     one_spelling_each,
@@ -153,7 +152,7 @@ class _FileLook:
         """Make the pass, and another over columns that need one."""
         self._looks = self._pass(self._looks, report, first=True)
         unsettled = {
-            name: ColumnLook(name, categorical=look.categorical, reading=look.reading, clean=look.clean)
+            name: look.again()
             for name, look in self._looks.items()
             if not look.settled and name not in self._unique
         }
@@ -215,12 +214,10 @@ class _FileLook:
                 summary.n_samples, summary.n_missing = summary.n_present, 0
             try:
                 if name == self._label:
-                    coder = fit_label(summary, self._coding)
-                    coding = describe_label(coder, summary)
+                    coder, coding = fit_label(summary, self._coding)
                     warnings += label_warnings(coding, summary)
                 else:
-                    coder = fit_column(summary, bins=self._coding.bins, binning=self._coding.binning)
-                    coding = describe_column("", coder, summary)
+                    coder, coding = fit_feature("", summary, self._coding)
             except InputError as error:
                 problems.append(str(error))
                 continue

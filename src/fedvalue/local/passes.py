@@ -18,10 +18,10 @@ from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter, Packing
 from fedvalue.local.file_layout import CellTable, Layout, packing_of
-from fedvalue.tables.column_coder import ColumnCoder, fit_column
-from fedvalue.tables.column_report import describe_column
+from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.column_report import fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import check_labels, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.label import check_labels, fit_label, label_notes, label_warnings
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source
 from fedvalue.tables.party_table import column_notes
 from fedvalue.tables.sources import open_parts
@@ -96,18 +96,17 @@ class FilePasses:
         """A table without rows, with the coders of all columns and what to say about them."""
         label, *features = looks
         coding = self.layout.coding
-        coders = [fit_label(label.summary, coding)]
-        coders += [fit_column(look.summary, bins=coding.bins, binning=coding.binning) for look in features]
-        described = zip(self.layout.owners[1:], coders[1:], features, strict=True)
-        codings = [describe_label(coders[0], label.summary)]
-        codings += [describe_column(party, coder, look.summary) for party, coder, look in described]
+        owned = zip(self.layout.owners[1:], features, strict=True)
+        fitted = [fit_label(label.summary, coding)]
+        fitted += [fit_feature(party, look.summary, coding) for party, look in owned]
+        coders, codings = zip(*fitted, strict=True)
         n_words = len(packing_of(coders).words)
         return CellTable(
             self.layout,
-            tuple(coders),
+            coders,
             keys=np.empty((0, n_words), dtype=np.int64),
             counts=np.empty(0, dtype=np.int64),
-            codings=tuple(codings),
+            codings=codings,
             notes=(*label_notes(codings[0]), *column_notes(codings[1:])),
             warnings=label_warnings(codings[0], label.summary),
         )

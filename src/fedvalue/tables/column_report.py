@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedvalue.documents import Document
-from fedvalue.tables.column_coder import ColumnCoder
+from fedvalue.tables.coding_settings import CodingSettings
+from fedvalue.tables.column_coder import ColumnCoder, fit_column
 from fedvalue.tables.column_summary import ColumnSummary
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ class CodedColumns:
     n_samples: int
     columns: tuple[ColumnCoding, ...]
     warnings: tuple[str, ...]
+
+
+def fit_feature(
+    party: str, summary: ColumnSummary, settings: CodingSettings, kind: Kind | None = None
+) -> tuple[ColumnCoder, ColumnCoding]:
+    """The coder of a column of features, and how it codes."""
+    coder = fit_column(summary, bins=settings.bins, binning=settings.binning)
+    return coder, describe_column(party, coder, summary, kind)
 
 
 def describe_column(

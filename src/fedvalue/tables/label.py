@@ -36,21 +36,18 @@ LEAK = 0.01
 """A column that leaves at most this part of the errors of guessing the most frequent label reproduces it."""
 
 
-def fit_label(summary: ColumnSummary, settings: CodingSettings) -> ColumnCoder:
-    """The coder of a label.
+def fit_label(summary: ColumnSummary, settings: CodingSettings) -> tuple[ColumnCoder, ColumnCoding]:
+    """The coder of a label, and how it codes.
 
     Raises:
         InputError: No samples, or missing labels.
     """
     check_labels(summary)
     if _is_amount(summary, settings.bins_of_label):
-        return fit_bins(summary, bins=settings.bins_of_label, binning=settings.binning)
-    return fit_classes(summary)
-
-
-def describe_label(coder: ColumnCoder, summary: ColumnSummary) -> ColumnCoding:
-    """How the label was coded."""
-    return describe_column("label", coder, summary, "amount" if coder.kind == "bins" else "class")
+        coder = fit_bins(summary, bins=settings.bins_of_label, binning=settings.binning)
+        return coder, describe_column("label", coder, summary, "amount")
+    coder = fit_classes(summary)
+    return coder, describe_column("label", coder, summary, "class")
 
 
 def _is_amount(summary: ColumnSummary, bins: int) -> bool:

@@ -137,7 +137,7 @@ class NumberShapes:
         fitting: NumberReading = "number"
         if typed is None:
             fitting, typed = "decimal comma", _simple_commas(array)
-        if typed is None and not (_all_match(array[:_HEAD], NUMBER) and _all_match(array, NUMBER)):
+        if typed is None and not (all_match(array[:_HEAD], NUMBER) and all_match(array, NUMBER)):
             return None
         if typed is None:
             self._odd |= _any_match(array, f"[{_BLANKS}]")
@@ -157,7 +157,7 @@ class NumberShapes:
 
     def _note(self, array: Any) -> None:
         """Which marks these numbers have, and which decimal mark they vote for."""
-        marked = {mark: _any(pc.match_substring(array, mark)) for mark in _OTHER}
+        marked = {mark: any_true(pc.match_substring(array, mark)) for mark in _OTHER}
         for mark in _OTHER:
             self._marked[mark] |= marked[mark]
             # Two marks between thousands vote for the other one, which need not be there.
@@ -180,7 +180,7 @@ def read_numbers(array: Any, reading: NumberReading) -> Any | None:
     if reading == "decimal comma" and (typed := _simple_commas(array)) is not None:
         return typed
     mark: Mark = "," if reading == "decimal comma" else "."
-    if not _all_match(array, _SHAPES[mark]):
+    if not all_match(array, _SHAPES[mark]):
         return None
     thousands = rf"[{_BLANKS}{_OTHER[mark]}]"
     return _cast(pc.replace_substring(pc.replace_substring_regex(array, thousands, ""), ",", "."))
@@ -203,7 +203,7 @@ def _unit(array: Any) -> str | None:
         return None if _any_match(array, f"{_BEFORE}|{_AFTER}") else ""
     unit = match[1] or match[2]
     shape = re.escape(unit)
-    return unit if _all_match(array, rf"^[-+]?\s*{shape}|{shape}$") else None
+    return unit if all_match(array, rf"^[-+]?\s*{shape}|{shape}$") else None
 
 
 def _without_unit(array: Any) -> Any:
@@ -212,7 +212,7 @@ def _without_unit(array: Any) -> Any:
 
 def _simple_commas(array: Any) -> Any | None:
     """Numbers with at most a comma in them, which is taken as decimal."""
-    if _any(pc.match_substring(array, ".")):
+    if any_true(pc.match_substring(array, ".")):
         return None
     return _cast(pc.replace_substring(array, ",", "."))
 
@@ -221,21 +221,28 @@ def _leading_zero(array: Any) -> bool:
     return _any_match(array.filter(pc.starts_with(array, "0")), "^0[0-9]")
 
 
-def _cast(array: Any) -> Any | None:
+def cast_or_none(array: Any, kind: Any) -> Any | None:
+    """The array in another type; None where a value does not fit."""
     try:
-        array[:_HEAD].cast(pa.float64())  # Arrow's cast goes on after an error, each of which takes time
-        return array.cast(pa.float64())
+        array[:_HEAD].cast(kind)  # Arrow's cast goes on after an error, and each one costs a microsecond
+        return array.cast(kind)
     except pa.ArrowInvalid:
         return None
 
 
-def _any(mask: Any) -> bool:
+def any_true(mask: Any) -> bool:
+    """Whether a mask holds anywhere; null is false."""
     return bool(pc.any(mask, min_count=0).as_py())
 
 
+def _cast(array: Any) -> Any | None:
+    return cast_or_none(array, pa.float64())
+
+
 def _any_match(array: Any, pattern: str) -> bool:
-    return _any(pc.match_substring_regex(array, pattern))
+    return any_true(pc.match_substring_regex(array, pattern))
 
 
-def _all_match(array: Any, pattern: str) -> bool:
+def all_match(array: Any, pattern: str) -> bool:
+    """Whether every value matches; null does."""
     return bool(pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py())

@@ -20,10 +20,9 @@ from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter, Packing
 from fedvalue.information.contingency import Codebook
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.column_coder import fit_column
-from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.column_report import ColumnCoding, fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.label import check_classes, fit_label, label_notes, label_warnings
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source, shown
 from fedvalue.tables.party_table import column_notes
 from fedvalue.tables.sources import open_parts
@@ -197,17 +196,15 @@ def _fitted(
     looks: Sequence[ColumnLook], label: str | None, settings: CodingSettings
 ) -> tuple[tuple[JointNumbers, ...], tuple[ColumnCoding, ...], tuple[str, ...]]:
     own = looks if label is None else looks[1:]
-    coders = [fit_column(look.summary, bins=settings.bins, binning=settings.binning) for look in own]
-    codings = [describe_column("", coder, look.summary) for coder, look in zip(coders, own, strict=True)]
+    fitted = [fit_feature("", look.summary, settings) for look in own]
+    columns = [JointNumbers([look.streamed(coder) for look, (coder, _) in zip(own, fitted, strict=True)])]
+    codings = [coding for _, coding in fitted]
     notes = column_notes(codings)
-    columns = [JointNumbers([look.streamed(coder) for coder, look in zip(coders, own, strict=True)])]
     if label is not None:
-        summary = looks[0].summary
-        coder = fit_label(summary, settings)
-        coding = describe_label(coder, summary)
+        coder, coding = fit_label(looks[0].summary, settings)
         columns.append(JointNumbers([looks[0].streamed(coder)]))
-        codings = [*codings, coding]
-        notes = (*notes, *label_notes(coding), *label_warnings(coding, summary))
+        codings.append(coding)
+        notes = (*notes, *label_notes(coding), *label_warnings(coding, looks[0].summary))
     return tuple(columns), tuple(codings), notes
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import Codebook, pack
 from fedvalue.tables.coding_settings import CodingSettings
-from fedvalue.tables.column_coder import fit_column
-from fedvalue.tables.column_report import ColumnCoding, describe_column
+from fedvalue.tables.column_report import ColumnCoding, fit_feature
 from fedvalue.tables.column_summary import ColumnSummary
 from fedvalue.tables.columns import (
     Column,
@@ -28,7 +27,7 @@ from fedvalue.tables.columns import (
     named_columns,
     with_one_spelling,
 )
-from fedvalue.tables.label import check_classes, describe_label, fit_label, label_notes, label_warnings
+from fedvalue.tables.label import check_classes, fit_label, label_notes, label_warnings
 from fedvalue.tables.pca import principal_components
 
 if TYPE_CHECKING:
@@ -83,7 +82,10 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     columns = columns_of(X, name=name, categorical=settings.categorical)
     if len(next(iter(columns.values()))) == 0:
         raise InputError(f"{name}: at least one row is needed, got none")
-    components = _components(columns, settings, name)
+    components: dict[str, Column] = {}
+    if settings.pca is not None:
+        rotate = settings.binning == "width"
+        components = principal_components(columns, settings.pca, name=name, rotate=rotate)
     n_numbers = sum(isinstance(column, NumberColumn) for column in columns.values())
     if components:
         columns = components | {
@@ -92,20 +94,14 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     codes, codings = [], []
     for key, column in columns.items():
         summary = summary_of(column)
-        coder = fit_column(summary, bins=settings.bins, binning=settings.binning)
+        coder, coding = fit_feature(name, summary, settings, "component" if key in components else None)
         codes.append(coder.codes(column))
-        codings.append(describe_column(name, coder, summary, "component" if key in components else None))
+        codings.append(coding)
     joint, codebook = joined(tuple(columns), codes)
     notes = column_notes(codings)
     if components:
         notes = (f"{name}: {len(components)} principal components of {n_numbers} columns", *notes)
     return PartyTable(name, joint, codebook.n_codes, codebook, tuple(codings), notes)
-
-
-def _components(columns: Mapping[str, Column], settings: CodingSettings, name: str) -> dict[str, Column]:
-    if settings.pca is None:
-        return {}
-    return principal_components(columns, settings.pca, name=name, rotate=settings.binning == "width")
 
 
 def task_table(
@@ -133,11 +129,10 @@ def label_table(y: object, settings: CodingSettings | None = None, *, name: str 
     if settings.clean_labels:
         column = with_one_spelling(column)
     summary = summary_of(column)
-    coder = fit_label(summary, settings)
+    coder, coding = fit_label(summary, settings)
     codes = pack([coder.codes(column)])
     n_codes = int(codes.max()) + 1
     check_classes(column.name, n_codes)
-    coding = describe_label(coder, summary)
     warnings = (*column_notes([coding]), *label_warnings(coding, summary))
     return PartyTable(name, codes, n_codes, columns=(coding,), notes=label_notes(coding), warnings=warnings)
 

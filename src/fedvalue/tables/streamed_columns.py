@@ -97,13 +97,7 @@ class ColumnLook:
             self.summary.merge(other.summary)
 
     def again(self) -> ColumnLook:
-        """A look at the same rows with the reading that fits all of them.
-
-        Raises:
-            InputError: The values have two readings.
-        """
-        if self.problem:
-            raise InputError(f"column {self.name!r}: {self.problem}")
+        """A look at the same rows with the reading that fits all of them."""
         return ColumnLook(self.name, categorical=self.categorical, reading=self.reading, clean=self.clean)
 
     def at(self, part: Part) -> ColumnLook:
@@ -161,7 +155,10 @@ def settled_looks(
         InputError: The values of a column have two readings.
     """
     looks = read(looks)
-    unsettled = [look.again() for look in looks if look.problem or not look.settled]
+    for look in looks:
+        if look.problem:
+            raise InputError(f"column {look.name!r}: {look.problem}")
+    unsettled = [look.again() for look in looks if not look.settled]
     again = {look.name: look for look in read(unsettled)} if unsettled else {}
     return [again.get(look.name, look) for look in looks]
 

@@ -27,7 +27,14 @@ from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import one_array
 from fedvalue.tables.file_options import DateOrder
 from fedvalue.tables.mixed_values import MixedValues
-from fedvalue.tables.number_shapes import NumberReading, NumberShapes, read_numbers
+from fedvalue.tables.number_shapes import (
+    NumberReading,
+    NumberShapes,
+    all_match,
+    any_true,
+    cast_or_none,
+    read_numbers,
+)
 
 DateReading = Literal["date", "instant", "time", "DD/MM/YYYY", "MM/DD/YYYY", "YYYY/MM/DD", "DD Mon YYYY"]
 Reading = NumberReading | DateReading | Literal["text"]
@@ -157,7 +164,7 @@ def without_missing_spellings(array: Any) -> Any:
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     absent = pc.is_in(array, value_set=_MISSING.cast(array.type))
-    return pc.if_else(absent, pa.scalar(None, array.type), array) if _any(absent) else array
+    return pc.if_else(absent, pa.scalar(None, array.type), array) if any_true(absent) else array
 
 
 def read_text(array: Any, reading: Reading) -> Any | None:
@@ -180,11 +187,11 @@ def read_text(array: Any, reading: Reading) -> Any | None:
 def _written_dates(array: Any, reading: DateReading) -> Any | None:
     """Dates with slashes, points or dashes, also followed by a time."""
     shape, iso = _WRITTEN_DATES[reading]
-    if not _all(pc.match_substring_regex(array[:_HEAD], shape)):
+    if not all_match(array[:_HEAD], shape):
         return None
     encoded = pc.dictionary_encode(array)
     words = encoded.dictionary
-    if not _all(pc.match_substring_regex(words, shape)):
+    if not all_match(words, shape):
         return None
     words = pc.replace_substring_regex(words, shape, iso)
     if reading == "DD Mon YYYY":
@@ -202,20 +209,3 @@ def _instants(array: Any, zone: str | None) -> Any | None:
         return instants
     finer = cast_or_none(array, pa.timestamp("ns", tz=zone))
     return None if finer is None else finer.cast(pa.timestamp("us", tz=zone), safe=False)
-
-
-def cast_or_none(array: Any, kind: Any) -> Any | None:
-    """The array in another type; None where a value does not fit."""
-    try:
-        array[:_HEAD].cast(kind)  # Arrow's cast goes on after an error, and each one costs a microsecond
-        return array.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _any(mask: Any) -> bool:
-    return bool(pc.any(mask, min_count=0).as_py())
-
-
-def _all(mask: Any) -> bool:
-    return bool(pc.all(mask, min_count=0).as_py())

@@ -42,4 +42,4 @@ def test_parties_that_make_the_difference_are_named():
         "The advice depends on how numbers are cut into bins: b is invited in 2 of 3 codings and undecided "
         "in 1."
     )
-    assert found.to_dict()["runs"][2]["undecided"] == ("b",)
+    assert found.runs[2].undecided == ("b",)
