@@ -65,7 +65,8 @@ class SecretMessage(Message, frozen=True):
 class BulkMessage(Message, frozen=True):
     """Part `index` of `total` of something large, under a digest of its own."""
 
-    large: ClassVar[tuple[str, ...]] = ()
+    place: ClassVar[tuple[str, ...]] = ("index",)
+    large: ClassVar[tuple[str, ...]] = ("data",)
     """The last fields, bytes that are not copied when the message is encoded."""
     index: Index
     total: Index
@@ -110,3 +111,13 @@ class SaltedMessage(BulkMessage, frozen=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("index", self.index), ("total", self.total)]
+
+
+class MaskedRows(SaltedMessage, frozen=True):
+    """Rows that mean nothing to their receiver alone, in one field."""
+
+    data: Rows
+
+    def parts(self) -> tuple[bytes | memoryview, ...]:
+        """Salt and rows."""
+        return (self.salt, self.data)

@@ -59,6 +59,7 @@ from fedvalue.protocol.message_types import (
     Index,
     Key16,
     Key32,
+    MaskedRows,
     Message,
     Name,
     QueryId,
@@ -76,20 +77,9 @@ MAX_REASON = 2000
 """Characters of a reason."""
 
 __all__ = [
-    "BulkMessage",
-    "GramCheck",
-    "GramCoin",
-    "GramCommitment",
-    "GramDeclaration",
-    "GramPledge",
-    "GramReveal",
-    "GramSigned",
-    "GramTest",
-    "Message",
-    "SaltedMessage",
-    "SecretMessage",
-    "bulk_digest",
-]
+    "BulkMessage", "GramCheck", "GramCoin", "GramCommitment", "GramDeclaration", "GramPledge", "GramReveal",
+    "GramSigned", "GramTest", "Message", "SaltedMessage", "SecretMessage", "bulk_digest",
+]  # fmt: skip
 
 
 class EphemeralKey(Message, frozen=True):
@@ -118,26 +108,17 @@ class WrappedKey(SecretMessage, frozen=True):
     wrapped: Annotated[bytes, Meta(max_length=256)]
 
 
-class AlignTokens(SaltedMessage, frozen=True):
+class AlignTokens(MaskedRows, frozen=True):
     """Part of a party's encrypted ids for one server: 16-byte tokens in rising order.
 
     All parties have the key of the tokens, and the salt is the sender's alone: what servers log of this
     message confirms no guess at ids that others do not have.
     """
 
-    place: ClassVar[tuple[str, ...]] = ("index",)
-    large: ClassVar[tuple[str, ...]] = ("data",)
-    data: Rows
-
-    def parts(self) -> tuple[bytes | memoryview, ...]:
-        """Salt and tokens."""
-        return (self.salt, self.data)
-
 
 class AlignMask(BulkMessage, frozen=True):
     """Which of the receiver's tokens all parties have: one bit per token, in rising order."""
 
-    place: ClassVar[tuple[str, ...]] = ("index",)
     large: ClassVar[tuple[str, ...]] = ("bits",)
     bits: Bulk
 
@@ -272,16 +253,8 @@ class ShareKeys(SecretMessage, frozen=True):
     shares: Annotated[tuple[Key32, ...], Meta(max_length=MAX_PARTIES)]
 
 
-class Chunk(SaltedMessage, frozen=True):
+class Chunk(MaskedRows, frozen=True):
     """Part of a masked upload. `mirror`: rows, lane after lane, each little-endian, and 8 bytes of tag."""
-
-    place: ClassVar[tuple[str, ...]] = ("index",)
-    large: ClassVar[tuple[str, ...]] = ("data",)
-    data: Rows
-
-    def parts(self) -> tuple[bytes | memoryview, ...]:
-        """Salt and rows."""
-        return (self.salt, self.data)
 
 
 class StoredChunk(Chunk, frozen=True):
@@ -298,23 +271,14 @@ class StoredChunk(Chunk, frozen=True):
         return Chunk(self.index, self.total, self.digest, self.salt, self.read())
 
 
-class CodebookChunk(SaltedMessage, frozen=True):
+class CodebookChunk(MaskedRows, frozen=True):
     """Part of the masked codebooks of all coordinates (`mirror`, see `mirror.codebooks`)."""
-
-    place: ClassVar[tuple[str, ...]] = ("index",)
-    large: ClassVar[tuple[str, ...]] = ("data",)
-    data: Rows
-
-    def parts(self) -> tuple[bytes | memoryview, ...]:
-        """Salt and bytes."""
-        return (self.salt, self.data)
 
 
 class SealedCodebook(BulkMessage, frozen=True):
     """Part of a party's codebook for parties that hold the counts, sealed; relayed as it is."""
 
     place: ClassVar[tuple[str, ...]] = ("party", "index")
-    large: ClassVar[tuple[str, ...]] = ("data",)
     party: Name
     data: Bulk
 
@@ -425,8 +389,6 @@ class NoiseOpening(SecretMessage, frozen=True):
 class ResultChunk(BulkMessage, frozen=True):
     """Part of a server's result bytes (`mirror`)."""
 
-    place: ClassVar[tuple[str, ...]] = ("index",)
-    large: ClassVar[tuple[str, ...]] = ("data",)
     data: Bulk
 
     def parts(self) -> tuple[bytes, ...]:
@@ -477,43 +439,14 @@ class Abort(Message, frozen=True):
 
 
 AnyMessage: TypeAlias = (
-    EphemeralKey
-    | KeyRoster
-    | WrappedKeys
-    | WrappedKey
-    | AlignTokens
-    | AlignMask
-    | Ready
-    | ReadyRoster
-    | Confirm
-    | ConfirmRoster
-    | Declaration
-    | ShareKeys
-    | CodebookChunk
-    | SealedCodebook
-    | Chunk
-    | QueryKey
-    | TokenChunk
-    | IntersectionChunk
-    | QueryCount
-    | ResultCommit
-    | ResultOpening
-    | NoiseCommit
-    | NoiseSeed
-    | NoiseOpening
-    | GramDeclaration
-    | GramPledge
-    | GramCoin
-    | GramCheck
-    | GramCommitment
-    | GramReveal
-    | GramTest
-    | ResultChunk
-    | ResultSeal
-    | Agree
-    | AgreeRoster
-    | Abort
-)
+    EphemeralKey | KeyRoster | WrappedKeys | WrappedKey
+    | AlignTokens | AlignMask | Ready | ReadyRoster | Confirm | ConfirmRoster
+    | Declaration | ShareKeys | CodebookChunk | SealedCodebook | Chunk
+    | QueryKey | TokenChunk | IntersectionChunk | QueryCount
+    | ResultCommit | ResultOpening | NoiseCommit | NoiseSeed | NoiseOpening
+    | GramDeclaration | GramPledge | GramCoin | GramCheck | GramCommitment | GramReveal | GramTest
+    | ResultChunk | ResultSeal | Agree | AgreeRoster | Abort
+)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -104,33 +104,6 @@ class Outcome:
     shares: Mapping[str, Fields] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     evidence: Evidence | None = None
-
-
-class Work(Protocol):
-    """What a party does between the confirmation of keys and the agreement on results."""
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The data parties in the servers' secret order of columns (`mirror`)."""
-
-    def begin(self) -> list[m.Envelope]:
-        """The first uploads."""
-
-    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        """A message of a server; returns further uploads."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all results are here and every check has passed."""
-
-    def outcome(self) -> Outcome:
-        """What this party has learned, without the evidence."""
-
-    def results(self) -> Mapping[str, SignedResult]:
-        """The servers' signed results."""
-
-    def digests(self) -> dict[str, bytes]:
-        """Per peer, a digest of what both must have seen."""
 
 
 def same_numbers(a: Any, b: Any, tolerance: float = 0.0) -> bool:

@@ -25,7 +25,7 @@ from fedvalue.protocol.key_agreement import KeyAgreement, one_per_party
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
-from fedvalue.protocol.outcome import Evidence, Outcome, Work
+from fedvalue.protocol.outcome import Evidence, Outcome
 from fedvalue.protocol.readiness import (
     check_own_gates,
     check_roster,
@@ -36,6 +36,7 @@ from fedvalue.protocol.readiness import (
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.samples import CodedColumn, HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms
+from fedvalue.protocol.signed_results import Work
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.transitions import RoleName, State

@@ -50,7 +50,7 @@ from fedvalue.protocol.gram.prime_field import (
     words_of,
 )
 from fedvalue.protocol.gram.row_sums import RowSums, Totals
-from fedvalue.protocol.result_inbox import make_seal
+from fedvalue.protocol.signed_results import signed_result
 
 if TYPE_CHECKING:
     from fedvalue.protocol.chunk_store import ChunkStore
@@ -295,15 +295,9 @@ class GramSums:
         verify_columns(self._layout, self._tests, settings.servers)
         assert self._sums is not None
         opened = msgspec.structs.replace(self._sums, rho={p: self._reveals[p] for p in settings.everybody})
-        data, size = msgspec.msgpack.encode(opened), settings.chunk_bytes
-        total = -(-len(data) // size)
-        parts = [data[k * size : (k + 1) * size] for k in range(total)]
-        chunks = [
-            m.ResultChunk(k, total, m.bulk_digest(k, total, part), part) for k, part in enumerate(parts)
-        ]
-        seal = make_seal(
-            self._credentials.signing_key, settings.run_id, self._server,
-            keys.digest(*(chunk.digest for chunk in chunks)),
+        chunks, seal = signed_result(
+            self._credentials.signing_key, settings.run_id, self._server, msgspec.msgpack.encode(opened),
+            settings.chunk_bytes,
         )  # fmt: skip
         self.released = True
         messages: tuple[m.AnyMessage, ...] = (*chunks, seal)

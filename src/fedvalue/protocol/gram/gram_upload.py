@@ -28,10 +28,10 @@ from fedvalue.protocol.gram.components import (
 from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
 from fedvalue.protocol.gram.gram_opening import OpenedSums, opened_tables
 from fedvalue.protocol.gram.prime_field import Words, reduced, to_bytes
-from fedvalue.protocol.outcome import Outcome, SignedResult
-from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.samples import feature_codes
 from fedvalue.protocol.settings import ColumnView
+from fedvalue.protocol.signed_results import Work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,20 +46,18 @@ ALL_SERVERS = "\0gram"
 """In key derivation: rows stand in the same secret order at all servers."""
 
 
-class GramWork:
-    """What a party does between the confirmation of keys and the agreement on results.
+class GramWork(Work):
+    """Shares of one party's columns, and the sums of everybody's.
 
     Args:
-        settings: Of the run.
+        settings: The settings of the run.
         name: This party.
-        ring: Its keys.
+        ring: Its keys of the run.
         samples: Its rows.
         columns: Codebook and size of the code range of each column of the samples; the label is the task
             party's last.
         credentials: Its long-term keys.
     """
-
-    order: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -71,20 +69,14 @@ class GramWork:
         columns: list[tuple[Codebook | None, int]],
         credentials: Credentials,
     ) -> None:
-        self._settings = settings
-        self._name = name
-        self._to = m.Sender(settings.run_id, name).to
-        self._ring = ring
+        self._layout = GramLayout.of(settings)
+        limit = 8 * self._layout.width**2 + 2**20
+        super().__init__(settings, name, ring, credentials, result_bytes=limit)
         self._samples = samples
         by_feature = settings.columns is ColumnView.FEATURES
         self._columns = [(book if by_feature else None, size) for book, size in columns]
-        self._credentials = credentials
-        self._layout = GramLayout.of(settings)
         self._secrets = PartySecrets.derived(self._layout, name, ring.components())
-        limit = 8 * self._layout.width**2 + 2**20
-        self._inbox = ResultInbox(settings, limit, credentials.pins)
         self._commitments: dict[str, bytes] = {}
-        self._outcome: Outcome | None = None
 
     def begin(self) -> list[m.Envelope]:
         """Declarations, and the component in chunks to its two holders."""
@@ -197,22 +189,3 @@ class GramWork:
         if opened.rho.get(self._name) != to_bytes(self._secrets.rho):
             raise VerificationError(f"{server!r} used other check weights than ours", code="E_EQUIVOCATION")
         return opened
-
-    @property
-    def complete(self) -> bool:
-        """Whether all sums are open and every check has passed."""
-        return self._outcome is not None
-
-    def outcome(self) -> Outcome:
-        """What this party has learned."""
-        assert self._outcome is not None
-        return self._outcome
-
-    def results(self) -> dict[str, SignedResult]:
-        """The servers' signed results."""
-        return {server: self._inbox.signed(server) for server in self._settings.servers}
-
-    def digests(self) -> dict[str, bytes]:
-        """All parties must have seen the same three signed results."""
-        seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
-        return {peer: seen for peer in self._settings.everybody if peer != self._name}

@@ -27,9 +27,9 @@ from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, e
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.protocol.readiness import check_code_gate
-from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import MAX_CODEBOOK_CELLS, MAX_CODES, ColumnView, Policy, RunTerms
 from fedvalue.protocol.settlement import check_root
+from fedvalue.protocol.signed_results import signed_result
 
 
 class MirrorCounting:
@@ -282,15 +282,8 @@ class MirrorCounting:
         Args:
             answer: What both servers agreed to release; with policy `counts` the cells are released.
         """
-        data = encode_result(self._result(answer))
-        size = self._terms.chunk_bytes
-        total = -(-len(data) // size)
-        parts = [data[k * size : (k + 1) * size] for k in range(total)]
-        chunks = [
-            m.ResultChunk(k, total, m.bulk_digest(k, total, part), part) for k, part in enumerate(parts)
-        ]
-        whole = keys.digest(*(chunk.digest for chunk in chunks))
-        seal = make_seal(self._signing_key, self._terms.run_id, self._server, whole)
+        data, terms = encode_result(self._result(answer)), self._terms
+        chunks, seal = signed_result(self._signing_key, terms.run_id, self._server, data, terms.chunk_bytes)
         out = []
         for party in self._terms.everybody:
             if self._terms.policy is Policy.VALUATION or party == self._terms.task:

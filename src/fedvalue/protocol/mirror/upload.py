@@ -34,13 +34,13 @@ from fedvalue.protocol.mirror.server_result import (
     decode_fields,
     decode_result,
 )
-from fedvalue.protocol.outcome import Fields, Outcome, SignedResult, Work, same_outcome
+from fedvalue.protocol.outcome import Fields, Outcome, same_outcome
 from fedvalue.protocol.release_grid import TOLERANCE
-from fedvalue.protocol.result_inbox import ResultInbox
 from fedvalue.protocol.samples import HashedSamples, feature_codes, feature_sizes
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
+from fedvalue.protocol.signed_results import Work
 
 if TYPE_CHECKING:
     from fedvalue.typing import Counts
@@ -72,17 +72,12 @@ class MirrorWork(Work):
         codebooks: Mapping[str, Codebook | None],
         credentials: Credentials,
     ) -> None:
-        self._settings = settings
-        self._name = name
-        self._to = m.Sender(settings.run_id, name).to
-        self._ring = ring
-        self._signing_key = credentials.signing_key
+        self._naming = Naming(settings, ring)
+        limit = _result_limit(settings, self._naming.layout.n_lanes)
+        super().__init__(settings, name, ring, credentials, result_bytes=limit)
         self._samples = samples
         self._marginals = marginals
         self._codebooks = codebooks
-        self._naming = Naming(settings, ring)
-        self._inbox = ResultInbox(settings, self._result_limit(), credentials.pins)
-        self._outcome: Outcome | None = None
         self._shared: SharedCodebooks | None = None
         if shares_codebooks(settings):
             self._shared = SharedCodebooks(settings, name, ring, codebooks[name])
@@ -96,7 +91,7 @@ class MirrorWork(Work):
         out = [] if self._shared is None else self._shared.begin()
         uploads = self._uploads()
         digests = tuple(declaration.declared() for declaration, _ in uploads)
-        root = signed_root(self._settings, self._name, digests, self._signing_key)
+        root = signed_root(self._settings, self._name, digests, self._credentials.signing_key)
         for server, (declaration, rest) in zip(self._settings.servers, uploads, strict=True):
             messages = [msgspec.structs.replace(declaration, root=root), *rest]
             out += [self._to(server, message) for message in messages]
@@ -300,34 +295,13 @@ class MirrorWork(Work):
             if not np.array_equal(marginal, own):
                 raise VerificationError("counts contradict the task party's own marginals", code="E_MARGINAL")
 
-    def _result_limit(self) -> int:
-        settings = self._settings
-        if settings.policy is Policy.VALUATION:
-            return RESULT_BYTES
-        return (8 * self._naming.layout.n_lanes + 8) * min(settings.n_samples, settings.n_cells) + 4096
-
-    @property
-    def complete(self) -> bool:
-        """Whether both servers' results are here and agree."""
-        return self._outcome is not None
-
-    def outcome(self) -> Outcome:
-        """What this party has learned."""
-        assert self._outcome is not None
-        return self._outcome
-
     @property
     def order(self) -> tuple[str, ...]:
         """The data parties in the secret order of their columns."""
         return self._naming.order
 
-    def results(self) -> dict[str, SignedResult]:
-        """Both servers' signed results."""
-        return {
-            server: self._inbox.signed(server, self._share_keys(server)) for server in self._settings.servers
-        }
 
-    def digests(self) -> dict[str, bytes]:
-        """All parties must have seen the same two signed results."""
-        seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
-        return {peer: seen for peer in self._settings.everybody if peer != self._name}
+def _result_limit(settings: Settings, n_lanes: int) -> int:
+    if settings.policy is Policy.VALUATION:
+        return RESULT_BYTES
+    return (8 * n_lanes + 8) * min(settings.n_samples, settings.n_cells) + 4096

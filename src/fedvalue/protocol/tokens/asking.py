@@ -20,11 +20,11 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
-from fedvalue.protocol.outcome import Outcome, SignedResult, Work
-from fedvalue.protocol.result_inbox import ResultInbox
+from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.settings import ProtocolName, Settings
 from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
+from fedvalue.protocol.signed_results import Work
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.value_sets import ValueSets, own_values, real_sizes
 
@@ -45,13 +45,10 @@ class TokenWork(Work):
         columns: list[CodedColumn],
         credentials: Credentials,
     ) -> None:
+        super().__init__(settings, name, ring, credentials, result_bytes=0)
         self._shared: SharedCodebooks | None = None
         if shares_codebooks(settings):
             self._shared = SharedCodebooks(settings, name, ring, columns[0].codebook)
-        self._settings = settings
-        self._name = name
-        self._to = m.Sender(settings.run_id, name).to
-        self._ring = ring
         self._q = queries.copies(settings)
         self._sets = ValueSets(hashes, own_values(columns), math.prod(c.n_codes for c in columns))
         self._tables = queries.tables(settings)
@@ -71,8 +68,6 @@ class TokenWork(Work):
         self._asked: set[int] = set()
         self._answers: dict[str, dict[int, queries.Stated]] = {server: {} for server in settings.servers}
         self._accepted: dict[int, int] = {}
-        self._inbox = ResultInbox(settings, 0, credentials.pins)
-        self._outcome: Outcome | None = None
         self._seen_by: dict[str, bytes] = {}
 
     def _own_cells(self, table: queries.QueryTable) -> NDArray[np.int64]:
@@ -249,25 +244,6 @@ class TokenWork(Work):
         )
 
     # Agreement.
-
-    @property
-    def complete(self) -> bool:
-        """Whether all answers are here, signed and checked."""
-        return self._outcome is not None
-
-    def outcome(self) -> Outcome:
-        """The joint table."""
-        assert self._outcome is not None
-        return self._outcome
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """Columns have names here, and no secret order."""
-        return ()
-
-    def results(self) -> dict[str, SignedResult]:
-        """The servers' signatures on their answers."""
-        return {server: self._inbox.signed(server) for server in self._settings.servers}
 
     def _digest(self, server: str, numbers: list[int]) -> bytes:
         answers = self._answers[server]

@@ -13,8 +13,8 @@ from fedvalue.crypto.sorting import intersect, rising
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.result_inbox import make_seal
 from fedvalue.protocol.settings import ProtocolName, Settings
+from fedvalue.protocol.signed_results import make_seal
 from fedvalue.protocol.tokens import queries
 
 PENDING_BYTES = 256 * 1024 * 1024

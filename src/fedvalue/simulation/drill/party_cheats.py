@@ -68,7 +68,7 @@ class TwoRootsWork(SplitWork):
         if not isinstance(message, m.Declaration) or envelope.recipient != self._settings.validate:
             return envelope
         digests = (bytes(32), message.root.digests[1])
-        root = signed_root(self._settings, self._name, digests, self._signing_key)
+        root = signed_root(self._settings, self._name, digests, self._credentials.signing_key)
         return m.Envelope(
             envelope.run_id, envelope.sender, envelope.recipient, msgspec.structs.replace(message, root=root)
         )

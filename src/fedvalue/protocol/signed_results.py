@@ -1,14 +1,19 @@
-"""Collects the servers' results at a party: chunks, then the signature on all of them."""
+"""How results reach the parties: chunks, then the server's signature on all of them.
+
+A server cuts and signs (`signed_result`); a party's `Work` collects and checks (`ResultInbox`).
+"""
 
 from __future__ import annotations
 
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.outcome import SignedResult
+from fedvalue.protocol.keyring import Credentials, Keyring
+from fedvalue.protocol.outcome import Outcome, SignedResult
 from fedvalue.protocol.settings import Settings
 
 
@@ -86,6 +91,77 @@ class ResultInbox:
         """The result of a server, to be shown to others."""
         seal = self._sealed[server]
         return SignedResult(tuple(self._chunks[server]), seal.digest, seal.signature, share_keys)
+
+
+class Work(ABC):
+    """What a party does between the confirmation of keys and the agreement on results.
+
+    Args:
+        settings: The settings of the run.
+        name: This party.
+        ring: Its keys of the run.
+        credentials: Its long-term keys.
+        result_bytes: Largest result that it accepts from a server.
+    """
+
+    def __init__(
+        self, settings: Settings, name: str, ring: Keyring, credentials: Credentials, *, result_bytes: int
+    ) -> None:
+        self._settings = settings
+        self._name = name
+        self._to = m.Sender(settings.run_id, name).to
+        self._ring = ring
+        self._credentials = credentials
+        self._inbox = ResultInbox(settings, result_bytes, credentials.pins)
+        self._outcome: Outcome | None = None
+
+    @abstractmethod
+    def begin(self) -> list[m.Envelope]:
+        """The first uploads."""
+
+    @abstractmethod
+    def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        """A message of a server; returns further uploads."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The data parties in the servers' secret order of columns; empty where columns have names."""
+        return ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all results are here and every check has passed."""
+        return self._outcome is not None
+
+    def outcome(self) -> Outcome:
+        """What this party has learned, without the evidence."""
+        assert self._outcome is not None
+        return self._outcome
+
+    def results(self) -> dict[str, SignedResult]:
+        """The servers' signed results."""
+        return {
+            server: self._inbox.signed(server, self._share_keys(server)) for server in self._settings.servers
+        }
+
+    def _share_keys(self, server: str) -> m.ShareKeys | None:
+        """The keys that open the shares in a server's result."""
+        return None
+
+    def digests(self) -> dict[str, bytes]:
+        """Per peer, a digest of what both must have seen: by default every server's signed result."""
+        seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
+        return {peer: seen for peer in self._settings.everybody if peer != self._name}
+
+
+def signed_result(
+    signing_key: bytes, run_id: bytes, server: str, data: bytes, chunk_bytes: int
+) -> tuple[list[m.ResultChunk], m.ResultSeal]:
+    """A server's result in chunks, and its signature on them."""
+    parts = [data[start : start + chunk_bytes] for start in range(0, len(data), chunk_bytes)]
+    digests = [m.bulk_digest(k, len(parts), part) for k, part in enumerate(parts)]
+    chunks = [m.ResultChunk(k, len(parts), digests[k], part) for k, part in enumerate(parts)]
+    return chunks, make_seal(signing_key, run_id, server, keys.digest(*digests))
 
 
 def make_seal(signing_key: bytes, run_id: bytes, server: str, digest: bytes) -> m.ResultSeal:
