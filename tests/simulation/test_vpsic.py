@@ -10,8 +10,7 @@ from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
 from fedvalue.federated.cast import CodedTables, make_terms
 from fedvalue.federated.options import Vpsic
 from fedvalue.federated.vpsic_run import vpsic_counts
-from fedvalue.protocol.vpsic.roles import VpsicParty, VpsicServer, VpsicTaskParty
-from fedvalue.protocol.vpsic.rounds import CellCounts, VpsicSettings
+from fedvalue.protocol.vpsic import CellCounts, VpsicParty, VpsicServer, VpsicSettings, VpsicTaskParty
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.simulation.drill.vpsic_cheats import MovingServer, between_two_cells, read_q
 from fedvalue.simulation.drill.vpsic_drill import blind_detection, uniform_tables, vpsic_rows

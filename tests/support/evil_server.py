@@ -16,8 +16,8 @@ from fedvalue.crypto import keys
 from fedvalue.deployment.servers.server_role import valuer_of
 from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.assisting_server import AssistingServer
 from fedvalue.protocol.computation_server import ComputationServer
+from fedvalue.protocol.server import AssistingServer
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.simulation.drill.scenarios import SCENARIOS

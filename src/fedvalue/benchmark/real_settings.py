@@ -65,11 +65,6 @@ class Setting:
         """Whether the task party has features of its own: every second setting."""
         return (self.features + self.split) % 2 == 1
 
-    @property
-    def for_design(self) -> bool:
-        """Whether one may tune on it."""
-        return self.split in DESIGN_SPLITS
-
 
 def settings(
     data_sets: Sequence[str] = DATA_SETS,

@@ -10,12 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fedvalue.errors import EngineError, FedValueError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def n_cores() -> int:
@@ -63,10 +60,6 @@ class ProcessEngine(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the workers."""
         self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
-
-    def worker_pids(self) -> list[int]:
-        """Process ids of the workers that have started."""
-        return sorted(self._pool._processes or {})
 
 
 def _leave_with_parent() -> None:

@@ -22,13 +22,13 @@ from fedvalue.federated.options import (
     name_of,
     options_of,
 )
-from fedvalue.protocol.assisting_server import AssistingServer
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.party_roles import DataParty, TaskParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.samples import CodedColumn, MemorySamples, feature_sizes
+from fedvalue.protocol.server import AssistingServer
 from fedvalue.protocol.settings import (
     ASSIST,
     COMPUTE,

@@ -14,7 +14,7 @@ from fedvalue.errors import InputError
 from fedvalue.protocol.privacy import parse_epsilon, spell_epsilon
 from fedvalue.protocol.release_grid import Grid
 from fedvalue.protocol.settings import MAX_Q, MAX_TOKENS, Adversarial, Policy
-from fedvalue.protocol.vpsic.rounds import VpsicSettings
+from fedvalue.protocol.vpsic import VpsicSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

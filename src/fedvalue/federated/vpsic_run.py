@@ -9,11 +9,11 @@ from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
-from fedvalue.protocol.vpsic.roles import VpsicParty, VpsicServer, VpsicTaskParty
+from fedvalue.protocol.vpsic import VpsicParty, VpsicServer, VpsicTaskParty
 
 if TYPE_CHECKING:
     from fedvalue.federated.cast import CodedTables
-    from fedvalue.protocol.vpsic.rounds import VpsicSettings
+    from fedvalue.protocol.vpsic import VpsicSettings
 
 TOKEN_BYTES = 16
 CATEGORY_BYTES = 4

@@ -124,19 +124,6 @@ def verified(envelope: Envelope, keys: Mapping[str, bytes]) -> tuple[dict[str, A
     return content, tuple(sorted(set(signers)))
 
 
-def check_subject(content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Check that a statement is about exactly these files.
-
-    Raises:
-        VerificationError: E_CERTIFICATE: another file, or other content.
-    """
-    stated = {one["name"]: one["digest"].get("sha256") for one in content.get("subject", [])}
-    actual = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    if stated != actual:
-        wrong = sorted(name for name in {*stated, *actual} if stated.get(name) != actual.get(name))
-        raise VerificationError(f"the statement is not about this {', '.join(wrong)}", code="E_CERTIFICATE")
-
-
 def pae(payload_type: str, payload: bytes) -> bytes:
     """DSSE's pre-authentication encoding: what is signed."""
     kind = payload_type.encode()

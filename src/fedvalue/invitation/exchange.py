@@ -37,8 +37,6 @@ from fedvalue.invitation.invitation import Invitation
 from fedvalue.invitation.words import words_of
 
 KINDS = ("acceptance", "roster", "opening", "consent")
-MAX_MESSAGE = 1 << 16
-"""Bytes of a sealed message; a card has about a kilobyte."""
 _SIGN = "answer to an invitation"
 
 D = TypeVar("D", bound=Document)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.chunk_store import ChunkStore
-from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.noisy_release import CommittingRelease
-from fedvalue.protocol.outcome import Answer, Valuer
+from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, RunTerms, Settings
@@ -18,7 +16,12 @@ from fedvalue.protocol.shared_codebooks import CodebookRelay, shares_codebooks
 from fedvalue.protocol.tokens.intersecting import TokenCounting
 from fedvalue.protocol.transitions import RoleName, State
 
-Relayed = TypeVar("Relayed", m.EphemeralKey, m.Confirm, m.Agree)
+_ROSTERS: dict[type[m.Message], tuple[Callable[[tuple[Any, ...]], m.AnyMessage], State]] = {
+    m.EphemeralKey: (m.KeyRoster, State.WRAPPING),
+    m.Confirm: (m.ConfirmRoster, State.UPLOADING),
+    m.Agree: (m.AgreeRoster, State.DONE),
+}
+"""What everybody gets when every party has sent such a message, and the state after it."""
 
 
 class ComputationServer(Server):
@@ -30,23 +33,11 @@ class ComputationServer(Server):
     _noise: CommittingRelease | None = None
     _codebooks: CodebookRelay | None = None
 
-    def __init__(
-        self,
-        terms: RunTerms,
-        *,
-        credentials: Credentials,
-        valuer: Valuer | None = None,
-        store: ChunkStore | None = None,
-        checkpoint: Callable[[], None] = lambda: None,
-    ) -> None:
-        super().__init__(terms, credentials=credentials, valuer=valuer, store=store, checkpoint=checkpoint)
-        self._relayed: dict[type[m.Message], dict[str, Any]] = {}
-
     _after_ready = State.CONFIRMING
     _after_sums = State.AGREEING
 
-    def _prepare(self) -> None:
-        super()._prepare()
+    def _prepare(self, readies: dict[str, m.Ready]) -> None:
+        super()._prepare(readies)
         if self.terms.epsilon is not None and self.terms.protocol is ProtocolName.MIRROR:
             self._noise = CommittingRelease(self.terms, self.name, self._credentials.seed)
         if shares_codebooks(self.terms):
@@ -57,50 +48,33 @@ class ComputationServer(Server):
     def _make_tokens(self, settings: Settings) -> TokenCounting:
         return TokenCounting(settings, self._credentials)
 
-    def awaited(self) -> tuple[str, ...]:
-        """The participants whose messages this server waits for now."""
-        if self._state is State.WRAPPING:
-            return (self.terms.task,)
-        waits_for: dict[State, type[m.Message]] = {
-            State.KEYING: m.EphemeralKey,
-            State.CONFIRMING: m.Confirm,
-            State.AGREEING: m.Agree,
-        }
-        if self._state in waits_for:
-            arrived = self._relayed.get(waits_for[self._state], {})
-            return tuple(name for name in self.terms.everybody if name not in arrived)
-        return super().awaited()
-
     def _first_state(self, terms: RunTerms) -> State:
         return State.KEYING
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        parties, task = self.terms.everybody, (self.terms.task,)
-        return {
-            **self._early_handlers(),
-            **self._gram_handlers(),
-            m.EphemeralKey: (self._relay_key, parties),
-            m.WrappedKeys: (self._relay_run_key, task),
-            m.Confirm: (self._relay_confirm, parties),
-            m.Declaration: (self._take_mirror, parties),
-            m.ShareKeys: (self._take_mirror, task),
-            m.CodebookChunk: (self._take_mirror, parties),
+        parties = self.terms.everybody
+        return super()._handlers() | {
+            **dict.fromkeys((m.EphemeralKey, m.Confirm, m.Agree), (self._relay, parties)),
+            m.WrappedKeys: (self._relay_run_key, (self.terms.task,)),
             m.SealedCodebook: (self._relay_codebook, parties),
-            m.Chunk: (self._take_mirror, parties),
             m.TokenChunk: (self._take_tokens, parties),
             m.NoiseSeed: (self._take_noise, (self.terms.validate,)),
-            m.Agree: (self._relay_agree, parties),
         }
 
-    # Relay: collect one message of every party, then send all of them to everybody.
-
-    def _relay_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.EphemeralKey)
-        keys = self._collect(sender, message)
-        if keys is None:
+    def _relay(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        """Collect one message of every party, then send all of them to everybody."""
+        assert isinstance(message, m.EphemeralKey | m.Confirm | m.Agree)
+        if sender != message.party:
+            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
+        collected = self._collect(sender, message)
+        if not collected:
             return []
-        self._become(State.WRAPPING)
-        return self._broadcast(m.KeyRoster(keys))
+        roster, after = _ROSTERS[type(message)]
+        self._become(after)
+        out = self._broadcast(roster(collected))
+        if after is State.UPLOADING and self._noise is not None:
+            out.append(self._to(self.terms.validate, self._noise.commit()))
+        return out
 
     def _relay_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.WrappedKeys)
@@ -109,38 +83,11 @@ class ComputationServer(Server):
         self._become(State.READYING if self._alignment is None else State.ALIGNING)
         return [self._to(name, m.WrappedKey(message.wrapped[name])) for name in self.terms.parties]
 
-    def _relay_confirm(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.Confirm)
-        confirms = self._collect(sender, message)
-        if confirms is None:
-            return []
-        self._become(State.UPLOADING)
-        noise = [] if self._noise is None else [self._to(self.terms.validate, self._noise.commit())]
-        return self._broadcast(m.ConfirmRoster(confirms)) + noise
-
     def _relay_codebook(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.SealedCodebook)
         if self._codebooks is None:
             raise RemoteProtocolError("the parties of this run share no codebooks", code="E_STATE")
         return self._codebooks.take(sender, message)
-
-    def _relay_agree(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.Agree)
-        agrees = self._collect(sender, message)
-        if agrees is None:
-            return []
-        self._become(State.DONE)
-        return self._broadcast(m.AgreeRoster(agrees))
-
-    def _collect(self, sender: str, message: Relayed) -> tuple[Relayed, ...] | None:
-        """All parties' messages of a kind, in the parties' order, once the last one is here; else None."""
-        if sender != message.party:
-            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
-        arrived: dict[str, Relayed] = self._relayed.setdefault(type(message), {})
-        arrived[sender] = message
-        if len(arrived) < len(self.terms.everybody):
-            return None
-        return tuple(arrived[name] for name in self.terms.everybody)
 
     # Release.
 

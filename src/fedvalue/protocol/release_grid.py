@@ -87,15 +87,9 @@ class Grid:
             return lambda value: unit * error_size(value / unit, digits)
         return lambda value: unit * nearest(value / unit, digits)
 
-    def rounded(self, tree: Any, field: str = "") -> Any:
+    def rounded(self, tree: Any) -> Any:
         """A JSON-like tree with every number on the grid."""
-        if isinstance(tree, dict):
-            return {key: self.rounded(item, key) for key, item in tree.items()}
-        if isinstance(tree, list | tuple):
-            return [self.rounded(item, field) for item in tree]
-        if isinstance(tree, float):
-            return self.rounding(field)(tree)
-        return tree
+        return rounded_floats(tree, lambda field, value: self.rounding(field)(value))
 
     def accepts(self, other: Any, own: Any, field: str = "") -> bool:
         """Whether another server's tree is what an honest one would release.
@@ -128,6 +122,15 @@ class Grid:
         if self.digits is None:
             return low <= other <= high
         return other in (low, high)
+
+
+def rounded_floats(tree: Any, rounding: Callable[[str, float], float], field: str = "") -> Any:
+    """A JSON-like tree with every float rounded by the name of its field; whole numbers and words stay."""
+    if isinstance(tree, dict):
+        return {key: rounded_floats(item, rounding, key) for key, item in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [rounded_floats(item, rounding, field) for item in tree]
+    return rounding(field, tree) if isinstance(tree, float) else tree
 
 
 def is_error(field: str) -> bool:

@@ -1,11 +1,13 @@
-"""What all servers share: alignment, readiness, and under `mirror` the count of the same masked rows.
+"""What all servers share: alignment, readiness, sums of shares (`gram`), counts of masked rows (`mirror`).
 
 Under `mirror` nothing leaves a server before both have agreed on it (`settlement`).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol import messages as m
@@ -21,6 +23,14 @@ from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms, Settings
 from fedvalue.protocol.settlement import Settlement
 from fedvalue.protocol.transitions import RoleName, State
+
+_COLLECTED: dict[State, type[m.Message]] = {
+    State.KEYING: m.EphemeralKey,
+    State.READYING: m.Ready,
+    State.CONFIRMING: m.Confirm,
+    State.AGREEING: m.Agree,
+}
+"""What every party sends once in a state."""
 
 
 class Server(Role):
@@ -54,7 +64,7 @@ class Server(Role):
         self._store = store or MemoryChunkStore()
         self._checkpoint = checkpoint
         self._alignment = ServerAlignment(terms, name) if terms.align is Align.INTERSECT else None
-        self._readies: dict[str, m.Ready] = {}
+        self._arrived: dict[type[m.Message], dict[str, Any]] = defaultdict(dict)
         self._mirror: MirrorCounting | None = None
         self._gram: GramSums | None = None
         self._settlement: Settlement | None = None
@@ -81,12 +91,17 @@ class Server(Role):
         if self._state is State.ALIGNING:
             assert self._alignment is not None
             return self._alignment.missing()
-        if self._state is State.READYING:
-            return tuple(name for name in self.terms.everybody if name not in self._readies)
+        if self._state is State.WRAPPING:
+            return (self.terms.task,)
+        if self._state in _COLLECTED:
+            arrived = self._arrived[_COLLECTED[self._state]]
+            return tuple(name for name in self.terms.everybody if name not in arrived)
         if self._state is State.COMPARING:
             return (self.other,)
-        if self._state is not State.UPLOADING:
-            return ()
+        return self._late() if self._state is State.UPLOADING else ()
+
+    def _late(self) -> tuple[str, ...]:
+        """The parties whose uploads are behind."""
         counting = self._gram or self._mirror
         if counting is not None:
             return counting.late()
@@ -101,12 +116,21 @@ class Server(Role):
         """Servers give their reason: they know sizes and names, and nothing about a row."""
         return m.Abort(safe_code(error), missing_of(error), str(error)[: m.MAX_REASON], type(error).__name__)
 
-    def _early_handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+    def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        parties = self.terms.everybody
+        servers = tuple(name for name in self.terms.servers if name != self.name)
         return {
-            m.AlignTokens: (self._align, self.terms.everybody),
-            m.Ready: (self._take_ready, self.terms.everybody),
+            m.AlignTokens: (self._align, parties),
+            m.Ready: (self._take_ready, parties),
+            m.Chunk: (self._take_chunk, parties),
+            m.Declaration: (self._take_mirror, parties),
+            m.ShareKeys: (self._take_mirror, (self.terms.task,)),
+            m.CodebookChunk: (self._take_mirror, parties),
             m.ResultCommit: (self._take_settlement, (self.other,)),
             m.ResultOpening: (self._take_settlement, (self.other,)),
+            m.GramDeclaration: (self._take_gram, parties),
+            m.GramReveal: (self._take_gram, parties),
+            **dict.fromkeys((m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest), (self._take_gram, servers)),
         }
 
     def _align(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
@@ -123,42 +147,37 @@ class Server(Role):
         if seals_ranges(self.terms) == isinstance(message.ranges, m.CodeRanges):
             raise RemoteProtocolError(f"{sender!r} did not seal its sizes as agreed", code="E_DECLARED")
         check_ready(self.terms, message, sender, self._credentials.pins[sender])
-        self._readies[sender] = message
-        if len(self._readies) < len(self.terms.everybody):
+        readies = self._collect(sender, message)
+        if not readies:
             return []
-        check_equal_rows(self.terms, self._readies)
-        self._prepare()
-        roster = m.ReadyRoster(tuple(self._readies[name] for name in self.terms.everybody))
+        check_equal_rows(self.terms, self._arrived[m.Ready])
+        self._prepare(self._arrived[m.Ready])
         self._become(self._after_ready)
-        return self._broadcast(roster)
+        return self._broadcast(m.ReadyRoster(readies))
 
     _after_ready = State.UPLOADING
 
-    def _prepare(self) -> None:
+    def _collect(self, sender: str, message: Any) -> tuple[Any, ...]:
+        """All parties' messages of this kind, in the parties' order; empty until the last one is here."""
+        arrived = self._arrived[type(message)]
+        arrived[sender] = message
+        if len(arrived) < len(self.terms.everybody):
+            return ()
+        return tuple(arrived[name] for name in self.terms.everybody)
+
+    def _prepare(self, readies: dict[str, m.Ready]) -> None:
         """Build what counts, now that all parties are ready."""
         if self.terms.protocol is ProtocolName.MIRROR:
-            n_samples = self._readies[self.terms.task].rows
+            n_samples = readies[self.terms.task].rows
             self._mirror = self._make_mirror(n_samples)
             self._settlement = Settlement(self.terms, self.name, self._credentials, n_samples)
             return
-        settings = self._settings = settings_of(self.terms, self._readies)
+        settings = self._settings = settings_of(self.terms, readies)
         if settings.protocol is ProtocolName.GRAM:
             self._gram = self._make_gram(settings)
 
     def _make_gram(self, settings: Settings) -> GramSums:
         return GramSums(settings, self.name, self._credentials, self._store, self._checkpoint)
-
-    def _gram_handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        parties = self.terms.everybody
-        servers = tuple(name for name in self.terms.servers if name != self.name)
-        return {
-            m.GramDeclaration: (self._take_gram, parties),
-            m.GramReveal: (self._take_gram, parties),
-            m.GramPledge: (self._take_gram, servers),
-            m.GramCoin: (self._take_gram, servers),
-            m.GramCheck: (self._take_gram, servers),
-            m.GramTest: (self._take_gram, servers),
-        }
 
     def _take_gram(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._gram is None:
@@ -174,9 +193,11 @@ class Server(Role):
     def _make_mirror(self, n_samples: int) -> MirrorCounting:
         return MirrorCounting(self.terms, n_samples, self.name, self._credentials, self._valuer, self._store)
 
+    def _take_chunk(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+        take = self._take_mirror if self._gram is None else self._take_gram
+        return take(sender, message)
+
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        if self._gram is not None:
-            return self._take_gram(sender, message)
         if self._mirror is None:
             raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
         if isinstance(message, m.Declaration):
@@ -218,3 +239,12 @@ class Server(Role):
         self._settlement = None
         self._gram = None
         self._alignment = None
+
+
+class AssistingServer(Server):
+    """The third server of `gram`: adds up its shares, and sees no ids, no codes, no unmasked sums.
+
+    Its valuer is not used: under `gram` parties compute the values.
+    """
+
+    role = RoleName.ASSISTING_SERVER

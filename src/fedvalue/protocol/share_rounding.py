@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 from fedvalue.crypto.keys import digest
-from fedvalue.protocol.release_grid import TOLERANCE, is_error, ladder
+from fedvalue.protocol.release_grid import TOLERANCE, is_error, ladder, rounded_floats
 
 NATS = 30
 """Step times n, in nats: benchmarks/curious_segments.py measures what a data party reads at this step."""
@@ -55,15 +55,11 @@ class ShareRounding:
     step: Fraction
     secret: bytes = field(repr=False)
 
-    def rounded(self, tree: Any, field: str = "") -> Any:
-        """A JSON-like tree with every number rounded. Whole numbers and words stay."""
-        if isinstance(tree, dict):
-            return {key: self.rounded(item, key) for key, item in tree.items()}
-        if isinstance(tree, list | tuple):
-            return [self.rounded(item, field) for item in tree]
-        if isinstance(tree, float):
-            return self._error(tree) if is_error(field) else self._number(tree)
-        return tree
+    def rounded(self, tree: Any) -> Any:
+        """A JSON-like tree with every number rounded."""
+        return rounded_floats(
+            tree, lambda field, value: self._error(value) if is_error(field) else self._number(value)
+        )
 
     def _number(self, value: float) -> float:
         return float(math.floor(Fraction(value) / self.step + self._chance(b"number", value)) * self.step)

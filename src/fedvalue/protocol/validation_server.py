@@ -21,8 +21,8 @@ class ValidationServer(Server):
     _tokens: TokenChecking | None = None
     _noise: AnsweringRelease | None = None
 
-    def _prepare(self) -> None:
-        super()._prepare()
+    def _prepare(self, readies: dict[str, m.Ready]) -> None:
+        super()._prepare(readies)
         if self.terms.epsilon is not None and self.terms.protocol is ProtocolName.MIRROR:
             self._noise = AnsweringRelease(self.terms, self.name, self._credentials.seed)
         if self.terms.protocol is ProtocolName.PAPER:
@@ -32,15 +32,8 @@ class ValidationServer(Server):
         return TokenChecking(settings, self._credentials.signing_key)
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        parties, task = self.terms.everybody, (self.terms.task,)
-        compute = (self.terms.compute,)
-        return {
-            **self._early_handlers(),
-            **self._gram_handlers(),
-            m.Declaration: (self._take_mirror, parties),
-            m.ShareKeys: (self._take_mirror, task),
-            m.CodebookChunk: (self._take_mirror, parties),
-            m.Chunk: (self._take_mirror, parties),
+        task, compute = (self.terms.task,), (self.terms.compute,)
+        return super()._handlers() | {
             m.QueryKey: (self._take_tokens, task),
             m.IntersectionChunk: (self._take_tokens, compute),
             m.NoiseCommit: (self._take_noise, compute),

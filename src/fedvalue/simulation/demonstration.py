@@ -31,7 +31,6 @@ Say = Callable[[str, str], None]
 TASK = "bank"
 PARTIES = ("telco", "shop", "insurer", "utility")
 ID, LABEL = "customer", "defaulted"
-FAULTS = ("kill-party", "kill-server", "cheat")
 TERMS: Mapping[str, Mapping[str, Any]] = {"mirror": {}, "gram": {"protocol": "gram", "epsilon": "1"}}
 """The protocols that can be shown, and the terms that each needs."""
 _CHEATS = {

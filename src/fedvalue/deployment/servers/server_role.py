@@ -26,8 +26,8 @@ def server_role(
     role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
 ) -> Server:
     """The role `compute`, `validate` or `assist` of a run."""
-    from fedvalue.protocol.assisting_server import AssistingServer
     from fedvalue.protocol.computation_server import ComputationServer
+    from fedvalue.protocol.server import AssistingServer
     from fedvalue.protocol.validation_server import ValidationServer
 
     kinds = {"compute": ComputationServer, "validate": ValidationServer, "assist": AssistingServer}

@@ -32,11 +32,6 @@ def held_by(server: int) -> tuple[int, int]:
     return server, (server + 1) % N_COMPONENTS
 
 
-def holders_of(component: int) -> tuple[int, int]:
-    """The servers that hold a component."""
-    return component, (component - 1) % N_COMPONENTS
-
-
 def seed_rows(layout: GramLayout, party: str, seed: bytes, chunk: int) -> Words:
     """Rows of a component that a seed gives."""
     shape = (layout.rows(chunk), layout.width_of(party) + N_CHECKS)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from fedvalue.protocol.vpsic.roles import VpsicServer
-from fedvalue.protocol.vpsic.rounds import CellCounts, Upload
+from fedvalue.protocol.vpsic import CellCounts, Upload, VpsicServer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.federated.cast import CodedTables
 from fedvalue.federated.vpsic_run import vpsic_counts
 from fedvalue.information.contingency import JointCounts
-from fedvalue.protocol.vpsic.rounds import VpsicSettings
+from fedvalue.protocol.vpsic import VpsicSettings
 from fedvalue.simulation.drill import vpsic_cheats as cheats
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.simulation.drill.runner import DrillRow
