@@ -11,8 +11,7 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.protocol.tokens.queries import estimate
-from fedvalue.simulation.drill.advise import advise
-from fedvalue.simulation.drill.predict import miss_adding, miss_dropping
+from fedvalue.simulation.drill.detection import advise, miss_dropping
 from fedvalue.simulation.drill.runner import DrillRow, Trial, run_drill
 from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario
 from tests.simulation.world import World
@@ -129,7 +128,6 @@ def test_formula_f1_by_counting_all_cases(m: int, s: int, q: int) -> None:
     choices = list(combinations(tokens, s * q))
     whole = sum(len({sample for sample, _ in choice}) == s for choice in choices)
     assert miss_dropping(m, s, q, 0) == pytest.approx(whole / len(choices))
-    assert miss_adding(m, s, q) == pytest.approx(whole / len(choices))
 
 
 def test_published_values_of_f1() -> None:
@@ -140,7 +138,6 @@ def test_published_values_of_f1() -> None:
             assert miss_dropping(m, 1, q, 0) == pytest.approx(value, rel=0.07)
     assert miss_dropping(100, 1, 3, 0) == pytest.approx(2.2e-5, rel=0.03)
     assert miss_dropping(3, 3, 2, 1) == 0.0  # below the floor of n_r
-    assert miss_adding(5, 5, 3) == 1.0  # a whole region
 
 
 def test_advice_says_what_the_published_check_never_sees() -> None:

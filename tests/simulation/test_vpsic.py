@@ -12,8 +12,14 @@ from fedvalue.federated.options import Vpsic
 from fedvalue.federated.vpsic_run import vpsic_counts
 from fedvalue.protocol.vpsic import CellCounts, VpsicParty, VpsicServer, VpsicSettings, VpsicTaskParty
 from fedvalue.simulation.drill.plot import Plot
-from fedvalue.simulation.drill.vpsic_cheats import MovingServer, between_two_cells, read_q
-from fedvalue.simulation.drill.vpsic_drill import blind_detection, uniform_tables, vpsic_rows
+from fedvalue.simulation.drill.vpsic_drill import (
+    MovingServer,
+    between_two_cells,
+    blind_detection,
+    read_q,
+    uniform_tables,
+    vpsic_rows,
+)
 
 PUBLISHED = VpsicSettings(harden=False)
 N = 300

@@ -12,7 +12,7 @@ from fedvalue.cli.terminal import print_table, say, wrote_json
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
-    from fedvalue.simulation.drill.advise import Advice
+    from fedvalue.simulation.drill.detection import Advice
     from fedvalue.simulation.drill.runner import DrillRow
 
 
@@ -54,7 +54,7 @@ def drill(
         return
     if cells is None:
         raise InputError("--advise needs --cells, the number of cells of the joint table")
-    from fedvalue.simulation.drill.advise import advise as make_advice
+    from fedvalue.simulation.drill.detection import advise as make_advice
 
     title = f"{cells:,} cells, {samples:,} samples, {parties} data parties with equally many values"
     _deliver_advice(make_advice(cells=cells, samples=samples, parties=parties), title, json_file)

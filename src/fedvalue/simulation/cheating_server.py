@@ -31,7 +31,7 @@ def cheating_role(
 ) -> Server:
     """The computation server's role that moves 0.01 nats from one party to another, or shifts a sum."""
     from fedvalue.protocol.computation_server import ComputationServer
-    from fedvalue.simulation.drill.gram_cheats import shift_a_sum
+    from fedvalue.simulation.drill.gram_drill import shift_a_sum
 
     honest = valuer_of(manifest)
 

@@ -86,4 +86,4 @@ def test_half_of_the_settings_have_task_features_and_judging_ones_are_not_for_de
     everything = settings(splits=(*DESIGN_SPLITS, *JUDGE_SPLITS))
     assert len(everything) == 81
     assert abs(sum(setting.with_task for setting in everything) - 40.5) < 6
-    assert not any(setting.for_design for setting in settings())
+    assert not any(setting.split in DESIGN_SPLITS for setting in settings())

@@ -126,8 +126,8 @@ def keep_marginals(plot: Plot, counts: Counts) -> Counts:
     return counts
 
 
-class FiddlingComputationServer(ComputationServer):
-    """A computation server that falsifies its counts."""
+class _Fiddling(Server):
+    """A server that falsifies its counts: at once, or `late`, for all parties or `only` one."""
 
     def __init__(
         self,
@@ -143,28 +143,19 @@ class FiddlingComputationServer(ComputationServer):
         self._plan = (plot, fiddle, late, only)
 
     def _make_mirror(self, n_samples: int) -> MirrorCounting:
-        return _fiddling(n_samples, self, *self._plan)
+        counting = FiddlingCounting(
+            self.terms, n_samples, self.name, self._credentials, self._valuer, MemoryChunkStore()
+        )
+        counting.plot, counting.fiddle, counting.after_agreement, counting.only = self._plan
+        return counting
 
 
-class FiddlingValidationServer(ValidationServer):
+class FiddlingComputationServer(_Fiddling, ComputationServer):
+    """A computation server that falsifies its counts."""
+
+
+class FiddlingValidationServer(_Fiddling, ValidationServer):
     """A validation server that falsifies its counts."""
-
-    def __init__(self, terms: RunTerms, *, plot: Plot, fiddle: Fiddle, **named: Any) -> None:
-        super().__init__(terms, **named)
-        self._plan = (plot, fiddle, False, None)
-
-    def _make_mirror(self, n_samples: int) -> MirrorCounting:
-        return _fiddling(n_samples, self, *self._plan)
-
-
-def _fiddling(
-    n_samples: int, server: Server, plot: Plot, fiddle: Fiddle, late: bool, only: str | None
-) -> FiddlingCounting:
-    counting = FiddlingCounting(
-        server.terms, n_samples, server.name, server._credentials, server._valuer, MemoryChunkStore()
-    )
-    counting.plot, counting.fiddle, counting.after_agreement, counting.only = plot, fiddle, late, only
-    return counting
 
 
 class ReplayingComputationServer(ComputationServer):

@@ -19,8 +19,7 @@ from fedvalue.federated.valuers import make_valuer
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.outcome import Outcome, Valuer, same_outcome
-from fedvalue.protocol.settings import RunTerms
-from fedvalue.simulation.drill import mirror_cheats, predict
+from fedvalue.simulation.drill import detection, mirror_cheats
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
 from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario, Servers
@@ -54,6 +53,19 @@ class DrillRow:
     codes: dict[str, int] = field(default_factory=dict)
     q: int | None = None
     n_r: int | None = None
+
+    @classmethod
+    def of(cls, protocol: str, behaviour: str, codes: Counter[str], **named: Any) -> DrillRow:
+        """The row of trials that ended with these error codes, "" where nothing was detected."""
+        found = {code: n for code, n in sorted(codes.items()) if code}
+        return cls(
+            protocol=protocol,
+            behaviour=behaviour,
+            trials=codes.total(),
+            detected=sum(found.values()),
+            codes=found,
+            **named,
+        )
 
     @property
     def surprising(self) -> bool:
@@ -106,18 +118,9 @@ def _row(
     rng = np.random.default_rng([seed, trials])
     trial = Trial(scenario, protocol, hardened=hardened, q=q, n_r=n_r)
     codes = Counter(trial.run(rng) for _ in range(trials))
-    missed = codes.pop("", 0)
-    return DrillRow(
-        protocol=protocol,
-        hardened=hardened,
-        behaviour=scenario.behaviour,
-        trials=trials,
-        detected=trials - missed,
-        predicted=_predicted(scenario, protocol, hardened, q, n_r),
-        codes=dict(sorted(codes.items())),
-        q=q if protocol == "paper" else None,
-        n_r=n_r if protocol == "paper" else None,
-    )
+    predicted = _predicted(scenario, protocol, hardened, q, n_r)
+    sizes = {"q": q, "n_r": n_r} if protocol == "paper" else {}
+    return DrillRow.of(protocol, scenario.behaviour, codes, hardened=hardened, predicted=predicted, **sizes)
 
 
 def _predicted(scenario: Scenario, protocol: str, hardened: bool, q: int, n_r: int) -> float:
@@ -125,7 +128,7 @@ def _predicted(scenario: Scenario, protocol: str, hardened: bool, q: int, n_r: i
         return 0.0
     if protocol == "mirror":
         return 1.0
-    return 1.0 - (predict.HARDENED_MISS if hardened else scenario.missed(q, n_r))
+    return 1.0 - (detection.HARDENED_MISS if hardened else scenario.missed(q, n_r))
 
 
 class Trial:
@@ -176,7 +179,7 @@ class Trial:
 
     def _cast(self, servers: Servers, valuer: Valuer) -> Cast:
         return make_cast(
-            self._terms(),
+            make_terms(self._tables, self._options),
             self._tables,
             ids=PackedIds.of_rows(len(self._scenario.table.label.codes)),
             valuer=valuer,
@@ -184,9 +187,6 @@ class Trial:
             validation=servers.validation,
             data_party=servers.data_party,
         )
-
-    def _terms(self) -> RunTerms:
-        return make_terms(self._tables, self._options)
 
     def _honest_outcome(self) -> Outcome:
         cast = self._cast(Servers(), self._valuer)

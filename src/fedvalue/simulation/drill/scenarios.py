@@ -19,9 +19,9 @@ from fedvalue.protocol.party_roles import DataParty
 from fedvalue.protocol.role import Role
 from fedvalue.protocol.tokens.asking import TokenWork
 from fedvalue.protocol.validation_server import ValidationServer
+from fedvalue.simulation.drill import detection
 from fedvalue.simulation.drill import mirror_cheats as mirror
 from fedvalue.simulation.drill import party_cheats as parties
-from fedvalue.simulation.drill import predict
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Plot
 
@@ -111,49 +111,29 @@ class Servers:
     needs_earlier_run: bool = False
 
 
-def _trick(trick: tokens.Trick, **more: Any) -> Callable[[Plot], Servers]:
-    def servers(plot: Plot) -> Servers:
-        return Servers(partial(tokens.CheatingComputationServer, plot=plot, trick=trick), **more)
-
-    return servers
-
-
-def _counting(kind: type[tokens.CheatingCounting]) -> Callable[[Plot], Servers]:
-    def servers(plot: Plot) -> Servers:
-        return Servers(partial(tokens.CheatingComputationServer, plot=plot, counting=kind))
-
-    return servers
+def _tokens(*, needs_earlier_run: bool = False, **cheat: Any) -> Callable[[Plot], Servers]:
+    """A computation server that counts tokens falsely: with `trick`, or its own kind of `counting`."""
+    return lambda plot: Servers(
+        partial(tokens.CheatingComputationServer, plot=plot, **cheat), needs_earlier_run=needs_earlier_run
+    )
 
 
-def _fiddle(
-    fiddle: mirror.Fiddle, *, late: bool = False, only: str | None = None
-) -> Callable[[Plot], Servers]:
-    def servers(plot: Plot) -> Servers:
-        return Servers(
-            partial(mirror.FiddlingComputationServer, plot=plot, fiddle=fiddle, late=late, only=only)
-        )
-
-    return servers
+def _mirror(fiddle: mirror.Fiddle, **when: Any) -> Callable[[Plot], Servers]:
+    """A computation server under `mirror` that falsifies its counts."""
+    return lambda plot: Servers(partial(mirror.FiddlingComputationServer, plot=plot, fiddle=fiddle, **when))
 
 
 def _party(work: type[MirrorWork] | type[TokenWork]) -> Callable[[Plot], Servers]:
-    def servers(plot: Plot) -> Servers:
-        return Servers(data_party=parties.cheating_party("a", work, plot))
-
-    return servers
+    """Honest servers, and a party `a` that cheats."""
+    return lambda plot: Servers(data_party=parties.cheating_party("a", work, plot))
 
 
 def _miscount(only: str | None) -> Callable[[Plot], Servers]:
-    def servers(plot: Plot) -> Servers:
-        return Servers(partial(tokens.MiscountingComputationServer, plot=plot, only=only))
-
-    return servers
+    return lambda plot: Servers(partial(tokens.MiscountingComputationServer, plot=plot, only=only))
 
 
-def _lying_validation(plot: Plot) -> Servers:
-    return Servers(
-        validation=partial(tokens.CheatingValidationServer, plot=plot, checking=tokens.LyingChecking)
-    )
+def _validation(kind: Factory, **cheat: Any) -> Callable[[Plot], Servers]:
+    return lambda plot: Servers(validation=partial(kind, plot=plot, **cheat))
 
 
 def _paper_collusion(plot: Plot) -> Servers:
@@ -165,56 +145,56 @@ def _paper_collusion(plot: Plot) -> Servers:
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
-        "drop one", _trick(tokens.drop), _fiddle(mirror.drop), cell=3,
-        missed=lambda q, n_r: predict.miss_dropping(3 + n_r, 1, q, n_r),
+        "drop one", _tokens(trick=tokens.drop), _mirror(mirror.drop), cell=3,
+        missed=lambda q, n_r: detection.miss_dropping(3 + n_r, 1, q, n_r),
     ),
     Scenario(
-        "drop many", _trick(tokens.drop), _fiddle(mirror.drop), cell=3, dropped=2,
-        missed=lambda q, n_r: predict.miss_dropping(3 + n_r, 2, q, n_r),
+        "drop many", _tokens(trick=tokens.drop), _mirror(mirror.drop), cell=3, dropped=2,
+        missed=lambda q, n_r: detection.miss_dropping(3 + n_r, 2, q, n_r),
     ),
     Scenario(
-        "drop the only one", _trick(tokens.drop), _fiddle(mirror.drop_only), cell=1, n_r=0,
-        missed=lambda q, n_r: predict.miss_dropping(1, 1, q, 0),
+        "drop the only one", _tokens(trick=tokens.drop), _mirror(mirror.drop_only), cell=1, n_r=0,
+        missed=lambda q, n_r: detection.miss_dropping(1, 1, q, 0),
     ),
     Scenario(
-        "zero", _trick(tokens.zero), _fiddle(mirror.zero), cell=7,
-        missed=lambda q, n_r: predict.miss_dropping(7 + n_r, 7 + n_r, q, n_r),
+        "zero", _tokens(trick=tokens.zero), _mirror(mirror.zero), cell=7,
+        missed=lambda q, n_r: detection.miss_dropping(7 + n_r, 7 + n_r, q, n_r),
     ),
-    Scenario("wrong count", _miscount(None), _fiddle(mirror.more)),
+    Scenario("wrong count", _miscount(None), _mirror(mirror.more)),
     Scenario(
-        "inject random tokens", _trick(tokens.inject), _fiddle(mirror.more), cell=5,
-        missed=lambda q, n_r: predict.miss_injecting(q),
+        "inject random tokens", _tokens(trick=tokens.inject), _mirror(mirror.more), cell=5,
+        missed=lambda q, n_r: detection.miss_injecting(q),
     ),
-    Scenario("duplicate tokens", _trick(tokens.duplicate), _fiddle(mirror.double), cell=5),
-    Scenario("replay another query", _trick(tokens.replay_query), None),
+    Scenario("duplicate tokens", _tokens(trick=tokens.duplicate), _mirror(mirror.double), cell=5),
+    Scenario("replay another query", _tokens(trick=tokens.replay_query), None),
     Scenario(
-        "replay another run", _trick(tokens.replay_run, needs_earlier_run=True),
+        "replay another run", _tokens(trick=tokens.replay_run, needs_earlier_run=True),
         lambda plot: Servers(partial(mirror.ReplayingComputationServer, plot=plot), needs_earlier_run=True),
         cell=5,
     ),
     Scenario(
-        "return one party's upload", _trick(tokens.return_upload), _fiddle(mirror.scatter), cell=5,
+        "return one party's upload", _tokens(trick=tokens.return_upload), _mirror(mirror.scatter), cell=5,
         missed=lambda q, n_r: 1.0,
     ),
     Scenario(
-        "ignore a party", _trick(tokens.ignore_party), _fiddle(mirror.scatter), cell=5,
+        "ignore a party", _tokens(trick=tokens.ignore_party), _mirror(mirror.scatter), cell=5,
         missed=lambda q, n_r: 1.0,
     ),
-    Scenario("swap cells", _counting(tokens.SwappingCounting), _fiddle(mirror.swap)),
-    Scenario("merge cells", _trick(tokens.merge), _fiddle(mirror.merge)),
+    Scenario("swap cells", _tokens(counting=tokens.SwappingCounting), _mirror(mirror.swap)),
+    Scenario("merge cells", _tokens(trick=tokens.merge), _mirror(mirror.merge)),
     Scenario(
-        "marginal-preserving forgery", _counting(tokens.ForgingCounting), _fiddle(mirror.keep_marginals),
+        "marginal-preserving forgery", _tokens(counting=tokens.ForgingCounting),
+        _mirror(mirror.keep_marginals),
         table=BALANCED, n_r=0, cell=6, missed=lambda q, n_r: 1.0,
     ),
     Scenario(
-        "different answers to different parties", _miscount("a"), _fiddle(mirror.swap, late=True, only="a"),
+        "different answers to different parties", _miscount("a"), _mirror(mirror.swap, late=True, only="a"),
     ),
-    Scenario("change the result after both agreed", None, _fiddle(mirror.swap, late=True)),
+    Scenario("change the result after both agreed", None, _mirror(mirror.swap, late=True)),
     Scenario(
-        "validation server lies", _lying_validation,
-        lambda plot: Servers(
-            validation=partial(mirror.FiddlingValidationServer, plot=plot, fiddle=mirror.swap)
-        ),
+        "validation server lies",
+        _validation(tokens.CheatingValidationServer, checking=tokens.LyingChecking),
+        _validation(mirror.FiddlingValidationServer, fiddle=mirror.swap),
     ),
     Scenario("a party sends the servers different columns", None, _party(parties.SplitWork)),
     Scenario("a party signs two roots", None, _party(parties.TwoRootsWork)),

@@ -1,11 +1,36 @@
-"""Which q and n_r for `paper`: detection against cost, before anybody runs anything."""
+"""How likely the published check detects a cheat (the formulas F1 to F5, exact), and what that costs.
+
+M samples, real and adversarial, are in the cell that the computation server answers; it sees M·q
+tokens that it cannot tell apart.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 from fedvalue.errors import InputError
-from fedvalue.simulation.drill import predict
+
+
+def miss_dropping(m: int, s: int, q: int, n_r: int) -> float:
+    """F1: probability that dropping s of m samples goes unseen.
+
+    The s·q tokens must be complete groups, and the count must not fall below n_r.
+    """
+    if not 1 <= s <= m:
+        raise ValueError(f"expected 1 <= s <= m, got s={s}, m={m}")
+    if s > m - n_r:
+        return 0.0
+    return comb(m, s) / comb(m * q, s * q)
+
+
+def miss_injecting(n_tokens: int) -> float:
+    """F5: probability that random tokens pass the format rule, 2^-40 each."""
+    return 2.0 ** (-40 * n_tokens)
+
+
+HARDENED_MISS = 2.0**-64
+"""H1 + H2: counts can only fall (H2) and must total n (H1); a wrong sum of authenticators passes so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +79,11 @@ def advise(*, cells: int, samples: int = 10_000, parties: int = 5) -> list[Advic
         return int(width * q * members * (rows_per_party + n_r * cells))
 
     out = [
-        Advice(
-            "paper", False, q, n_r, 1 - predict.miss_dropping(n_r + 1, 1, q, n_r), 0.0, n_bytes(q, n_r, 16)
-        )
+        Advice("paper", False, q, n_r, 1 - miss_dropping(n_r + 1, 1, q, n_r), 0.0, n_bytes(q, n_r, 16))
         for q in (2, 3, 4)
         for n_r in (1, 5, 10, 50, 100)
     ]
-    sure = 1.0 - predict.HARDENED_MISS
+    sure = 1.0 - HARDENED_MISS
     out.append(Advice("paper", True, 1, 0, sure, sure, n_bytes(1, 0, 24)))
     out.append(Advice("mirror", True, None, None, 1.0, 1.0, 2 * 8 * samples * members))
     return out
