@@ -95,9 +95,9 @@ def sized(size: Size) -> Row:
 
 def against_models() -> Iterator[Row]:
     """The same table valued by us and by SHAP on five trained models, which the paper compares with."""
+    from fedvalue.benchmark.benchmark_problems import problem, settings
     from fedvalue.benchmark.methods.information_methods import Learnable
     from fedvalue.benchmark.methods.model_methods import ShapEnsemble
-    from fedvalue.benchmark.real_settings import problem, settings
     from fedvalue.datasets import locate
     from fedvalue.datasets.catalogue import CATALOGUE
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import numpy as np
 from harness import Row, at_least, seconds
 
+from fedvalue.benchmark.benchmark_problems import known_problem
 from fedvalue.benchmark.methods.method import Estimate
 from fedvalue.benchmark.methods.method_registry import METHODS, REFERENCE
 from fedvalue.benchmark.problem import Problem
-from fedvalue.benchmark.profiles import known_problem
 from fedvalue.benchmark.retraining import coalition_gain, task_only
 from fedvalue.benchmark.scores import shares_of, total_variation
 from fedvalue.datasets import linear

@@ -1,8 +1,8 @@
 """How far values with the noise of `gram` and `mirror` are from retrained models: decision 0320.
 
-Settings of the benchmark's rule (`fedvalue.benchmark.real_settings`) with splits on which nothing was tuned,
-and 10,000 known rows: four parties, a noise party, and in every second setting task features. Splits 5 and 6
-are for tuning. Numbers are cut into the bins that `fedvalue manifest new` proposes.
+Settings of the benchmark's rule (`fedvalue.benchmark.benchmark_problems`) with splits on which nothing was
+tuned, and 10,000 known rows: four parties, a noise party, and in every second setting task features. Splits 5
+and 6 are for tuning. Numbers are cut into the bins that `fedvalue manifest new` proposes.
 
 The truth is the Shapley value of the fall of the log loss on up to 15,000 unseen rows, for the mean
 prediction of boosted trees and of ridge regression on bins, both trained on the known rows. TV is the part of

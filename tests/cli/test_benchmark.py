@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedvalue import benchmark
-from fedvalue.benchmark.profiles import known_problem
+from fedvalue.benchmark.benchmark_problems import known_problem
 from fedvalue.datasets import small_worlds
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue

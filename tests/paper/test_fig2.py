@@ -12,7 +12,7 @@ from fedvalue.paper.experiments import correlations, paper_tables
 from fedvalue.paper.experiments.correlation_figures import Fig2, Fig3
 from fedvalue.paper.experiments.experiment import Numbers
 from fedvalue.paper.experiments.setting import discretised, uneven_groups
-from fedvalue.paper.reference import MODELS, ShapSize, draw_rows
+from fedvalue.paper.reference_models import MODELS, ShapSize, draw_rows
 from tests import naive
 
 

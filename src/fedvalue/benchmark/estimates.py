@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.benchmark.benchmark_problems import known_problem
 from fedvalue.benchmark.methods.method import Estimate, Method
-from fedvalue.benchmark.profiles import known_problem
 from fedvalue.benchmark.scores import MethodSummary, Scores, score, summarise
 from fedvalue.datasets import small_worlds
 from fedvalue.errors import InputError
 from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 if TYPE_CHECKING:
-    from fedvalue.benchmark.benchmark_result import ProblemResult
+    from fedvalue.benchmark.benchmark_run import ProblemResult
     from fedvalue.benchmark.problem import Problem
     from fedvalue.benchmark.truth import Truth
     from fedvalue.typing import Progress

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from fedvalue.benchmark.benchmark_page import render, view, write_page
-from fedvalue.benchmark.benchmark_result import BenchmarkResult
-from fedvalue.benchmark.benchmark_run import run_benchmark, with_truth
+from fedvalue.benchmark.benchmark_problems import PROFILES, known_problem, known_problems, plan
+from fedvalue.benchmark.benchmark_run import BenchmarkResult, run_benchmark, with_truth
 from fedvalue.benchmark.methods.method import Method
 from fedvalue.benchmark.methods.method_registry import chosen
 from fedvalue.benchmark.problem import VerticalTable
-from fedvalue.benchmark.profiles import PROFILES, known_problem, known_problems, plan
 from fedvalue.benchmark.retraining import CoalitionGain
 from fedvalue.benchmark.truth import TruthCache
 from fedvalue.datasets import locate, small_worlds

@@ -41,7 +41,7 @@ class ShapEnsemble(Method):
 
     def value(self, table: VerticalTable) -> dict[str, float]:
         """The task party's features are inputs of the models and get no value."""
-        from fedvalue.paper.reference import (
+        from fedvalue.paper.reference_models import (
             MODELS,
             ShapSize,
             feature_shap,

@@ -13,7 +13,7 @@ from fedvalue.paper.experiments.correlations import assignments, correlation, co
 from fedvalue.paper.experiments.drawing import grouped_bars, panels
 from fedvalue.paper.experiments.experiment import Experiment, Numbers, Table, Unit, Verdict, data_sets_of
 from fedvalue.paper.experiments.paper_tables import EPSILONS, selected
-from fedvalue.paper.reference import MODELS
+from fedvalue.paper.reference_models import MODELS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,7 +26,7 @@ from fedvalue.paper.experiments.setting import (
     even_groups,
     uneven_groups,
 )
-from fedvalue.paper.reference import (
+from fedvalue.paper.reference_models import (
     MODELS,
     N_DRAWS,
     ShapSize,

@@ -33,8 +33,8 @@ _CLASSES = {
     "fig4": "fig4:Fig4",
     "fig5": "timing_figures:Fig5",
     "fig6": "timing_figures:Fig6",
-    "fig7": "fig7:Fig7",
-    "fig8": "fig8:Fig8",
+    "fig7": "error_figures:Fig7",
+    "fig8": "error_figures:Fig8",
 }
 NAMES = tuple(_CLASSES)
 """The experiments in the paper's order."""

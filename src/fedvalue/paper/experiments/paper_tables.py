@@ -11,7 +11,7 @@ from fedvalue.datasets import NAMES, load
 from fedvalue.paper.experiments.drawing import COLOURS, grouped_bars, panels
 from fedvalue.paper.experiments.experiment import Experiment, Numbers, Table, Unit, Verdict, data_sets_of
 from fedvalue.paper.experiments.setting import discretised
-from fedvalue.paper.reference import MODELS, N_DRAWS, hold_out_accuracy, well_performing
+from fedvalue.paper.reference_models import MODELS, N_DRAWS, hold_out_accuracy, well_performing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,6 +19,7 @@ from fedvalue.federated.valuers import make_valuer
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.outcome import Outcome, Valuer, same_outcome
+from fedvalue.protocol.settings import RunTerms
 from fedvalue.simulation.drill import detection, mirror_cheats
 from fedvalue.simulation.drill import token_cheats as tokens
 from fedvalue.simulation.drill.plot import Intersection, Plot
@@ -179,7 +180,7 @@ class Trial:
 
     def _cast(self, servers: Servers, valuer: Valuer) -> Cast:
         return make_cast(
-            make_terms(self._tables, self._options),
+            self._terms(),
             self._tables,
             ids=PackedIds.of_rows(len(self._scenario.table.label.codes)),
             valuer=valuer,
@@ -187,6 +188,9 @@ class Trial:
             validation=servers.validation,
             data_party=servers.data_party,
         )
+
+    def _terms(self) -> RunTerms:
+        return make_terms(self._tables, self._options)
 
     def _honest_outcome(self) -> Outcome:
         cast = self._cast(Servers(), self._valuer)

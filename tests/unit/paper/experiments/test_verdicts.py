@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from fedvalue.paper.experiments.correlation_figures import CONTROLS, SPREAD, THRESHOLD, VARIANTS
+from fedvalue.paper.experiments.error_figures import COMPONENTS, READINGS, SAMPLINGS
 from fedvalue.paper.experiments.experiment import NAMES, Experiment, experiment
 from fedvalue.paper.experiments.fig4 import PROTOCOLS
 from fedvalue.paper.experiments.fig4 import TOLERANCE as NATS
-from fedvalue.paper.experiments.fig7 import SAMPLINGS
-from fedvalue.paper.experiments.fig8 import COMPONENTS, READINGS
 from fedvalue.paper.experiments.paper_tables import ACCURACIES, SIZES, TOLERANCE
-from fedvalue.paper.reference import MODELS
+from fedvalue.paper.reference_models import MODELS
 
 table1, table2, fig2, fig3, fig4, fig5, fig6, fig7, fig8 = map(experiment, NAMES)
 

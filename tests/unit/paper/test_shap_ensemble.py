@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.paper.reference import MODELS, ShapSize, feature_shap, fit_model, party_shap, shap_ensemble
+from fedvalue.paper.reference_models import (
+    MODELS,
+    ShapSize,
+    feature_shap,
+    fit_model,
+    party_shap,
+    shap_ensemble,
+)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.benchmark.real_settings import (
+from fedvalue.benchmark.benchmark_problems import (
     DESIGN_SPLITS,
     JUDGE_SPLITS,
     Setting,

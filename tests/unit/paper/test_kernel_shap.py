@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import InputError
-from fedvalue.paper.reference import kernel_shap as ks
-from fedvalue.paper.reference.kernel_shap import Background, background_of, coalitions, kernel_shap, logit
+from fedvalue.paper import kernel_shap as ks
+from fedvalue.paper.kernel_shap import Background, background_of, coalitions, kernel_shap, logit
 
 
 def probabilities(X: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""The real settings: which data set, how many features per party, which split.
+"""The problems of a run: real settings by a seeded rule, and populations whose truth is known exactly.
 
-The rule, from the name of a setting alone, so that everybody gets the same tables:
+The rule of the real settings, from the name of a setting alone, so that everybody gets the same tables:
 
 1. The features of the data set are shuffled. With task features (every second setting) the first k go to
    the task party; the next k to `party-1`, and so on up to `party-4`, or `party-3` where features run out.
@@ -9,6 +9,7 @@ The rule, from the name of a setting alone, so that everybody gets the same tabl
 3. `noise` is a copy of one data party, drawn at random, with its rows shuffled.
 
 Split 0 is for design: tune on it as you like. Splits 1 and 2 are for judging, and nothing is tuned on them.
+The populations are LINEAR, MONKLarge and the small worlds of `fedvalue.datasets`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.benchmark.problem import Problem, VerticalTable
-from fedvalue.datasets import label_codes, load
+from fedvalue.datasets import label_codes, linear, load, locate, monk_large, small_worlds
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.datasets import Dataset
+    from fedvalue.datasets import Dataset, Population
 
 DATA_SETS = ("wine", "parkinsons", "spect", "breast", "music", "credit", "adult", "bank", "digits")
 FEATURES = (1, 2, 3)
@@ -121,3 +122,83 @@ def vertical_problem(dataset: Dataset, setting: Setting) -> Problem:
         noise=NOISE,
         seed=seed,
     )
+
+
+N_SMALL = 1000
+"""Rows of a small world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much a run does.
+
+    Args:
+        data_sets: Real data sets.
+        features: Features per party.
+        judge_splits: Splits of a judging run.
+        n_journal: Rows of LINEAR and MONKLarge.
+    """
+
+    data_sets: tuple[str, ...]
+    features: tuple[int, ...]
+    judge_splits: tuple[int, ...]
+    n_journal: int
+
+
+PROFILES = {
+    # 10-label sets and cross-validations of 1,000 rows take most of the time, so they are left out.
+    "quick": Profile(
+        ("wine", "parkinsons", "spect", "breast", "credit", "adult", "bank"), (2,), JUDGE_SPLITS[:1], 4000
+    ),
+    "full": Profile(DATA_SETS, FEATURES, JUDGE_SPLITS, 20_000),
+}
+
+
+def plan(
+    profile: str, *, data_sets: Sequence[str] = (), design: bool = False
+) -> tuple[list[Problem], dict[str, str]]:
+    """The problems of a run, and the data sets that are missing with the command that gets them.
+
+    Args:
+        profile: "quick" or "full".
+        data_sets: Only these; those of the profile when empty. Named ones come without the populations.
+        design: The splits that one may tune on, instead of those for judging.
+
+    Raises:
+        InputError: An unknown profile or data set.
+    """
+    if profile not in PROFILES:
+        raise InputError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
+    if unknown := [name for name in data_sets if name not in DATA_SETS]:
+        raise InputError(f"unknown data set {unknown[0]!r}; there are {', '.join(DATA_SETS)}")
+    size = PROFILES[profile]
+    wanted = tuple(data_sets) or size.data_sets
+    absent = locate.missing(wanted)
+    splits = DESIGN_SPLITS if design else size.judge_splits
+    here = [name for name in wanted if name not in absent]
+    problems = [problem(setting) for setting in settings(here, size.features, splits)]
+    return problems + ([] if data_sets else known_problems(size.n_journal)), absent
+
+
+def known_problem(population: Population, n_samples: int) -> Problem:
+    """Rows of a population, with its known game as the truth."""
+    seed = zlib.crc32(population.name.encode())
+    rows, split = population.draw(n_samples, seed), population.split
+    table = VerticalTable(
+        label_codes(rows),
+        rows.columns(split.task),
+        {name: rows.columns(columns) for name, columns in split.parties.items()},
+    )
+    nothing = "nothing" if "nothing" in split.parties else None
+    return Problem(population.name, population.name, table, noise=nothing, game=population.game, seed=seed)
+
+
+def known_problems(n_journal: int) -> list[Problem]:
+    """The small worlds, then LINEAR and MONKLarge in their three scenarios.
+
+    Args:
+        n_journal: Rows of LINEAR and MONKLarge.
+    """
+    small = [known_problem(population, N_SMALL) for population in small_worlds()]
+    journal = [make(scenario) for make in (linear, monk_large) for scenario in ("S0", "S1", "S2")]
+    return small + [known_problem(population, n_journal) for population in journal]

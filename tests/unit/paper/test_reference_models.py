@@ -9,14 +9,14 @@ import pytest
 
 from fedvalue.errors import InputError
 from fedvalue.paper.extras import require_extra
-from fedvalue.paper.reference import (
+from fedvalue.paper.reference_models import (
     MODELS,
     draw_rows,
     fit_model,
     hold_out_accuracy,
+    make_model,
     well_performing,
 )
-from fedvalue.paper.reference.models import make_model
 
 
 def informative(n: int, classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
