@@ -22,7 +22,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fedvalue.agreement.protocol_choice import chosen_bins
+from fedvalue.agreement.term_choices import chosen_bins
 from fedvalue.benchmark.learners import matrices, predict
 from fedvalue.benchmark.problem import VerticalTable
 from fedvalue.benchmark.scores import shares_of, total_variation

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fedvalue.agreement.manifest import Manifest
-    from fedvalue.agreement.privacy_preview import PreviewRow, PublicSizes
+    from fedvalue.agreement.term_choices import PreviewRow, PublicSizes
 
 File = Annotated[Path, typer.Argument(help="The manifest.")]
 
@@ -123,7 +123,7 @@ def preview(
 ) -> None:
     """Show, before anyone signs, what noise would cost and what exact values reveal."""
     from fedvalue.agreement.manifest_files import read_manifest
-    from fedvalue.agreement.privacy_preview import PublicSizes, privacy_preview
+    from fedvalue.agreement.term_choices import PublicSizes, privacy_preview
     from fedvalue.protocol.privacy import GRAM_SHARES
 
     manifest = read_manifest(file).manifest

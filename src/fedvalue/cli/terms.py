@@ -121,7 +121,7 @@ def agreed_terms(
 ) -> dict[str, Any]:
     """Arguments of `agreement.manifest_files.draft`, from the options of a command."""
     from fedvalue.agreement.manifest import Deadlines
-    from fedvalue.agreement.protocol_choice import BINS, chosen_bins, chosen_protocol
+    from fedvalue.agreement.term_choices import BINS, chosen_bins, chosen_protocol
     from fedvalue.cli.terminal import say
     from fedvalue.protocol.privacy import spell_epsilon
     from fedvalue.tables.coding_settings import CodingSettings

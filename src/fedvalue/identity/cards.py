@@ -26,7 +26,9 @@ from fedvalue.identity.tls_certificates import (
     check_name,
     check_tls_certificate,
     identity_uri,
+    key_digest,
     pem_of,
+    private_pem,
     self_signed,
     spki_sha256,
 )
@@ -114,12 +116,8 @@ class Identity:
         return self.signing.sign(_tagged(purpose, content))
 
     def signing_pem(self) -> bytes:
-        """The signing key as PKCS#8 PEM, for a file that only its owner can read."""
-        return self.signing.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        """The signing key as PEM."""
+        return private_pem(self.signing)
 
 
 def create_identity(
@@ -145,22 +143,14 @@ def create_identity(
     tls = ec.generate_private_key(ec.SECP256R1())
     signing = ed25519.Ed25519PrivateKey.generate()
     certificate = self_signed(tls, consortium, role, name, moment, dt.timedelta(days=valid_days))
-    public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    return Identity(
-        card=Card(
-            consortium=consortium,
-            role=role,
-            name=name,
-            sign_key=public,
-            certificate=certificate.public_bytes(serialization.Encoding.DER),
-        ),
-        signing=signing,
-        tls_key=tls.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
+    card = Card(
+        consortium=consortium,
+        role=role,
+        name=name,
+        sign_key=signing.public_key().public_bytes_raw(),
+        certificate=certificate.public_bytes(serialization.Encoding.DER),
     )
+    return Identity(card=card, signing=signing, tls_key=private_pem(tls))
 
 
 def load_identity(card: Card, signing_pem: bytes, tls_key: bytes) -> Identity:
@@ -176,11 +166,8 @@ def load_identity(card: Card, signing_pem: bytes, tls_key: bytes) -> Identity:
         raise ConfigError(f"the private keys of {card.name!r} cannot be read", code="E_IDENTITY") from None
     if not isinstance(signing, ed25519.Ed25519PrivateKey):
         raise ConfigError(f"the signing key of {card.name!r} is not an Ed25519 key", code="E_IDENTITY")
-    public = signing.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    spki = tls.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    if public != card.sign_key or hashlib.sha256(spki).digest() != card.spki:
+    own = (signing.public_key().public_bytes_raw(), key_digest(tls.public_key()))
+    if own != (card.sign_key, card.spki):
         raise ConfigError(f"the private keys of {card.name!r} do not belong to its card", code="E_IDENTITY")
     return Identity(card=card, signing=signing, tls_key=tls_key)
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedvalue.errors import ConfigError
@@ -68,9 +69,19 @@ def spki_sha256(certificate: bytes) -> bytes:
         key = parsed.public_key()
     except (ValueError, UnsupportedAlgorithm):
         raise ConfigError("the certificate has no usable public key", code="E_IDENTITY") from None
-    return hashlib.sha256(
-        key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    ).digest()
+    return key_digest(key)
+
+
+def key_digest(key: PublicKeyTypes) -> bytes:
+    """SHA-256 of the SubjectPublicKeyInfo of a public key."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, form)).digest()
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    """A private key as PKCS#8 PEM, for a file that only its owner can read."""
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, plain)
 
 
 def pem_of(certificate: bytes) -> bytes:

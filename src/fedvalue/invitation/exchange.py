@@ -138,11 +138,11 @@ class Exchange:
         self._acceptances[seat] = acceptance
 
     def _take_roster(self, seat: str, content: bytes, signature: bytes) -> None:
-        self._check_signed(self.invitation.card, seat, "roster", content, signature)
+        _check_signed(self.invitation, self.invitation.card, seat, "roster", content, signature)
         self._roster = _read(Roster, content, seat)
 
     def _take_opening(self, seat: str, content: bytes, signature: bytes) -> None:
-        self._check_signed(self._card(seat), seat, "opening", content, signature)
+        _check_signed(self.invitation, self._card(seat), seat, "opening", content, signature)
         opening = _read(Opening, content, seat)
         commitment = _commitment(self.invitation, self._card(seat), opening.contribution)
         if not hmac.compare_digest(commitment, self._acceptances[seat].commitment):
@@ -152,7 +152,7 @@ class Exchange:
         self._openings[seat] = opening
 
     def _take_consent(self, seat: str, content: bytes, signature: bytes) -> None:
-        self._check_signed(self._card(seat), seat, "consent", content, signature)
+        _check_signed(self.invitation, self._card(seat), seat, "consent", content, signature)
         self._consents[seat] = _read(Consent, content, seat)
 
     # What to send.
@@ -302,9 +302,6 @@ class Exchange:
         if card is None:
             raise RemoteProtocolError(f"a message of {seat!r} before its acceptance", code="E_ORDER")
         return card
-
-    def _check_signed(self, card: Card, seat: str, kind: str, content: bytes, signature: bytes) -> None:
-        _check_signed(self.invitation, card, seat, kind, content, signature)
 
     def _sealed(self, kind: str, message: Document) -> bytes:
         context, content = _context(self.invitation, self.own, kind), documents.canonical(message)

@@ -33,7 +33,14 @@ from fedvalue.crypto import keys
 from fedvalue.documents import Document
 from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.cards import Card, Identity, create_identity, verify
-from fedvalue.identity.tls_certificates import SERVER_ROLES, check_tls_certificate, self_signed, spki_sha256
+from fedvalue.identity.tls_certificates import (
+    SERVER_ROLES,
+    check_tls_certificate,
+    key_digest,
+    private_pem,
+    self_signed,
+    spki_sha256,
+)
 
 SCHEMA = "fedvalue.invitation/1"
 MAX_TEXT = 1 << 19
@@ -149,11 +156,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
                 certificate=self.lobby,
             ),
             signing=Ed25519PrivateKey.from_private_bytes(signing),
-            tls_key=_lobby_key(self.secret).private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            ),
+            tls_key=private_pem(_lobby_key(self.secret)),
         )
 
     @property
@@ -227,7 +230,8 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
                 "again",
                 code="E_INVITATION",
             ) from None
-        if len(self.secret) != 32 or spki_sha256(self.lobby) != _spki(_lobby_key(self.secret)):
+        key = _lobby_key(self.secret).public_key()
+        if len(self.secret) != 32 or spki_sha256(self.lobby) != key_digest(key):
             raise _bad("its key does not fit its lobby")
         check_tls_certificate(self.lobby, self.consortium, "compute", lobby_name(self.secret))
         if self.terms.keys() & set(_OPEN_TERMS) or self.proposal.consortium != self.consortium:
@@ -281,14 +285,6 @@ def _lobby_key(secret: bytes) -> ec.EllipticCurvePrivateKey:
 
 def _derive(secret: bytes, purpose: str, length: int) -> bytes:
     return keys.hkdf(secret, salt=b"", info=keys.info(f"invitation/{purpose}"), length=length)
-
-
-def _spki(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return hashlib.sha256(
-        key.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    ).digest()
 
 
 def _bad(problem: str) -> ConfigError:

@@ -9,8 +9,8 @@ import pytest
 
 from fedvalue.agreement.explanation import explain_terms
 from fedvalue.agreement.manifest_rules import Terms, check_terms
-from fedvalue.agreement.protocol_choice import GRAM_SAMPLES, chosen_bins, chosen_protocol
 from fedvalue.agreement.run_settings import privacy_of, server_limit, terms_of
+from fedvalue.agreement.term_choices import GRAM_SAMPLES, chosen_bins, chosen_protocol
 from fedvalue.errors import ConfigError, VerificationError
 from tests.support.consortium import manifest, signed
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedvalue.agreement.privacy_preview import EPSILONS, PublicSizes, privacy_preview
+from fedvalue.agreement.term_choices import EPSILONS, PublicSizes, privacy_preview
 from fedvalue.cli.manifest import preview_text
 from fedvalue.crypto import keys
 from fedvalue.errors import InputError
