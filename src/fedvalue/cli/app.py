@@ -40,7 +40,7 @@ PANELS = {
         "a server.",
         "join": "Take part as a data party, after `fedvalue accept`; prints the value of your data.",
         "run": "Take part as the task party, after `fedvalue invite`; prints the value of every data party.",
-        "abort": "Give up a run for everybody, even while the servers compute. Nothing is released.",
+        "abort": "Cancel a run for everybody, even while the servers compute. Nothing is released.",
         "init": "Make an identity: a signing key and a TLS certificate, readable by you alone.",
         "manifest": "Make, sign, check and explain the agreement for a run.",
     },
@@ -188,6 +188,6 @@ def _stopped() -> Never:
 
 
 def _no_reader() -> Never:
-    """The reader of our output (head, less) went away; that is not an error of ours."""
+    """The reader of our output (head, less) has closed the pipe, which is not an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(exit_codes.OK)

@@ -12,13 +12,13 @@ from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
 
 def verify(
     file: Annotated[Path, typer.Argument(help="An audit log (*.jsonl) or a certificate.")],
-    card_: Annotated[Path | None, typer.Option("--card", help="Of a log: the card of its writer.")] = None,
+    card_: Annotated[Path | None, typer.Option("--card", help="For a log: the card of its writer.")] = None,
     receipts: Annotated[
         list[Path] | None,
-        typer.Option(help="Of a log: receipts that its writer gave away, *.jsonl. Repeat for each file."),
+        typer.Option(help="For a log: receipts from its writer, *.jsonl. Repeat for each file."),
     ] = None,
     peers: Annotated[
-        Path | None, typer.Option(help="Of a certificate: folder of pinned cards to compare with.")
+        Path | None, typer.Option(help="For a certificate: folder of pinned cards to compare with.")
     ] = None,
 ) -> None:
     """Check an audit log or a certificate, with the statement and time stamp beside it; prints a page.
@@ -119,7 +119,7 @@ def card(
 def export(
     state: Annotated[Path, typer.Argument(help="State folder of a server.")],
     run_id: Annotated[str, typer.Argument(help="The run, hex.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the log goes.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write the log to.")],
 ) -> None:
     """Write a server's audit log of one run to a file."""
     from fedvalue.deployment.servers.server_store import read_audit

@@ -94,7 +94,7 @@ def show(result: BenchmarkResult) -> None:
 
 
 def _print_table(console: Console, title: str, page_table: Table) -> None:
-    """A table that is rather too wide than cut off."""
+    """Print a table; one that is too wide is not cut off."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Grid
 

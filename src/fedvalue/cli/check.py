@@ -1,4 +1,4 @@
-"""`fedvalue check`: what FedValue understands of files, before anything is valued."""
+"""`fedvalue check`: how files are read, before anything is valued."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check(
 ) -> None:
     """Show how each column is read: type, bins, missing values, and what looks wrong.
 
-    Nothing is valued. Ends with exit code 3 when a valuation would refuse a file.
+    Nothing is valued. Exits with code 3 if a valuation would refuse a file.
 
     Example: fedvalue check loans.csv telco.csv --label default --id customer
     """
@@ -71,7 +71,7 @@ def check(
 
 
 def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
-    """Print what was understood of one file."""
+    """Print how one file was read."""
     from fedvalue.local.check import label_words
 
     sure = [f"{what} {how}" for what, how in file.confidence.items() if how != "certain"]

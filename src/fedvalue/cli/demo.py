@@ -13,7 +13,7 @@ from fedvalue.cli.terminal import show_valuation, wrote_json
 
 
 class Fault(StrEnum):
-    """What to break on purpose."""
+    """Faults that the demonstration can inject."""
 
     KILL_PARTY = "kill-party"
     KILL_SERVER = "kill-server"
@@ -79,7 +79,7 @@ def demo(
 
 
 def _end_as_with_ctrl_c() -> None:
-    """Also on SIGTERM and when the terminal closes: no process and no key of ours may stay behind."""
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no process and no key stays behind."""
     import signal
 
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -33,7 +33,7 @@ def drill(
     n_r: Annotated[
         int, typer.Option("--n-r", min=0, max=10_000, help="Adversarial samples per cell (paper).")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the cheats' dice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the cheating servers.")] = 0,
     json_file: Annotated[
         str | None,
         typer.Option("--json", help="Write the rows as JSON; - prints them alone.", metavar="FILE|-"),

@@ -22,7 +22,7 @@ _DELIVER_SECONDS = 60.0
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where the identity goes, e.g. identity.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to create, e.g. identity.")],
     consortium: Annotated[str, typer.Option(help="Name of the group that runs valuations together.")],
     role: Annotated[str, typer.Option(help="task, data, compute, validate or assist.")],
     name: Annotated[str, typer.Option(help="Your name in the consortium.")],

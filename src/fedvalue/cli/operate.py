@@ -123,7 +123,7 @@ def doctor(
 ) -> None:
     """Check clock, ports, names, TLS and pins, cards, permissions, disk, memory, versions, table and terms.
 
-    Each finding comes with its remedy. Ends with exit code 4 when something would keep a run from working.
+    Each finding comes with its remedy. Exits with code 4 if something would prevent a run from working.
     """
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How far long work has come, and how a person ends it."""
+"""Progress of long work, and stopping it with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_LINE = 30.0
 """Seconds after which slow work is worth a line in a log."""
 
 TELLING = 5.0
-"""Seconds of a stage after which its speed says something."""
+"""Seconds after which the speed of a stage allows an estimate."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def report(
     peers: Annotated[
         Path | None,
         typer.Option(
-            help="Of a certificate: folder of pinned cards to compare its keys with.", metavar="FOLDER"
+            help="For a certificate: folder of pinned cards to compare its keys with.", metavar="FOLDER"
         ),
     ] = None,
 ) -> None:

@@ -141,7 +141,7 @@ def abort(
     home: HomeFolder = DEFAULT_HOME,
     config: Annotated[Path | None, typer.Option(help="party.toml or task.toml, instead of --home.")] = None,
 ) -> None:
-    """Give up a run for everybody, even while the servers compute. Nothing is released."""
+    """Cancel a run for everybody, even while the servers compute. Nothing is released."""
     from fedvalue.deployment import process
     from fedvalue.deployment.config import read_party_config
     from fedvalue.deployment.home import Home

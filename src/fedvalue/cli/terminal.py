@@ -1,4 +1,4 @@
-"""What every command shares on the terminal: the valuation, messages, and files to write.
+"""Terminal output that all commands share: the valuation, messages, and files to write.
 
 Results go to stdout, messages to stderr, so that `--json -` can be piped. Names come from files that
 others may have written: no text of theirs reaches the terminal as a control sequence.
@@ -22,14 +22,14 @@ _NAMES_SHOWN = 10
 
 
 def say(message: str) -> None:
-    """A message to the person, on stderr."""
+    """Print a message on stderr."""
     from fedvalue.untrusted_text import printable
 
     sys.stderr.write(f"{printable(message)}\n")
 
 
 def print_line(text: str) -> None:
-    """A line of the result, on stdout."""
+    """Print a line of the result on stdout."""
     from fedvalue.untrusted_text import printable
 
     sys.stdout.write(f"{printable(text)}\n")

@@ -20,11 +20,11 @@ class Entry:
         n_samples: Rows (paper, Table 1).
         n_features: Feature columns of the file (paper, Table 1).
         n_labels: Distinct labels (paper, Table 1).
-        origin: Whom to attribute it to.
-        licence: Under what terms it may be used, as far as that is known.
+        origin: Attribution.
+        licence: Terms of use, as far as known.
         fingerprint: SHA-256 over the values and labels (`parse.fingerprint`), whatever file they came from.
         urls: Where `--download` fetches it; empty when it may not be fetched automatically.
-        by_hand: How a person gets it, where no download is offered.
+        by_hand: How to get it where no download is offered.
         categorical: All features are categories already, so nothing is binned.
         text: Features that are text; the others are numbers.
         leave_out: Columns of the file that `load` drops, because no model may use them.

@@ -32,7 +32,7 @@ class Dataset:
         name: Short name.
         X: Feature columns by name, in source order.
         y: Label of each row, as text.
-        origin: Whom to attribute the data to.
+        origin: Attribution.
         licence: Its terms, as far as known.
         source: The file (or package) it was read from.
         sha256: Fingerprint of the values and labels (not of the file).

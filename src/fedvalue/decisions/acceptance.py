@@ -33,7 +33,7 @@ class Acceptance:
     Args:
         metric: What was tested.
         threshold: The least gain asked for.
-        party: Who must reach it alone; None for all parties together.
+        party: The party tested alone; None for all parties together.
         gain: The estimate.
         low: Lower end of its 95% interval, None without one; at the threshold or above, the test is passed.
         high: Upper end; below the threshold, it is failed.

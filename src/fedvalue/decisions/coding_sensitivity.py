@@ -1,4 +1,4 @@
-"""Does the advice depend on how numbers were cut into bins?"""
+"""Whether the advice depends on how numbers were cut into bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would some group of parties rather leave? What each gets against what it would bring by itself.
+"""Whether a group of parties would rather leave: its payment against what it would bring by itself.
 
 The excess of a coalition S under a sharing x is v(S) - x(S): what its members would gain by leaving with S
 alone. The least core is the set of sharings of v(N) whose largest excess is as small as possible, and
@@ -71,7 +71,7 @@ def least_core(table: Floats) -> LeastCore:
 
     Raises:
         InputError: Too many parties.
-        EngineError: The simplex did not finish, which would be a mistake of ours.
+        EngineError: The simplex did not finish, which would be a bug.
     """
     p = len(table).bit_length() - 1
     if p == 1:

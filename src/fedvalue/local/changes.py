@@ -76,7 +76,7 @@ def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> 
     Args:
         before: The earlier valuation.
         after: The later one.
-        drift: What each value falls by from the earlier number of rows to the later (`drift_of`).
+        drift: How far each value falls from the earlier number of rows to the later (`drift_of`).
     """
     earlier = {party.name: party for party in before.parties}
     return tuple(

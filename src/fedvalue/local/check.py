@@ -1,7 +1,7 @@
-"""What FedValue understands of files, before anything is valued: `fedvalue check`.
+"""How FedValue reads files, before anything is valued: `fedvalue check`.
 
-One pass over each file, in batches. A column that turns out to need another reading than its first
-batches suggested is read once more, alone. Leaks are looked for in a sample of rows spread over the file.
+One pass over each file, in batches. A column whose first batches suggested the wrong reading is read
+once more, alone. Leaks are looked for in a sample of rows spread over the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BYTES_PER_ROW = 8
 
 
 class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What was understood of one file.
+    """How one file was read.
 
     Args:
         name: The file, without a password.
@@ -58,8 +58,8 @@ class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
         n_rows: Its rows.
         columns: How each column would be coded.
         problems: What a valuation would refuse, one sentence each.
-        warnings: What a person should look at.
-        notes: What a person should know about its reading.
+        warnings: Facts worth a look.
+        notes: Remarks on how it was read.
         n_matched: Ids that are also in the first file.
         upload: Bytes that a party with this file sends to each of two servers in a federated run.
         streamed: Whether a valuation reads it in pieces.
@@ -80,7 +80,7 @@ class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Check(Document, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
-    """What was understood of files."""
+    """How files were read."""
 
     files: tuple[FileCheck, ...]
 
@@ -94,14 +94,14 @@ def check_sources(
     options: FileOptions = AS_DETECTED,
     progress: Progress | None = None,
 ) -> Check:
-    """Look at files.
+    """Check files.
 
     Args:
         sources: Files, folders or database URIs.
         label: Column of the label, in the files that have it.
         ids: Column of the sample ids, in the files that have it.
         coding: How columns would be coded.
-        options: How to read files, where a person knows better.
+        options: How to read files; overrides detection.
         progress: Called with progress updates.
 
     Raises:
@@ -195,7 +195,7 @@ class _FileLook:
         return pa.chunked_array(self._ids).unique() if self._ids else None
 
     def report(self, first_ids: Any | None) -> FileCheck:
-        """What was understood."""
+        """The findings."""
         problems = [f"column {name!r}: {problem}" for name, problem in self._problems.items()]
         if self._n_rows == 0:
             problems.append("the file has no rows")

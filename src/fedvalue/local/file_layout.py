@@ -93,8 +93,8 @@ class CellTable:
         keys: The distinct rows in lexicographic order, packed as `packing_of(coders)` says.
         counts: Samples per row.
         codings: How each column was coded.
-        notes: What a person should know about the coding.
-        warnings: Facts about the label that a person should look at.
+        notes: Remarks on the coding.
+        warnings: Facts about the label that are worth a look.
     """
 
     layout: Layout

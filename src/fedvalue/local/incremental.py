@@ -38,7 +38,7 @@ class Update:
     Args:
         state: The new state.
         skipped: Names of files that were in it already.
-        notes: What a person should know about the new rows.
+        notes: Remarks on the new rows.
     """
 
     state: SavedState
@@ -119,7 +119,7 @@ def _added(
 
 
 def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
-    """What is new in a column, in a sentence, or nothing."""
+    """What is new in a column, as a sentence; empty if nothing is."""
     if before.kind == "bins" and later.lowest is not None and later.highest is not None:
         assert before.lowest is not None
         assert before.highest is not None

@@ -30,7 +30,7 @@ class ValueInputs:
         task: The task party's features, or None.
         parties: A table per data party.
         ids: One id per sample, a dict of them by party, or None.
-        notes: What a person should know about the match of tables.
+        notes: Remarks on how the tables were matched.
     """
 
     label: Any
@@ -61,7 +61,7 @@ def gathered_inputs(
         ids: As of `fedvalue.value`; with `data` possibly a column name.
         categorical: Columns whose numbers are names.
         aligned: Whether the rows of all tables are the same samples.
-        options: How to read files, where a person knows better.
+        options: How to read files; overrides detection.
 
     Raises:
         InputError: A column that is not there or has two owners, a name without `data`, or pandas

@@ -63,7 +63,7 @@ def provenance(
 def repeated_request(
     earlier: Valuation, path: Path, data: str | None = None
 ) -> tuple[Request, ValuationSettings]:
-    """What an earlier result was asked for.
+    """The request and settings of an earlier result.
 
     Args:
         earlier: The result.
@@ -71,7 +71,7 @@ def repeated_request(
         data: Another file with the label, to be valued in the same way.
 
     Raises:
-        InputError: The result does not say where it comes from, or a file is gone or has changed.
+        InputError: The result has no provenance, or a file is missing or has changed.
     """
     record = earlier.provenance
     if record is None or record.request is None or earlier.settings is None:

@@ -53,7 +53,7 @@ class Joined:
         parties: A table per party that has its own, without its ids.
         ids: The common ids.
         matches: The match rate of each party.
-        notes: The match rates in words, and what a person should know about them.
+        notes: The match rates in words, with likely reasons for low ones.
     """
 
     main: Any

@@ -48,8 +48,8 @@ class FilePasses:
 
     Args:
         layout: Which column belongs to whom.
-        options: How to read files, where a person knows better.
-        execution: Where files are worked on, and who watches it.
+        options: How to read files; overrides detection.
+        execution: Where the work runs, and its progress callback.
         batch_rows: Rows in memory at a time, per worker.
     """
 

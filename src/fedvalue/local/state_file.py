@@ -138,7 +138,7 @@ def file_sha256(path: str, size: int | None = None) -> str:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """Everything but the counts."""
+    """Everything except the counts."""
 
     layout: Layout
     coders: tuple[ColumnCoder, ...]

@@ -70,9 +70,9 @@ def value_files(
         parties: Columns of each data party.
         task: Columns of the task party.
         settings: What to compute and how to code columns; PCA is refused.
-        options: How to read files, where a person knows better.
+        options: How to read files; overrides detection.
         state: The state file, made when there is none; None to value the sources alone.
-        execution: Where the work runs, who watches it, and who may stop it.
+        execution: Where the work runs, its progress callback, and how to stop it.
         coded: Called once the columns are coded, before they are valued.
 
     Raises:

@@ -42,7 +42,7 @@ def value_request(
         settings: How to value them.
         state: Add the rows to the counts in this file.
         command: The command line, for the provenance.
-        execution: Where the work runs, who watches it, and who may stop it.
+        execution: Where the work runs, its progress callback, and how to stop it.
         coded: Called once the columns are coded, before they are valued.
 
     Raises:

@@ -38,7 +38,7 @@ FEW_CATEGORIES = 20
 """A column with no more categories keeps them all."""
 
 FEWEST_ROWS = 5
-"""A category with fewer rows says nothing about other rows."""
+"""A category with fewer rows is too rare to predict other rows."""
 
 RAREST = 1000
 """A category with less than 1/RAREST of the rows carries at most about that part of the label's entropy."""

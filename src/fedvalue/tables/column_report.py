@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Kind = Literal["number", "date", "time", "category", "amount", "class", "component"]
 
 FULL_BIN = 0.95
-"""From this part of the rows in one code on, a column says little about the others."""
+"""A column with at least this share of its rows in one code says little about the others."""
 
 ID_ROWS = 50
 """Fewest rows in which a column can look like an id."""
 
 ID_SHARE = 0.5
-"""A text column with more than this many distinct values per row looks like an id."""
+"""A text column with more distinct values per row than this looks like an id."""
 
 MOSTLY_MISSING = 0.5
 WORDS = 8
@@ -61,7 +61,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
         counts: Rows of each bin, or of each of these categories.
         n_merged: Rare categories that share the code "other".
         reproduces_label: Whether it predicts the label nearly without errors, as a leaked label does.
-        warnings: Facts that a person should look at, one sentence each.
+        warnings: Facts worth a look, one sentence each.
     """
 
     party: str
@@ -87,7 +87,7 @@ class CodedColumns:
     Args:
         n_samples: Rows.
         columns: How each column was coded; the label comes first.
-        warnings: What a person should know about label and columns.
+        warnings: Facts about label and columns that are worth a look.
     """
 
     n_samples: int

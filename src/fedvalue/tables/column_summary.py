@@ -1,4 +1,4 @@
-"""What must be known of a column before it can be coded, gathered chunk by chunk.
+"""What the coder of a column needs to know, gathered chunk by chunk.
 
 A summary depends on the rows, not on their order or chunks. Its memory is bounded: by `MOST_CATEGORIES`
 for text and `MOST_NUMBERS` for numbers.
@@ -144,7 +144,7 @@ class ColumnSummary:
         return len(self.numbers.counts) if self.numbers.exact else None
 
     def add(self, column: Column) -> None:
-        """Take in one more chunk of the column."""
+        """Add a chunk of the column."""
         n_missing = int(column.missing.sum())
         self.n_samples += len(column)
         self.n_missing += n_missing
@@ -158,7 +158,7 @@ class ColumnSummary:
             self._add_numbers(column)
 
     def merge(self, other: ColumnSummary) -> None:
-        """Take in what another summary of the same column has seen."""
+        """Add another summary of the same column."""
         self.n_samples += other.n_samples
         self.n_missing += other.n_missing
         if other.is_text is None:

@@ -30,7 +30,7 @@ _MARKS = {
 
 
 class Encoding(NamedTuple):
-    """An encoding and how sure it is."""
+    """An encoding and how certain it is."""
 
     name: str
     confidence: Confidence

@@ -58,7 +58,7 @@ class CsvDialect(NamedTuple):
         decimal: The decimal mark, "." or ","; "?" where it may be either, as far as the numbers show; ""
             where a point is decimal unless a column shows otherwise.
         confidence: Of encoding, delimiter and decimal mark.
-        notes: What a person should know, one sentence each.
+        notes: Remarks for the user, one sentence each.
         fields: The names of all fields, where Arrow cannot take them from the header.
         skipped: Lines up to the end of the header, where `fields` are given.
     """
@@ -83,7 +83,7 @@ class CsvDialect(NamedTuple):
 
 
 def csv_dialect(path: str, options: FileOptions = AS_DETECTED) -> CsvDialect:
-    """Find out how a CSV file is written.
+    """Detect how a CSV file is written.
 
     Raises:
         InputError: The file is unreadable, empty, ambiguous, broken by a stray quote, or repeats a name.
@@ -135,7 +135,7 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
 
 
 def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
-    """How Arrow reads such a file, its text being UTF-8."""
+    """Arrow's options for such a file, once its text is UTF-8."""
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
 
     return {
@@ -172,7 +172,7 @@ def transcoded_batches(path: str, dialect: CsvDialect, types: Mapping[str, Any])
 
 
 def refuse_repeated_names(names: tuple[str, ...], where: str) -> None:
-    """Refuse columns of one name.
+    """Refuse duplicate column names.
 
     Raises:
         InputError: Naming them.

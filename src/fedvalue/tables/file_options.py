@@ -1,4 +1,4 @@
-"""How to read files, where a person knows better than the detection."""
+"""Options for reading files, which override detection."""
 
 from __future__ import annotations
 

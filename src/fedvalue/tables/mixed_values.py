@@ -39,7 +39,7 @@ class MixedValues:
         self._rows: dict[Notation, dict[str, int]] = {}
 
     def add(self, array: Any, notation: Notation) -> None:
-        """Take in text that all has this notation; its rows are not counted."""
+        """Add text that all has this notation, without counting its rows."""
         kept = self._rows.setdefault(notation, {})
         for start in range(0, len(array), _SLICE):
             if len(kept) >= MOST_KEPT:
@@ -49,7 +49,7 @@ class MixedValues:
                     kept.setdefault(text, 0)
 
     def look(self, array: Any) -> None:
-        """Take in one more chunk, text whose missing values are null."""
+        """Add a chunk, text whose missing values are null."""
         for start in range(0, len(array), _SLICE):
             if self._is_text:
                 return
@@ -62,7 +62,7 @@ class MixedValues:
                 self._keep(notation, words.filter(chosen), counts.filter(chosen))
 
     def merge(self, other: MixedValues) -> None:
-        """Take in what another part of the column has shown."""
+        """Add what another part of the column has shown."""
         for notation, rows in other._rows.items():
             kept = self._rows.setdefault(notation, {})
             for text, count in rows.items():

@@ -116,7 +116,7 @@ class NumberShapes:
         )
 
     def look(self, array: Any) -> Any | None:
-        """Take in one more chunk of text.
+        """Add a chunk of text.
 
         Returns:
             Its numbers under the reading so far, the text itself while there is none, or None where a
@@ -147,7 +147,7 @@ class NumberShapes:
         return array if self.reading is None else read_numbers(array, self.reading)
 
     def merge(self, other: NumberShapes) -> None:
-        """Take in what another part of the column has shown."""
+        """Add what another part of the column has shown."""
         self._decimals |= other._decimals
         self._odd |= other._odd
         self._units |= other._units

@@ -49,10 +49,10 @@ class Part:
         schema: The wanted columns and their types, the same for all parts of a source.
         file_format: How pyarrow.dataset reads it; None for databases and Arrow streams.
         partition: The values of the partition keys, as an expression.
-        row_groups: Which row groups of a Parquet file, from and up to; all when None.
+        row_groups: Range of row groups of a Parquet file; all when None.
         dialect: How a CSV file is written.
-        options: What a person said about reading it.
-        labelled: Column without which a row is left out.
+        options: How the user wants it read.
+        labelled: Label column; rows without a value there are left out.
     """
 
     path: str = field(repr=False)
@@ -83,7 +83,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The part as messages may show it."""
+        """The part for messages, without a password."""
         return shown(self.path)
 
     def pieces(self, piece_rows: int = PIECE_ROWS) -> list[Part]:
@@ -145,7 +145,7 @@ def with_labels(rows: Any, label: str) -> Any:
 
 
 def shown(source: Source) -> str:
-    """The source as messages may show it: no password."""
+    """The source for messages, without a password."""
     if isinstance(source, str) and sql_source.is_database(source):
         return sql_source.public_name(source)
     return str(source)
@@ -188,7 +188,7 @@ def _transcoded(part: Part, dialect: CsvDialect) -> Iterator[Any]:
 
 @contextmanager
 def readable(path: Source, kind: Format) -> Iterator[None]:
-    """Turn Arrow's and the system's errors into one that names the file."""
+    """Turn errors of Arrow and the system into an InputError that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:

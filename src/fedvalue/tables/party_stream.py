@@ -97,7 +97,7 @@ class PartyStream:
         label: Column of the label, for the task party.
         columns: One joint column of the features, and one of the label.
         codings: How each column was coded.
-        notes: What a person should know about the coding.
+        notes: Remarks on the coding.
         n_samples: Number of rows.
         most_codes: Most joint codes; None for any number.
         batch_rows: Rows in memory at a time.
@@ -136,7 +136,7 @@ class PartyStream:
             settings: How to code the columns; without PCA.
             most_codes: Refuse a table with more joint codes, before they fill the memory.
             batch_rows: Rows in memory at a time.
-            options: How to read a file, where a person knows better.
+            options: How to read a file; overrides detection.
 
         Raises:
             InputError: As `read_table`, `party_table` and `label_table`.

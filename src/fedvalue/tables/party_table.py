@@ -44,8 +44,8 @@ class PartyTable:
         n_codes: Number of distinct codes.
         codebook: The feature codes behind each code; None when there is no feature.
         columns: How each column was coded.
-        notes: What a person should know about the coding, one sentence each.
-        warnings: Facts about a label that a person should look at.
+        notes: Remarks on the coding, one sentence each.
+        warnings: Facts about a label that are worth a look.
     """
 
     name: str

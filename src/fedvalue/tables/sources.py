@@ -1,6 +1,6 @@
-"""Tables from files, folders and databases: found, opened, and read at once.
+"""Find, open and read tables from files, folders and databases.
 
-A source is a CSV, Excel, Parquet or Arrow file, a folder of files of one of these kinds (its subfolders may
+A source is a CSV, Excel, Parquet or Arrow file, a folder of files of one kind (its subfolders may
 be partitions, `key=value`), or the URI of a database or an object store (`sql_source`).
 
 - Every file of a folder must have the wanted columns, and a column has one type in all of them.
@@ -48,7 +48,7 @@ def read_table(
         source: A file, a folder or a database URI.
         columns: The columns wanted, in this order; all when None.
         text_columns: Columns to return as text even where all values are numbers or dates, such as ids.
-        options: How to read a file, where a person knows better.
+        options: How to read a file; overrides detection.
 
     Returns:
         A pyarrow.Table with at least one row.
@@ -78,7 +78,7 @@ def column_names(source: Source, options: FileOptions = AS_DETECTED) -> tuple[st
 
 
 def reading_notes(source: Source, options: FileOptions = AS_DETECTED) -> list[str]:
-    """What a person should know about how a CSV file is read."""
+    """Remarks on how a CSV file is read."""
     dialect = first_part(source, options).dialect
     return [] if dialect is None else [f"{shown(source)}: {note}" for note in dialect.notes]
 
@@ -138,10 +138,10 @@ def open_parts(
 
 
 def refuse_unknown_columns(wanted: Sequence[str], available: Sequence[str], where: str) -> None:
-    """Refuse a wanted column that is not there.
+    """Refuse a missing column.
 
     Raises:
-        InputError: With the names that come close, or else with those there are.
+        InputError: Suggesting similar names, or listing the columns.
     """
     for name in wanted:
         if name in available:

@@ -82,7 +82,7 @@ def database_batches(source: str, columns: Collection[str] | None) -> Iterator[A
 
 
 def public_name(source: str) -> str:
-    """The source as it may be shown: no password."""
+    """The source for messages, without a password."""
     head, query = _cut(source)
     kind, scheme = _kind(source), head.partition("://")[0]
     scheme = "postgresql" if kind == "postgresql" else scheme

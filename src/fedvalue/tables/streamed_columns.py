@@ -70,7 +70,7 @@ class ColumnLook:
         return not self._dropped
 
     def add(self, array: Any) -> None:
-        """Take in one more chunk of the column, an Arrow array."""
+        """Add a chunk of the column, an Arrow array."""
         if is_text(array.type):
             array = self._read(without_missing_spellings(array))
             self._dropped |= self.problem is not None
@@ -88,7 +88,7 @@ class ColumnLook:
         return text if typed is None else typed
 
     def merge(self, other: ColumnLook) -> None:
-        """Take in what a look at other rows of the same column has learned."""
+        """Add what a look at other rows of the column has learned."""
         self._readings.merge(other._readings)
         used = {look._used for look in (self, other)} - {None}
         self._dropped |= other._dropped or len(used | ({self.reading} if used else set())) > 1

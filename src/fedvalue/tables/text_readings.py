@@ -102,7 +102,7 @@ class TextReadings:
         return None if self._dates else self._mixed.problem
 
     def look(self, array: Any) -> Any | None:
-        """Take in one more chunk, an Arrow array of text whose missing values are null.
+        """Add a chunk, an Arrow array of text whose missing values are null.
 
         Returns:
             The chunk as `read_text` gives it under the preferred reading; None without a value.
@@ -126,7 +126,7 @@ class TextReadings:
         return next((fitting[reading] for reading in self._dates if reading == self.reading), array)
 
     def merge(self, other: TextReadings) -> None:
-        """Take in what another part of the column has shown."""
+        """Add what another part of the column has shown."""
         if not other._seen:
             return
         if not self._seen:
