@@ -48,6 +48,13 @@ ARRIVAL_SECONDS = 30.0
 HANG_UP_SECONDS = 0.5
 """How long after the end of its messages the end of a call may become known."""
 
+CALL_WINDOW = 2 << 20
+"""Bytes that a peer may send in a call ahead of their being read: a chunk of an upload, in one round trip.
+
+Fixed, because gRPC's own estimate of the line (its BDP probe) lets a fast sender's window grow until refused
+messages still on their way hold tens of MiB.
+"""
+
 THREADS = 160
 """Long polls hold a thread each, and posts need one too. Waiting threads cost little."""
 
@@ -127,6 +134,8 @@ class NetworkServer:
             options=[
                 ("grpc.max_receive_message_length", wire.MAX_CALL_BYTES),
                 ("grpc.max_send_message_length", 2 * wire.MAX_CALL_BYTES),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", CALL_WINDOW),
                 ("grpc.max_metadata_size", 16 << 10),
                 ("grpc.server_handshake_timeout_ms", 10_000),
                 ("grpc.max_connection_idle_ms", 300_000),
