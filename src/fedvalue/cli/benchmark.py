@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fedvalue.benchmark import BenchmarkResult
-    from fedvalue.paper.experiments.experiment import Table
 
 
 def benchmark(
@@ -80,28 +76,14 @@ def benchmark(
 
 def show(result: BenchmarkResult) -> None:
     """Print the scores as tables."""
-    from rich.console import Console
-
     from fedvalue.benchmark.benchmark_page import known_table, lead, notes, scores_table
+    from fedvalue.cli.terminal import print_line, print_table
 
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if result.real:
-        _print_table(console, "Real data sets, truth by retraining", scores_table(result))
+        table = scores_table(result)
+        print_table(table.header, table.rows, title="Real data sets, truth by retraining")
     if result.known:
-        _print_table(console, "Populations with known values: TV", known_table(result))
+        table = known_table(result)
+        print_table(table.header, table.rows, title="Populations with known values: TV")
     for line in (lead(result), *notes(result)):
-        console.print(line, soft_wrap=True)
-
-
-def _print_table(console: Console, title: str, page_table: Table) -> None:
-    """Print a table; one that is too wide is not cut off."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Grid
-
-    table = Grid(box=SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for place, heading in enumerate(page_table.header):
-        words = [*heading.split(), *(row[place] for row in page_table.rows)]
-        table.add_column(heading, justify="right" if place else "left", min_width=max(map(len, words)))
-    for row in page_table.rows:
-        table.add_row(*row)
-    console.print(table, crop=False)
+        print_line(line)

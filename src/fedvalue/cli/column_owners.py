@@ -41,6 +41,9 @@ def parse_request(
     Raises:
         InputError: A malformed party, no party, or a column with two owners.
     """
+    import msgspec
+
+    from fedvalue.local.inputs import refuse_shared
     from fedvalue.tables.sources import column_names
     from fedvalue.valuation.provenance import PartyRequest, Request
 
@@ -72,10 +75,9 @@ def parse_request(
     if unknown:
         raise InputError(f"{_listed(unknown)} is not a party of this command, so it has no file to read")
     owners = {f"party {known.name!r}": list(known.columns) for known in parties if known.source is None}
-    refuse_shared({"the label": [label], "the task party": list(own), **owners}, main_id)
-    return Request(
-        source=source, label=label, task=own, parties=tuple(parties), id=main_id, options=request.options
-    )
+    id_column = {} if main_id is None else {"the id": [main_id]}
+    refuse_shared({**id_column, "the label": [label], "the task party": list(own), **owners})
+    return msgspec.structs.replace(request, parties=tuple(parties))
 
 
 def _party(request: Request, name: str, words: str, own_id: str | None, dropped: set[str]) -> PartyRequest:
@@ -164,24 +166,6 @@ def split_names(text: str) -> list[str]:
     """
     names = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
     return [name for name in names if name]
-
-
-def refuse_shared(owners: dict[str, list[str]], id_column: str | None) -> None:
-    """Refuse a column that has two owners, or one that is also the id.
-
-    Raises:
-        InputError: Naming the column and both owners.
-    """
-    seen: dict[str, str] = {} if id_column is None else {id_column: "the id"}
-    for owner, columns in owners.items():
-        for column in columns:
-            if seen.get(column) == owner:
-                raise InputError(f"column {column!r} is given to {owner} twice")
-            if column in seen:
-                raise InputError(
-                    f"column {column!r} is given to {seen[column]} and to {owner}; it can have one owner"
-                )
-            seen[column] = owner
 
 
 def _listed(names: Sequence[str] | set[str] | dict[str, str]) -> str:

@@ -32,11 +32,8 @@ TELLING = 5.0
 def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progress]:
     """A bar on stderr with the time left once it can be estimated.
 
-    Where stderr is no terminal, slow work says so in a line, after half a minute and then ever more rarely.
-
-    Args:
-        what: The work, in a word.
-        watch_compiling: Whether to say when numba compiles a kernel that its cache does not hold.
+    Where stderr is not a terminal, slow work prints a line after half a minute, and then ever more rarely.
+    `watch_compiling` announces that numba compiles a kernel that is not in its cache.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
@@ -81,12 +78,7 @@ def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progre
 
 
 class SlowLines:
-    """Says in a line that work is slow: after half a minute, one minute, two, four, and so on.
-
-    Args:
-        what: The work, in a word.
-        clock: Seconds from some start.
-    """
+    """Prints a line when work is slow: after half a minute, one minute, two, four, and so on."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._clock = what, clock

@@ -3,53 +3,69 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, takes
+from fedvalue.errors import ConfigError
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
 
 Config = Annotated[Path | None, typer.Option(help="server.toml, instead of --home.")]
-Listen = Annotated[
-    str | None,
-    typer.Option(
-        help="host:port to listen on, if it is not the address in the invitation.", show_default=False
-    ),
-]
-Metrics = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        envvar="FEDVALUE_METRICS",
-        metavar="HOST:PORT",
-        help="Loopback address of metrics, health and the status page.",
-        show_default=False,
-    ),
-]
 
 
-def compute(
-    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
-) -> None:
+def server_options(
+    *,
+    config: Config = None,
+    home: HomeFolder = DEFAULT_HOME,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="host:port to listen on, if it is not the address in the invitation.", show_default=False
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FEDVALUE_METRICS",
+            metavar="HOST:PORT",
+            help="Loopback address of metrics, health and the status page.",
+            show_default=False,
+        ),
+    ] = None,
+) -> Any:
+    """The `ServerConfig` of a command, for `takes`."""
+    from msgspec.structs import replace
+
+    from fedvalue.deployment.config import MetricsConfig
+
+    settings = _config(config, home, listen)
+    if metrics is None:
+        return settings
+    try:
+        return replace(settings, metrics=MetricsConfig(listen=metrics))
+    except ValueError as error:
+        raise ConfigError(f"--metrics: {error}") from None
+
+
+@takes("config", server_options)
+def compute(config: Any) -> None:
     """Run the computation server until SIGTERM, after `fedvalue accept`. Logs are JSON lines on stderr."""
-    _serve("compute", _config(config, home, listen, metrics))
+    _serve("compute", config)
 
 
-def validate(
-    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
-) -> None:
+@takes("config", server_options)
+def validate(config: Any) -> None:
     """Run the validation server until SIGTERM, after `fedvalue accept`. Logs are JSON lines on stderr."""
-    _serve("validate", _config(config, home, listen, metrics))
+    _serve("validate", config)
 
 
-def assist(
-    config: Config = None, home: HomeFolder = DEFAULT_HOME, listen: Listen = None, metrics: Metrics = None
-) -> None:
+@takes("config", server_options)
+def assist(config: Any) -> None:
     """Run the third server of protocol gram until SIGTERM, after `fedvalue accept`."""
-    _serve("assist", _config(config, home, listen, metrics))
+    _serve("assist", config)
 
 
 def abort(
@@ -69,22 +85,11 @@ def abort(
     typer.echo(ends.get(state, later), err=True)
 
 
-def _config(
-    config: Path | None, home: Path, listen: str | None = None, metrics: str | None = None
-) -> ServerConfig:
-    from msgspec.structs import replace
-
-    from fedvalue.deployment.config import MetricsConfig, read_server_config
+def _config(config: Path | None, home: Path, listen: str | None = None) -> ServerConfig:
+    from fedvalue.deployment.config import read_server_config
     from fedvalue.deployment.sites import server_config
-    from fedvalue.errors import ConfigError
 
-    settings = server_config(home, listen) if config is None else read_server_config(config)
-    if metrics is None:
-        return settings
-    try:
-        return replace(settings, metrics=MetricsConfig(listen=metrics))
-    except ValueError as error:
-        raise ConfigError(f"--metrics: {error}") from None
+    return server_config(home, listen) if config is None else read_server_config(config)
 
 
 def _serve(role: str, config: ServerConfig) -> None:

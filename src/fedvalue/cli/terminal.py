@@ -63,8 +63,8 @@ def print_table(
         box=SIMPLE_HEAD, pad_edge=False, show_footer=bool(footer), title=title, title_justify="left"
     )
     for k, heading in enumerate(headings):
-        cells = [heading, *(line[k] for line in lines), *footer[k : k + 1]]
-        wide = max(len(cell) for cell in cells)
+        cells = [*heading.split(), *(line[k] for line in lines), *footer[k : k + 1]]
+        wide = max((len(cell) for cell in cells), default=0)
         table.add_column(
             heading, footer[k] if footer else "", justify="left" if k in left else "right", overflow="fold",
             min_width=min(wide, 8) if k in left else wide,

@@ -95,11 +95,7 @@ def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
 
 
 def download(entry: Entry, fetch: Fetch | None = None) -> Place:
-    """Fetch a data set into the user's cache, checked before it is kept.
-
-    Args:
-        entry: What to fetch.
-        fetch: URL -> bytes; the network when None.
+    """Fetch a data set into the user's cache, checked before it is kept; `fetch` replaces the network.
 
     Raises:
         InputError: The data set may not be fetched automatically, or the download is not it.

@@ -70,9 +70,7 @@ def fingerprint(columns: Columns) -> str:
 def common_layout(raw: bytes, text: Collection[str] = ()) -> Columns:
     """Read a file of the common layout: a header, then id, features, label.
 
-    Args:
-        raw: The file.
-        text: Features that are text. In a file with text features a cell may be empty.
+    Where some features are text, a cell may be empty.
     """
     header, *rows = _cells(raw)
     if header[:1] != ["id"] or header[-1:] != ["label"]:

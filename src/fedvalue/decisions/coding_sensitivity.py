@@ -67,13 +67,7 @@ def with_sensitivity(
     again: Callable[[CodingSettings], Valuation],
     progress: Progress | None = None,
 ) -> Valuation:
-    """The result with the advice under other codings in `details`.
-
-    Args:
-        valuation: The result.
-        again: Values the same table with another coding.
-        progress: Called with progress updates.
-    """
+    """The result with the advice under other codings in `details`; `again` values the table with one."""
     assert valuation.settings is not None, "a valuation made here knows its settings"
     every = [valuation]
     others = other_codings(valuation.settings.coding)

@@ -67,12 +67,7 @@ class Contribution:
 
 
 class Judge:
-    """Intervals and verdicts for the contributions in one result.
-
-    Args:
-        valuation: The result.
-        by: The number that the decision follows.
-    """
+    """Intervals and verdicts for the contributions in one result."""
 
     def __init__(self, valuation: Valuation, by: str) -> None:
         games.check_by(by)
@@ -111,13 +106,7 @@ class Judge:
         return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
 
     def one(self, party: PartyValue, gain: float, *, error: float = 0.0) -> Contribution:
-        """Judge what one party adds.
-
-        Args:
-            party: The party.
-            gain: What it adds.
-            error: How far the gain may be off because the game is an approximation.
-        """
+        """Judge what one party adds; `error` is how far an approximate game may be off."""
         half = self.half_width(party, gain)
         wide = None if half is None else math.hypot(half, error)
         return self._judge(gain, wide, noisy=self._valuation.privacy is not None)

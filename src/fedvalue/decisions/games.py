@@ -137,11 +137,7 @@ def pair_game(
 ) -> Game:
     """The game of members and pairs with these Shapley values and interactions.
 
-    Args:
-        names: The parties.
-        values: Shapley value of each.
-        interactions: Shapley interaction of each pair.
-        ends: What each party brings alone and what is lost without it, where that is known.
+    `ends` is what each party brings alone and what is lost without it, where that is known.
     """
     pairs = np.array(interactions, dtype=np.float64)
     np.fill_diagonal(pairs, 0.0)

@@ -38,12 +38,7 @@ _BLAND_AFTER = 500  # steps by steepest excess, which is fast; then Bland's rule
 
 @dataclass(frozen=True, slots=True)
 class LeastCore:
-    """The smallest largest excess, and a sharing that reaches it.
-
-    Args:
-        epsilon: The largest excess in the least core; at most 0 when the core is not empty.
-        shares: A sharing of v(N) in the least core.
-    """
+    """The largest excess `epsilon` in the least core, and a sharing of v(N) in it."""
 
     epsilon: float
     shares: tuple[float, ...]
@@ -163,13 +158,9 @@ class Stability:
 
 
 def stability_of(valuation: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
-    """Check a payout; None where not every coalition was valued, or there are too many to check.
+    """Check a payout of amounts in cents that add up to the pot.
 
-    Args:
-        valuation: The result.
-        by: The number that the payout follows.
-        amounts: What each party gets, in cents.
-        pot: Their sum.
+    None where not every coalition was valued, or there are too many to check.
     """
     game = game_of(valuation, by)
     if game.table is None or not 2 <= len(game.names) <= MAX_PARTIES or pot == 0:

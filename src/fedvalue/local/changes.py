@@ -71,13 +71,7 @@ class Change:
 
 
 def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> tuple[Change, ...]:
-    """How each party's value moved between a valuation and a later one on more rows.
-
-    Args:
-        before: The earlier valuation.
-        after: The later one.
-        drift: How far each value falls from the earlier number of rows to the later (`drift_of`).
-    """
+    """How each party's value moved in a later valuation on more rows, given its drift (`drift_of`)."""
     earlier = {party.name: party for party in before.parties}
     return tuple(
         Change(
@@ -92,7 +86,7 @@ def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> 
     )
 
 
-def drift_of(counts: JointCounts, n_before: int, *, seed: int = 0) -> dict[str, float]:
+def drift_of(counts: JointCounts, n_before: int) -> dict[str, float]:
     """By how much each value is higher, on average, on `n_before` of the rows than on all.
 
     Exact for few parties; for more, by the same few permutations on both sides, whose noise cancels
@@ -100,7 +94,7 @@ def drift_of(counts: JointCounts, n_before: int, *, seed: int = 0) -> dict[str, 
     """
     if n_before >= counts.n_samples:
         return dict.fromkeys(counts.names, 0.0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     whole = _values(counts)
     draws = [_values(_drawn(counts, n_before, rng)) - whole for _ in range(N_DRAWS)]
     return dict(zip(counts.names, np.mean(draws, axis=0).tolist(), strict=True))

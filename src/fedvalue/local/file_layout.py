@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column belongs to whom, and how columns are coded.
-
-    Args:
-        label: The label's column.
-        task: The task party's columns, possibly none.
-        parties: Each data party's name and columns.
-        coding: How columns are coded.
-    """
+    """Which column belongs to whom, and how columns are coded."""
 
     label: str
     task: tuple[str, ...]

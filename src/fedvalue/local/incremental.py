@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A state after an update.
-
-    Args:
-        state: The new state.
-        skipped: Names of files that were in it already.
-        notes: Remarks on the new rows.
-    """
+    """A state after an update, the names of files that it already held, and remarks on the new rows."""
 
     state: SavedState
     skipped: tuple[str, ...] = ()

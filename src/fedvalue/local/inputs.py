@@ -133,7 +133,7 @@ def _chosen(
         raise InputError(f"label must name one column of data, got {label!r}")
     if isinstance(ids, str):
         owners["the id"] = [ids]
-    _refuse_shared(owners)
+    refuse_shared(owners)
     wanted = [name for names in owners.values() for name in names]
     texts = (*categorical, *owners.get("the id", ()))
     columns = _columns(data, wanted, texts, options)
@@ -193,10 +193,17 @@ def _names(names: object, what: str) -> list[str]:
     raise InputError(f"{what}: with data, give the names of its columns, got {type(names).__name__}")
 
 
-def _refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
+def refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
+    """Refuse a column that has two owners.
+
+    Raises:
+        InputError: Naming the column and both owners.
+    """
     seen: dict[str, str] = {}
     for owner, names in owners.items():
         for name in names:
+            if seen.get(name) == owner:
+                raise InputError(f"column {name!r} is given to {owner} twice")
             if name in seen:
                 raise InputError(
                     f"column {name!r} belongs to {seen[name]} and to {owner}; it can have one owner"

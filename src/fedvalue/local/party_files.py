@@ -23,14 +23,7 @@ LOW_MATCH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How many ids of the file with the label a party's file has.
-
-    Args:
-        party: The party.
-        n_rows: Rows of its file.
-        n_matched: Ids that are in both files.
-        n_samples: Ids of the file with the label.
-    """
+    """How many of the `n_samples` ids of the file with the label are in a party's file."""
 
     party: str
     n_rows: int
@@ -64,12 +57,12 @@ class Joined:
 
 
 def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) -> Joined:
-    """Reduce tables to their common ids.
+    """Reduce Arrow tables to their common ids.
 
     Args:
-        main: The Arrow table with the label.
+        main: The table with the label.
         main_id: Its column of ids, as text.
-        parties: Each party's Arrow table and the name of its column of ids.
+        parties: Each party's table and the name of its column of ids.
 
     Raises:
         InputError: Repeated or missing ids, or no common id.

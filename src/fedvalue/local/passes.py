@@ -44,14 +44,7 @@ FIRST, SECOND = "looking at values", "counting"
 
 @dataclass(frozen=True, slots=True)
 class FilePasses:
-    """How the passes are made.
-
-    Args:
-        layout: Which column belongs to whom.
-        options: How to read files; overrides detection.
-        execution: Where the work runs, and its progress callback.
-        batch_rows: Rows in memory at a time, per worker.
-    """
+    """How the passes are made; each worker holds at most `batch_rows` rows."""
 
     layout: Layout
     options: FileOptions = AS_DETECTED

@@ -39,13 +39,7 @@ SCHEMA = "fedvalue.state/2"
 
 @dataclass(frozen=True, slots=True)
 class CountedFile:
-    """A file whose rows are in the counts.
-
-    Args:
-        name: Its name, for people.
-        size: Its size in bytes.
-        sha256: Hash of its content.
-    """
+    """A file whose rows are in the counts, with its size in bytes and the hash of its content."""
 
     name: str
     size: int
@@ -54,13 +48,7 @@ class CountedFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedState:
-    """Counts so far, how they were coded, and what they were last worth.
-
-    Args:
-        table: The distinct rows and their counts.
-        files: The files that were counted.
-        valuation: The last valuation, or None.
-    """
+    """Distinct rows and their counts, the files they came from, and their last valuation."""
 
     table: CellTable
     files: tuple[CountedFile, ...] = ()

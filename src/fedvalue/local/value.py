@@ -47,8 +47,7 @@ R = TypeVar("R")
 def known_arguments(**usual: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Answer a misspelled keyword argument with the right name, in a TypeError as Python does.
 
-    Args:
-        **usual: Names that other libraries use, with ours.
+    `usual` leads from names that other libraries use to ours.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -35,12 +35,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class GainScale:
-    """The levels of a selection's steps in one unit.
-
-    Args:
-        unit: What is counted: errors avoided (`PredictionWords.gained`), or `UNCERTAINTY`.
-        levels: After each step.
-    """
+    """The levels after each step of a selection, in errors avoided or `UNCERTAINTY`."""
 
     unit: str
     levels: tuple[Level, ...]

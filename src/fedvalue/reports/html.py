@@ -55,11 +55,6 @@ def write(
 def write_page(page: str, path: str | Path, *, mode: int | None = None) -> Path:
     """Write a page as PDF or HTML, by the name of the file. It appears whole or not at all.
 
-    Args:
-        page: The HTML text.
-        path: The file.
-        mode: Its permissions from the first moment on; those of the umask when None.
-
     Raises:
         InputError: The file cannot be written, or no browser can print the PDF.
     """

@@ -155,12 +155,7 @@ def view(
     prices: Mapping[str, object] | None = None,
     budget: object | None = None,
 ) -> ReportView:
-    """The report of a result.
-
-    Args:
-        valuation: The result.
-        prices: Price of each party; None when prices do not matter.
-        budget: What may be spent; only with prices.
+    """The report of a result, with prices and a budget or without.
 
     Raises:
         InputError: A price is missing or wrong.

@@ -93,12 +93,7 @@ def label_of(valuation: Valuation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PredictionWords:
-    """Right and wrong predictions of a label, in words.
-
-    Args:
-        label: Its name.
-        n_ranges: Of a label that is an amount; 0 for classes.
-    """
+    """Right and wrong predictions of a label, in words; `n_ranges` is 0 for classes."""
 
     label: str
     n_ranges: int = 0
@@ -130,14 +125,7 @@ class PredictionWords:
         return "wrong decisions per 1,000"
 
     def gain(self, avoided: str, *, wrong: str, right: str, right_before: str) -> str:
-        """A gain as a verb phrase for several parties.
-
-        Args:
-            avoided: Errors avoided per 1,000 cases.
-            wrong: Errors per 1,000 cases before.
-            right: Right predictions per 1,000 cases.
-            right_before: The same before.
-        """
+        """A gain per 1,000 cases as a verb phrase for several parties."""
         if self.n_ranges:
             return f"put {right} instead of {right_before} of 1,000 cases into the right one of {self.ranges}"
         return f"avoid {avoided} of {wrong} wrong decisions per 1,000 cases"
@@ -150,12 +138,7 @@ class PredictionWords:
 
 
 def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
-    """What to do, in a few sentences; the first one stands alone.
-
-    Args:
-        valuation: The result.
-        selection: Its selection, with or without prices.
-    """
+    """What to do, in a few sentences; the first one stands alone."""
     if valuation.learnable_total is None:
         return (
             "No advice: learnable values were not computed, and Shapley-CMI alone also counts what is "

@@ -80,14 +80,10 @@ def _kinds(data: Any) -> str:
 
 
 def arrow_column(array: Any, name: str, *, categorical: bool = False) -> Column:
-    """An Arrow array as a number or text column.
+    """An Arrow array or chunked array as a number or text column.
 
-    Decimals become floats: a difference beyond 15 digits is not seen.
-
-    Args:
-        array: An array or chunked array.
-        name: The column.
-        categorical: Its numbers are names. The values of a dictionary are names anyway.
+    Decimals become floats: a difference beyond 15 digits is not seen. The values of a dictionary are names,
+    as are the numbers of a categorical column.
 
     Raises:
         InputError: A nested type, an infinite value, or a date out of range.

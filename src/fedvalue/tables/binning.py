@@ -36,13 +36,7 @@ def width_edges(lowest: float, highest: float, bins: int, dtype: np.dtype[Any]) 
 
 
 def quantile_edges(numbers: Floats, counts: Counts, bins: int) -> Floats:
-    """Inner edges of at most `bins` bins of about equal content.
-
-    Args:
-        numbers: Distinct numbers in rising order.
-        counts: Rows of each.
-        bins: Most bins, at least 2.
-    """
+    """Inner edges of at most `bins` (2 or more) bins of about equal content, from distinct rising numbers."""
     return numbers[np.array(_last_places(counts, bins)[:-1], dtype=np.int64)]
 
 

@@ -82,13 +82,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class CodedColumns:
-    """What is known of the columns of a valuation once they are coded, before they are valued.
-
-    Args:
-        n_samples: Rows.
-        columns: How each column was coded; the label comes first.
-        warnings: Facts about label and columns that are worth a look.
-    """
+    """What is known of coded columns before they are valued; the label comes first."""
 
     n_samples: int
     columns: tuple[ColumnCoding, ...]

@@ -112,11 +112,7 @@ def _number(keys: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class ColumnSummary:
-    """Distinct values of one column and their counts.
-
-    Args:
-        name: The column.
-    """
+    """Distinct values of one column and their counts."""
 
     def __init__(self, name: str) -> None:
         self.name = name

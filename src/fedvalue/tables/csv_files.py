@@ -155,13 +155,7 @@ def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
 
 
 def transcoded_batches(path: str, dialect: CsvDialect, types: Mapping[str, Any]) -> Iterator[Any]:
-    """Record batches of a file that is not UTF-8: its text is held in memory.
-
-    Args:
-        path: The file.
-        dialect: How it is written.
-        types: The wanted columns with their Arrow types.
-    """
+    """Record batches of a file that is not UTF-8, with columns of these types; its text is held in memory."""
     from pyarrow.csv import open_csv
 
     options = arrow_options(dialect)

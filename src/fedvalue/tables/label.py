@@ -123,15 +123,11 @@ def _dirty(summary: ColumnSummary) -> list[str]:
 
 
 def with_leaks(codings: Sequence[ColumnCoding], counts: JointCounts) -> tuple[ColumnCoding, ...]:
-    """The columns, with those of data parties that reproduce the label marked.
+    """Mark the columns of data parties that reproduce the label, which comes first.
 
     Each row's label is guessed as the most frequent one among the other rows of the same code. A column
     that leaves at most `LEAK` of the errors of guessing the most frequent label of all reproduces it. Labels
     that differ only in case or blanks count as one here, whether or not they are cleaned.
-
-    Args:
-        codings: The columns; the label comes first.
-        counts: Their joint counts.
     """
     leaks = _leaks(counts, one_spelling_each(counts.label, codings[0].categories))
     return tuple(
@@ -151,12 +147,7 @@ def leak_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
 
 
 def one_spelling_each(label: np.ndarray, categories: Sequence[str]) -> np.ndarray:
-    """Codes of a label, with one code for all spellings of a class.
-
-    Args:
-        label: Codes.
-        categories: Their names, in order. Where some are unknown, the codes are left as they are.
-    """
+    """One code for all spellings of a class; codes stay as they are where some have no name."""
     if int(label.max()) >= len(categories):
         return label
     _, classes = np.unique([one_spelling(name) for name in categories], return_inverse=True)

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 class JointNumbers:
     """Joint codes of columns that come in batches: numbered in order of appearance, ranked at the end.
 
-    Args:
-        columns: The coded columns; none give one code.
+    Without columns there is one code.
     """
 
     def __init__(self, columns: Sequence[StreamedColumn]) -> None:

@@ -68,12 +68,7 @@ class PartyTable:
 
 
 def party_table(name: str, X: object, settings: CodingSettings | None = None) -> PartyTable:
-    """The codes of one party.
-
-    Args:
-        name: The party.
-        X: Its features (see `columns_of`).
-        settings: How to code them.
+    """The codes of one party's features (see `columns_of`).
 
     Raises:
         InputError: No samples, or a column that cannot be coded.
@@ -114,12 +109,7 @@ def task_table(
 
 
 def label_table(y: object, settings: CodingSettings | None = None, *, name: str = "label") -> PartyTable:
-    """The codes of the label Y (see `fedvalue.tables.label` for what is a class).
-
-    Args:
-        y: One column, or a table of one.
-        settings: How to code it.
-        name: The label's name, where the column has none.
+    """The codes of the label Y, one column or a table of one (`fedvalue.tables.label` says what is a class).
 
     Raises:
         InputError: Missing labels, a constant label, no samples, or more than one column.
@@ -186,11 +176,7 @@ def single_column(data: object, name: str, categorical: Collection[str]) -> Colu
 
 
 def check_ids(ids: object, *, name: str = "id") -> None:
-    """Refuse sample ids that do not name each sample once.
-
-    Args:
-        ids: One column.
-        name: Its name.
+    """Refuse a column of sample ids that do not name each sample once.
 
     Raises:
         InputError: Some are missing or repeated. The message has their number, never an id.

@@ -114,14 +114,7 @@ class ColumnLook:
 def new_looks(
     names: Iterable[str], settings: CodingSettings, label: str | None = None, text: Collection[str] = ()
 ) -> list[ColumnLook]:
-    """Looks at columns of which nothing has been read yet.
-
-    Args:
-        names: The columns.
-        settings: How they will be coded.
-        label: The label's column, whose spellings may be cleaned.
-        text: Columns that are known to be text.
-    """
+    """Looks at columns of which nothing has been read yet; those of `text` are known to be text."""
     return [
         ColumnLook(
             name,
@@ -147,9 +140,7 @@ def settled_looks(
 ) -> list[ColumnLook]:
     """Looks that hold all rows: columns whose first values misled are read once more, alone.
 
-    Args:
-        looks: Looks at columns of which nothing has been read yet.
-        read: Reads the columns of these looks from all files.
+    `read` reads the columns of some looks from all files.
 
     Raises:
         InputError: The values of a column have two readings.
@@ -165,14 +156,7 @@ def settled_looks(
 
 @dataclass(frozen=True, slots=True)
 class StreamedColumn:
-    """A column whose coder is known.
-
-    Args:
-        coder: Gives the codes.
-        reading: How to read its text.
-        categorical: Its numbers are names.
-        clean: Whether text that differs only in case or blanks is the same.
-    """
+    """A column whose coder and reading are known (see `ColumnLook`)."""
 
     coder: ColumnCoder
     reading: Reading | None = None
