@@ -15,8 +15,7 @@ from fedvalue.federated.cast import Cast
 from fedvalue.protocol.mirror.authenticators import CodeCheck, RowWeights
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
-from fedvalue.protocol.tokens.asking import TokenWork
-from fedvalue.protocol.tokens.value_sets import ValueSets
+from fedvalue.protocol.tokens.asking import TokenWork, ValueSets
 from fedvalue.protocol.transitions import State
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings

@@ -21,9 +21,9 @@ _WIDTH = 96
 _PROTOCOLS = {
     "mirror": (
         "Each server sees every row of the joint table under secret names: per sample a code of every party "
-        "and of the label, without ids. It knows which column is the label, and is not told whose the others "
-        "are. With public statistics about the same population it may guess what most columns and codes "
-        "mean, and whose they are; choose servers that may see such a table. Both servers compute "
+        "and of the label, without ids. It knows which column is the label, but not whose "
+        "the others are. With public statistics about the same population it may guess what most columns and "
+        "codes mean, and whose they are; choose servers that may see such a table. Both servers compute "
         "independently. If a single server cheats and the parties are honest, the comparison detects {lies} "
         "before anything is released. A party that sends the servers different data gets no result."
     ),

@@ -27,10 +27,10 @@ def draft(
     settings: ValuationSettings | None = None,
     **terms: Any,
 ) -> SignedManifest:
-    """A new agreement that nobody has signed.
+    """Draft a new agreement, unsigned.
 
     Args:
-        cards: Of all participants.
+        cards: Cards of all participants.
         endpoints: host:port by server role.
         days: Validity.
         settings: How values are computed and columns coded.

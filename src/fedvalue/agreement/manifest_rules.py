@@ -1,4 +1,4 @@
-"""What a manifest must fulfil: sensible terms, time, version, pinned keys, and what a participant accepts.
+"""The rules for a manifest: sensible terms, time, version, pinned keys, and what a participant accepts.
 
 Limits of the valuation itself are in `ValuationSettings`, which a manifest holds: settings that the
 engine would refuse cannot be agreed on.
@@ -119,7 +119,7 @@ def check_form(schema: object, own: str) -> None:
     """Refuse a document that another release writes in another form.
 
     Args:
-        schema: As the document says; one of another kind is left to the decoder.
+        schema: The document's own schema; one of another kind is left to the decoder.
         own: The schema that this software reads.
 
     Raises:

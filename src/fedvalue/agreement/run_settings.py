@@ -1,4 +1,4 @@
-"""From a manifest to what the protocol's roles need, and how long a run may take."""
+"""From a manifest to the inputs of the protocol's roles, and to the deadlines of a run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pins_of(manifest: Manifest) -> dict[str, bytes]:
 
 
 def privacy_of(manifest: Manifest, n_samples: int, n_columns: int) -> Privacy | None:
-    """What this agreement promises for these numbers of samples and columns; None for exact values."""
+    """The privacy promise for these numbers of samples and columns; None for exact values."""
     return None if manifest.epsilon is None else terms_of(manifest).promise(n_samples, n_columns)
 
 
@@ -95,6 +95,6 @@ def server_limit(manifest: Manifest, role: str, stage: str) -> int:
 
 
 def party_limit(manifest: Manifest) -> int:
-    """Seconds after which a party gives a run up: what the servers may take in all."""
+    """Seconds after which a party gives up on a run: the sum of what its servers may take."""
     limits = manifest.deadlines
     return limits.keying * 2 + limits.upload + limits.compute * 2

@@ -1,8 +1,8 @@
 """Help with choosing terms before anybody signs: protocol, bins, and what an epsilon costs in precision.
 
 The preview of an epsilon needs public sizes alone. The estimator of a run with noise is applied to a made-up
-population of the agreed size, with the noise that each epsilon needs. Every column of it says a little about
-the label, independently of the others. No real data is used.
+population of the agreed size, with the noise that each epsilon needs. Every column carries a little
+information about the label, independently of the others. No real data is used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def chosen_bins(n_samples: int, *, pair_tables: bool) -> int:
     Args:
         n_samples: Number of samples.
         pair_tables: Whether values come from tables of pairs, with noise or without: then more bins cost a
-            coalition nothing, and five are too coarse for a number that says most in between.
+            coalition nothing, and five are too coarse for a number whose middle range matters most.
     """
     return PAIR_BINS if pair_tables and n_samples >= GRAM_SAMPLES else BINS
 
@@ -101,7 +101,7 @@ _TILT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class PublicSizes:
-    """What is known about the tables of a run before it.
+    """Sizes of a run's tables that are known in advance.
 
     Args:
         n_samples: Number of samples.
@@ -134,7 +134,7 @@ class PublicSizes:
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """What one epsilon gives, or no noise (`epsilon` None).
+    """The precision under one epsilon, or without noise (`epsilon` None).
 
     Args:
         epsilon: As agreed.
@@ -158,7 +158,7 @@ def privacy_preview(sizes: PublicSizes, shares: int = 1) -> list[PreviewRow]:
     """One row without noise, then one per epsilon of `EPSILONS`, the strongest protection last.
 
     Args:
-        sizes: Of the run.
+        sizes: Public sizes of the run.
         shares: How many times the protocol draws the noise (`Privacy.shares`).
 
     Raises:

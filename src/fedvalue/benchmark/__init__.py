@@ -1,8 +1,8 @@
-"""A benchmark of data values against what retraining really brings (extra `benchmark`).
+"""A benchmark of data values against the gains of retraining (extra `benchmark`).
 
 - `problem`, `benchmark_problems`: what a problem is, and those of a run, made by a seeded rule.
 - `learners`, `retraining`, `truth`: the true value of every coalition, by training models; cached on disk.
-- `methods`: what is compared, one small class each.
+- `methods`: the methods that are compared, one small class each.
 - `estimates`, `scores`: methods run on problems, and how far they are from the truth.
 - `benchmark_run`, `benchmark_page`: the whole benchmark, its result and its page.
 

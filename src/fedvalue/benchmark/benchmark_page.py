@@ -29,14 +29,14 @@ _SCATTERED = ("learnable", "shap-ensemble", "shapley-cmi")
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkView:
-    """What the page shows.
+    """The content of the page.
 
     Args:
         lead: One or two sentences with the main numbers.
         scores: Every method over the real settings; None where there are none.
         known: Every method on every population with known values; None where there are none.
         settings: Every real setting and its true values.
-        notes: What a reader must know: failures, missing data sets, settings that were not scored.
+        notes: Caveats: failures, missing data sets, settings that were not scored.
         drawings: SVG text with a caption each.
         meta: Date, profile and versions, on one line.
     """
@@ -69,7 +69,7 @@ def render(shown: BenchmarkView) -> str:
 
 
 def view(result: BenchmarkResult) -> BenchmarkView:
-    """What the page shows of a result."""
+    """The content of the page for a result."""
     drawings: list[tuple[str, str]] = []
     if result.real:
         scattered = [name for name in _SCATTERED if result.estimates.get(name)]
@@ -189,7 +189,7 @@ def settings_table(result: BenchmarkResult) -> Table:
 
 
 def notes(result: BenchmarkResult) -> list[str]:
-    """What a reader must know: data sets left out, settings not scored, failures."""
+    """Caveats: data sets left out, settings not scored, failures."""
     found = [f"Left out: {message}." for message in result.missing.values()]
     if low := [problem.name for problem in result.problems if not problem.scored]:
         found.append(f"Not scored, because the true total is below 0.01 nats: {', '.join(low)}.")

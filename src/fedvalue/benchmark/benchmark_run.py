@@ -73,9 +73,9 @@ class BenchmarkResult:
     Args:
         profile: "quick" or "full".
         design: Whether the settings are those that one may tune on.
-        date: Of the run.
-        versions: What it was made with.
-        methods: Name -> what it is.
+        date: Date of the run.
+        versions: Versions of FedValue, Python and the packages that numbers depend on.
+        methods: Name -> description.
         problems: In the order they were run.
         estimates: Method -> problem -> party -> value.
         scores: Method -> problem -> scores.
@@ -108,7 +108,7 @@ class BenchmarkResult:
 
 
 def with_truth(problems: Sequence[Problem], cache: Path | None = None) -> list[Problem]:
-    """The problems whose true values are known or finished: what a run that was stopped can be judged by."""
+    """The problems whose true values are known or finished, with which a stopped run can be judged."""
     kept = TruthCache(default_cache() if cache is None else cache)
     return [one for one in problems if not unfinished(one, kept)]
 
@@ -132,9 +132,9 @@ def run_benchmark(
         cache: Folder for the truth and for slow methods' estimates; the user's cache when None.
         workers: Processes that train models; 1 trains in this one.
         progress: Called with progress updates.
-        profile: For the record.
-        design: For the record.
-        missing: For the record.
+        profile: Recorded in the result.
+        design: Recorded in the result.
+        missing: Recorded in the result.
 
     Raises:
         InputError: No problem, no method, or a package of the extra `benchmark` is missing.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """An estimate and the CPU seconds that it took, or why there is none."""
+    """An estimate and its CPU seconds, or the reason why there is none."""
 
     estimate: Estimate | None
     seconds: float
@@ -42,7 +42,7 @@ class EstimateCache:
     folder: Path
 
     def read(self, method: Method, problem: Problem) -> Timed | None:
-        """The estimate that was kept, or None. What cannot be read is computed again."""
+        """The stored estimate, or None if it is missing or unreadable."""
         if method.version is None:
             return None
         try:
@@ -53,7 +53,7 @@ class EstimateCache:
             return None
 
     def write(self, method: Method, problem: Problem, timed: Timed) -> None:
-        """Keep an estimate of a slow method."""
+        """Store an estimate of a slow method."""
         if method.version is None or timed.estimate is None:
             return
         game = timed.estimate.game
@@ -125,7 +125,7 @@ def value_all(
     cache: EstimateCache,
     progress: Progress | None = None,
 ) -> Valuations:
-    """Every problem by every method, scored against its truth."""
+    """Value every problem with every method, and score the estimates."""
     names = [method.name for method in methods]
     valued = Valuations({n: {} for n in names}, {n: {} for n in names}, {n: {} for n in names})
     warm_up(methods)

@@ -61,11 +61,11 @@ class Problem:
     Args:
         name: Unique within a run.
         source: The data set or world it comes from.
-        table: What methods see.
+        table: The rows that methods see.
         unseen: Further rows, on which retrained models are tested; None for cross-validation.
         noise: The party whose rows were shuffled, or None.
         game: Known values of all coalitions by mask, where the population is known.
-        seed: Of folds and models.
+        seed: Seeds folds and models.
     """
 
     name: str

@@ -41,8 +41,8 @@ class TaskOnly:
     """Predictions without any data party, a member of every coalition's stack.
 
     Args:
-        held_out: Of the known rows, one table per repeat, shape (n_repeats, n_rows, n_labels).
-        unseen: Of the unseen rows, shape (n_unseen, n_labels); None for cross-validation.
+        held_out: Predictions of the known rows, one table per repeat, shape (n_repeats, n_rows, n_labels).
+        unseen: Predictions of the unseen rows, shape (n_unseen, n_labels); None for cross-validation.
     """
 
     held_out: Floats = field(repr=False)

@@ -39,7 +39,7 @@ class Scores:
         pearson: Correlation of values with true values; None where one of them is constant.
         spearman: Correlation of their ranks, likewise.
         noise: Share of the noise party; None where there is none.
-        lost: What the method's best pair brings less than the truly best pair, as a part of v(all).
+        lost: How much less the method's best pair brings than the truly best pair, as a fraction of v(all).
         total: Total of the values over the true total; None for values that are not in nats.
         seconds: CPU time of the valuation.
     """
@@ -109,7 +109,7 @@ def best_pair(values: Floats, game: Floats | None) -> int:
 
 
 def lost_value(game: Floats, pair: int) -> float:
-    """What the best pair brings beyond the pair that was bought, as a part of what all bring."""
+    """The gain of the best pair over the chosen pair, as a fraction of v(all)."""
     p = len(game).bit_length() - 1
     best = max((game[1 << a | 1 << b] for a, b in combinations(range(p), 2)), default=game[-1])
     return float((best - game[pair]) / game[-1]) if game[-1] > 0 else 0.0
@@ -125,7 +125,7 @@ def truth_against_itself(truth: Truth) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over problems with its standard error; None where nothing is known of it."""
+    """A mean over problems with its standard error; None without data."""
 
     value: float | None
     se: float | None
@@ -151,9 +151,10 @@ class MethodSummary:
 
     Args:
         name: The method.
-        means: Of every score.
+        means: The mean of every score.
         by_source: Mean total variation on each data set.
-        difference: To the reference method on the problems that both could value; None for the reference.
+        difference: Difference to the reference method on problems that both could value; None for the
+            reference.
         failed: Problem -> why the method could not value it.
     """
 
@@ -198,7 +199,7 @@ def summarise(
 
 
 def mean(values: Sequence[float | None]) -> Mean:
-    """Mean and standard error of what is known."""
+    """Mean and standard error of the values that exist."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
         return Mean(None, None, 0)

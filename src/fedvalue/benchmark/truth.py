@@ -3,8 +3,8 @@
     <cache>/truth/<key>.json    the coalitions of one problem that are done
 
 The key is a SHA-256 over the problem's tables and the version of the game, so another split, other data or
-another truth never meets old numbers. A file is replaced after every coalition: a run that was stopped
-continues where it was. Coalitions go through an executor; only this process writes.
+another game never reads old numbers. A file is replaced after every coalition: a run that was stopped
+resumes there. Coalitions go through an executor; only this process writes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Truth:
     """The true values of all coalitions, by mask.
 
     Args:
-        game: In nats, shape (2^p,).
-        halves: The same, measured on each of two halves of the tested rows, shape (2, 2^p); None where the
-            game is known exactly.
+        game: Values in nats, shape (2^p,).
+        halves: The game measured on each of two halves of the tested rows, shape (2, 2^p); None where it is
+            known exactly.
     """
 
     game: Floats = field(repr=False)
@@ -119,12 +119,12 @@ def missing(problem: Problem, cache: TruthCache) -> list[int]:
 def compute_truth(
     problems: Sequence[Problem], cache: TruthCache, *, executor: Executor, progress: Progress | None = None
 ) -> None:
-    """Compute and keep what is missing, problem by problem.
+    """Compute and store the missing coalitions, problem by problem.
 
     Args:
-        problems: Whose truth is wanted.
-        cache: Where it is kept.
-        executor: Where models are trained.
+        problems: Problems to solve.
+        cache: Keeps the results.
+        executor: Trains the models.
         progress: Called with the number of coalitions done and to do.
     """
     todo = [(problem, masks) for problem in problems if (masks := missing(problem, cache))]

@@ -21,8 +21,8 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
     """An executor over a running Dask cluster.
 
     Args:
-        address: Of the scheduler, such as "tcp://host:8786".
-        timeout: Seconds to wait for it.
+        address: Address of the scheduler, such as "tcp://host:8786".
+        timeout: Seconds to wait for the scheduler.
 
     Raises:
         EngineError: The extra is not installed, the scheduler cannot be reached or has no workers, or a

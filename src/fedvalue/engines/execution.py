@@ -1,4 +1,4 @@
-"""How long work is executed: where it runs, who watches it, and how a person ends it early."""
+"""How long-running work is executed: where it runs, its progress callback, and how a user ends it early."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stop:
-    """A person's request to end long work and take the answer so far.
+    """A user's request to end long work and take the answer so far.
 
     Work that can end early looks at `asked` between its steps, and is inside `offered` while it does: at any
     other time a request would have no effect.
 
     Args:
-        asked: Whether a person has asked for the work to end.
+        asked: Whether the user has asked for the work to end.
         possible: Whether a request would have an effect now.
     """
 
@@ -40,12 +40,12 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Where work runs, who watches it, and who may end it. Results do not depend on the first two.
+    """Where work runs, its progress callback, and the way to end it. Results do not depend on the first two.
 
     Args:
         executor: Where tasks run; threads of this machine when None.
         progress: Called with progress updates.
-        stop: Lets a person end the work early, with the best answer so far.
+        stop: Lets a user end the work early, with the best answer so far.
     """
 
     executor: Executor | None = None
@@ -54,7 +54,7 @@ class Execution:
 
     @property
     def quiet(self) -> Execution:
-        """The same without progress, for a part of the work that is too short to be watched."""
+        """The same without progress, for short parts of the work."""
         return replace(self, progress=None)
 
     def report(self, done: float, total: float, note: str = "") -> None:
@@ -64,7 +64,7 @@ class Execution:
 
 
 HERE = Execution()
-"""On threads of this machine, unwatched."""
+"""On threads of this machine, without progress."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class LogEntry(Document, frozen=True, kw_only=True):
         seq: 0, 1, 2, ...
         prev: Hash of the entry before, hex.
         run_id: The run, hex.
-        actor: Whose log this is.
+        actor: The participant that writes the log.
         event: What happened, a short stable name, possibly with a peer's name or an error code.
         digest: SHA-256 of what the event is about, hex; empty when there is nothing.
         time: UTC, to the second.

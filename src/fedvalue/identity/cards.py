@@ -1,4 +1,4 @@
-"""Who a participant is: one Ed25519 signing key and one TLS certificate.
+"""The identity of a participant: one Ed25519 signing key and one TLS certificate.
 
 The signing key carries authority (manifest, messages, audit log); the certificate carries the
 connection. Both are listed in the manifest and compared on every call, so no certificate authority

@@ -214,7 +214,7 @@ class Exchange:
 
     @property
     def consented(self) -> bool:
-        """Whether we have signed, now or at an earlier start: then nobody is asked again."""
+        """Whether we have signed, now or at an earlier start; then the user is not asked again."""
         return self._consent is not None or self.own in self._consents
 
     # What is known.
@@ -271,7 +271,7 @@ class Exchange:
         return SignedManifest(manifest=self.manifest, signatures=signatures, words=words)
 
     def awaited(self) -> tuple[Literal["accept", "join", "sign", ""], tuple[str, ...]]:
-        """What is missing, and of whom: to accept, to join (or run, or serve), to sign; or nothing."""
+        """The missing step (accept, join or sign; empty if none) and the participants who have to take it."""
         guests = [seat.name for seat in self.invitation.guests]
         if missing := tuple(name for name in guests if name not in self._acceptances):
             return "accept", missing
@@ -315,9 +315,9 @@ def check_note(invitation: Invitation, seat: str, kind: str, body: bytes, accept
     So a reader of the invitation can take a seat that is free, but not answer for one that is taken.
 
     Args:
-        invitation: Of the lobby.
+        invitation: The invitation of the lobby.
         seat: The sender.
-        kind: Of the message.
+        kind: Kind of the message.
         body: The message.
         acceptance: The message by which the seat was taken; None if it is free.
 

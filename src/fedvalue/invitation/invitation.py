@@ -44,7 +44,7 @@ from fedvalue.identity.tls_certificates import (
 
 SCHEMA = "fedvalue.invitation/1"
 MAX_TEXT = 1 << 19
-"""Of the text. An invitation to 1,000 seats has about 20 kB."""
+"""Largest text. An invitation to 1,000 seats has about 20 kB."""
 MAX_BYTES = 1 << 20
 _BEGIN, _END = "-----BEGIN FEDVALUE INVITATION-----", "-----END FEDVALUE INVITATION-----"
 _SIGN = "invitation"
@@ -61,7 +61,7 @@ class Seat(Document, frozen=True, kw_only=True):
 
 
 class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="schema", tag=SCHEMA):
-    """What the task party sends to everybody. Text for `accept`; secret, like a key.
+    """The task party's message to all participants, text for `accept`. Secret, like a key.
 
     Args:
         terms: The manifest without participants and nonce.

@@ -1,4 +1,4 @@
-"""Optional packages: which are missing, and which versions made a result."""
+"""Optional packages: missing ones, and the versions behind a result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import metadata
 from fedvalue._version import __version__
 from fedvalue.errors import InputError
 
-# Extra -> the modules that it brings, with the names of their packages.
+# Extra -> its modules, with the names of their packages.
 EXTRAS = {
     "paper": {"sklearn": "scikit-learn"},
     "benchmark": {"sklearn": "scikit-learn", "lightgbm": "lightgbm", "scipy": "scipy"},
@@ -17,7 +17,7 @@ EXTRAS = {
 
 
 def require_extra(extra: str) -> None:
-    """Name the packages that are missing, and the command that installs them, before hours of work start.
+    """Fail early, with the install command, when a package of an extra is missing.
 
     Raises:
         InputError: A package of the extra is not installed.

@@ -31,7 +31,7 @@ _BATCH = 200_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
-    """Rows that stand for "not known".
+    """Rows that stand for unknown features.
 
     Args:
         rows: Shape (b, p).
@@ -69,9 +69,9 @@ def kernel_shap(
     Args:
         probabilities: Rows -> label probabilities, shape (n_rows, n_labels).
         explained: Rows to explain, shape (m, p).
-        background: What stands for unknown features.
+        background: Rows that stand for unknown features.
         n_coalitions: Coalitions to ask for, at least 2p; all of them where that is fewer.
-        seed: Of the coalitions.
+        seed: Seeds the draw of coalitions.
 
     Returns:
         Shape (m, p, n_labels). Over the features they add up to the log-odds of the row minus those of the

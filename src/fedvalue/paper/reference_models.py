@@ -65,7 +65,7 @@ def fit_model(
     """Fit one of the models, on one thread.
 
     Args:
-        name: Which one.
+        name: Name of the model.
         X: Ordinal codes, shape (n_samples, n_features).
         y: Label codes.
         probabilities: Whether `predict_proba` is needed. For the SVM that costs five further fits: its
@@ -114,7 +114,7 @@ def well_performing(accuracy: Mapping[str, float], epsilon: float) -> tuple[str,
     An accuracy exactly at the limit is kept, as in the paper's Table 2 (GBT on Parkinsons).
 
     Raises:
-        InputError: No model, or an epsilon that would not even keep the best one.
+        InputError: No models, or an epsilon that is not positive.
     """
     if not accuracy:
         raise InputError("at least one model's accuracy is needed, got none")
@@ -126,10 +126,10 @@ def well_performing(accuracy: Mapping[str, float], epsilon: float) -> tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class ShapSize:
-    """How much Kernel SHAP does.
+    """The workload of Kernel SHAP.
 
     Args:
-        explained: Rows to explain, the first ones; 500 in the notebooks.
+        explained: Number of rows to explain, from the first; 500 in the notebooks.
         background: Centres that stand for unknown features; 50 in the notebooks.
         coalitions: Coalitions beyond the 2 per feature that every row needs; 2,048 in the notebooks.
     """
@@ -148,10 +148,10 @@ def feature_shap(model: Any, X: NDArray[np.int64], size: ShapSize, *, seed: int)
     """SHAP values of a fitted model for the first of the rows it was fitted on.
 
     Args:
-        model: With `predict_proba`.
+        model: A fitted classifier with `predict_proba`.
         X: Ordinal codes, shape (n_samples, n_features).
-        size: How many rows, centres and coalitions.
-        seed: Of centres and coalitions.
+        size: Numbers of rows, centres and coalitions.
+        seed: Seeds the centres and the coalitions.
 
     Returns:
         Shape (n_explained, n_features, n_labels).

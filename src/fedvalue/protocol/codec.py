@@ -1,4 +1,4 @@
-"""Envelopes to bytes and back. The only decoder of bytes that come from outside.
+"""Envelopes to bytes and back. The only decoder of bytes from outside.
 
 Layout: the three bytes `FV` and version, then MessagePack. Sizes are checked before decoding and in
 the types, nesting is bounded by the types: whatever the bytes are, the outcome is an Envelope or a
@@ -34,7 +34,7 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def encode_parts(envelope: Envelope) -> tuple[bytes | memoryview, ...]:
-    """The same in parts that follow each other: what is large in a message, not copied, by itself."""
+    """The encoded envelope as consecutive parts; large fields are parts of their own and not copied."""
     message = envelope.message
     if isinstance(message, StoredChunk):
         message = message.whole()
@@ -93,7 +93,7 @@ def without_tail(encoded: bytes, n_fields: int) -> bytes:
 
 
 def header(size: int) -> bytes:
-    """What stands before `size` bytes."""
+    """MessagePack's header of `size` bytes."""
     if size < 1 << 8:
         return struct.pack(">BB", 0xC4, size)
     if size < 1 << 16:

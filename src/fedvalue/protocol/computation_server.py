@@ -21,7 +21,7 @@ _ROSTERS: dict[type[m.Message], tuple[Callable[[tuple[Any, ...]], m.AnyMessage],
     m.Confirm: (m.ConfirmRoster, State.UPLOADING),
     m.Agree: (m.AgreeRoster, State.DONE),
 }
-"""What everybody gets when every party has sent such a message, and the state after it."""
+"""Relayed message -> the roster that all parties get, and the state after it."""
 
 
 class ComputationServer(Server):

@@ -1,10 +1,10 @@
 """A data party's signed statement of which column of the servers' results it owns (`mirror`).
 
 The servers know columns, not names; which name belongs to which column follows from the run's key,
-which no third person may have. So that a certificate does not rest on the task party's word, each
-data party signs its place and the results in which it holds it, when it agrees to their release.
-The statement is sealed for the task party: the computation server, which relays it, must not learn
-whose a column is.
+which no third party may have. So that a certificate does not rest on the task party's word, each
+data party, when it agrees to the release, signs its place and the results in which it holds it.
+The statement is sealed for the task party: the computation server relays it and must not learn who
+owns a column.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def sealed_endorsement(
 
 
 def open_endorsement(party: str, sealed: bytes, digests: Mapping[str, bytes], ring: Keyring) -> Endorsement:
-    """What a data party has sealed for us, the task party, about results with these digests.
+    """The endorsement that a data party sealed for us, the task party, about results with these digests.
 
     Raises:
         VerificationError: It is not that party's (E_SEAL).
@@ -75,7 +75,7 @@ def check_endorsements(
     """Whether every data party signed that it has the place that `order` gives it, in these results.
 
     Raises:
-        VerificationError: One is missing or says otherwise (E_CERTIFICATE), or is not signed (E_SIGNATURE).
+        VerificationError: One is missing or differs (E_CERTIFICATE), or is not signed (E_SIGNATURE).
     """
     by_name = {one.party: one for one in endorsements}
     if sorted(order) != sorted(terms.parties) or sorted(by_name) != sorted(terms.parties):

@@ -1,4 +1,4 @@
-"""The messages of `gram` alone; `messages` says who sends them to whom.
+"""The messages of `gram` only; `messages` lists their senders and receivers.
 
 A party sends shares of its columns. Servers send each other nothing about rows but checks that add up to 0.
 """
@@ -23,13 +23,13 @@ from fedvalue.protocol.settings import MAX_PARTIES
 
 
 class GramDeclaration(SecretMessage, frozen=True):
-    """A party's three components under `gram`: what it signed about all, and what this server holds.
+    """A party's three components under `gram`: the signed digests of all, and those that this server holds.
 
     Args:
-        digests: Of the three components, the same for every server.
+        digests: Digests of the three components, the same for every server.
         signature: Over run, party and digests.
-        seeds: Of the two components that this server holds; empty for the one in chunks.
-        salt: Of the digest of the component in chunks, where this server holds it.
+        seeds: Seeds of the two components that this server holds; empty for the one in chunks.
+        salt: Salt of the digest of the component in chunks, where this server holds it.
         rho: That component's part of the weights of the check columns.
     """
 
@@ -41,14 +41,14 @@ class GramDeclaration(SecretMessage, frozen=True):
 
 
 class GramSigned(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one party signed about its components."""
+    """One party's signature on its components."""
 
     digests: Annotated[tuple[Digest, ...], Meta(min_length=3, max_length=3)]
     signature: Signature
 
 
 class GramPledge(Message, frozen=True):
-    """What all parties signed, and commitments to a server's part of the coin and of a common seed."""
+    """All parties' signatures, and commitments to a server's part of the coin and of a common seed."""
 
     signed: Annotated[dict[Name, GramSigned], Meta(max_length=MAX_PARTIES + 1)]
     coin: Digest

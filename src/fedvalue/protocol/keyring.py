@@ -2,7 +2,7 @@
 
 K_run is common to all parties; a pairwise key is common to two. The servers hold none of them; what
 a server is given (`QueryKey`, `ShareKeys`, code keys) is derived here and good for one purpose and one
-run. What is this party's alone comes from a third secret, `own`. All three are bound to the transcript of
+run. Keys of this party alone come from a third secret, `own`. All three are bound to the transcript of
 the key agreement: a party rebuilt from changed data has other keys throughout.
 """
 
@@ -29,8 +29,8 @@ class Credentials:
             from it, so that a role rebuilt from a journal is the same role.
         signing_key: Ed25519 private key, 32 raw bytes, long-term.
         pins: Ed25519 public key, 32 raw bytes, of every participant by name; exchanged out of band.
-        psk: 32 bytes shared by all parties and mixed into every pairwise key: whoever breaks X25519 needs
-            it too.
+        psk: 32 bytes shared by all parties and mixed into every pairwise key: breaking X25519 alone is
+            then not enough.
     """
 
     seed: bytes = field(repr=False)
@@ -63,7 +63,7 @@ class AlignmentKeys:
         return keys.subkey(self.run_key, self.run_id, "align-tokens", server, length=16)
 
     def salt(self, server: str, index: int) -> bytes:
-        """What keeps the digest of a part of our tokens from confirming a guess at our ids."""
+        """Salt that keeps the digest of a part of our tokens from confirming a guess at our ids."""
         place = index.to_bytes(4, "big")
         return keys.subkey(self.own, self.run_id, "align-salt", server, place, length=16)
 
@@ -100,11 +100,11 @@ class Keyring:
         return self._common("id")
 
     def adversarial(self) -> bytes:
-        """Key under which adversarial samples are made; another than for real ids."""
+        """Key under which adversarial samples are made, different from that of real ids."""
         return self._common("adversarial")
 
     def population(self, n_samples: int, total: bytes) -> bytes:
-        """What parties compare to see that they hold the same ids."""
+        """The value by which parties verify that they hold the same ids."""
         return keys.mac(
             self._common("population", length=32), "population", n_samples.to_bytes(8, "big"), total
         )
@@ -134,7 +134,7 @@ class Keyring:
         return self._common("order", server)
 
     def label_map(self, server: str, column: str, n_codes: int) -> NDArray[np.int64]:
-        """σ: what each code of a column is called at one server."""
+        """σ: the name of each code of a column at one server."""
         return permutation(self._common("labels", server, column), n_codes)
 
     def coordinate_order(self, n_parties: int) -> NDArray[np.int64]:
@@ -157,12 +157,12 @@ class Keyring:
         return [(self.signs[peer], self._pair(peer, "mask-code-keys", server)) for peer in sorted(self.pairs)]
 
     def feature_map(self, server: str, column: str, feature: int, n_codes: int) -> NDArray[np.int64]:
-        """What each code of one of our own features is called at one server, or by the other parties."""
+        """The name of each code of one of our own features at one server, or among the other parties."""
         place = feature.to_bytes(4, "big")
         return permutation(self._alone("feature-labels", server, column, place), n_codes)
 
     def feature_order(self, column: str, sizes: Sequence[int]) -> list[int]:
-        """The secret order of one of our own columns' features: by size, and by a die where sizes are equal.
+        """The secret order of one of our own columns' features: by size, and at random where sizes are equal.
 
         The others know the sizes and hence where each size stands; the order is the same at both servers.
         """
@@ -174,7 +174,7 @@ class Keyring:
         return [(self.signs[peer], self._pair(peer, "mask-codebooks", server)) for peer in sorted(self.pairs)]
 
     def codebook_salt(self, server: str, index: int) -> bytes:
-        """What keeps the digest of a part of our codebooks from confirming a guess."""
+        """Salt that keeps the digest of a part of our codebooks from confirming a guess."""
         return self._alone("codebook-salt", server, index.to_bytes(4, "big"))
 
     def common_codebook(self, party: str, index: int) -> bytes:
@@ -182,15 +182,15 @@ class Keyring:
         return self._common("codebook", party, index.to_bytes(4, "big"), length=32)
 
     def task_codebook(self, peer: str, index: int) -> bytes:
-        """The same for the task party alone; `peer` is the other of task and data party."""
+        """Key of a codebook for the task party alone; `peer` is the other of task and data party."""
         return self._pair(peer, "codebook", index.to_bytes(4, "big"), length=32)
 
     def chunk_salt(self, server: str, index: int) -> bytes:
-        """What keeps the digest of an uploaded chunk from telling about its rows."""
+        """Salt that keeps the digest of an uploaded chunk from confirming a guess at its rows."""
         return self._alone("chunk-salt", server, index.to_bytes(4, "big"))
 
     def token_salt(self, query: bytes, index: int) -> bytes:
-        """The same of a part of a token set."""
+        """Salt of the digest of a part of a token set."""
         return self._alone("token-salt", query, index.to_bytes(4, "big"))
 
     def share_task(self, server: str) -> bytes:

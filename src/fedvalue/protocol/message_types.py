@@ -1,4 +1,4 @@
-"""What all messages are made of: bounded field types, and the base classes.
+"""The building blocks of all messages: bounded field types, and the base classes.
 
 Lengths are bounded here, in the types, so that a decoder refuses before anything is allocated.
 A message has a `slot`: within one run a sender may fill each slot once. The same message again is
@@ -25,7 +25,7 @@ QueryId: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Bulk: TypeAlias = Annotated[bytes, Meta(max_length=CHUNK_BYTES)]
 Rows: TypeAlias = Annotated[memoryview, Meta(max_length=CHUNK_BYTES)]
-"""Not copied out of the message that brought them: they are most of what a server ever gets."""
+"""A view of the received message, not a copy: rows are most of what a server receives."""
 Coalition: TypeAlias = Annotated[tuple[Name, ...], Meta(min_length=2, max_length=MAX_PARTIES + 1)]
 Index: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
@@ -39,11 +39,11 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unk
     """Base of all messages."""
 
     place: ClassVar[tuple[str, ...]] = ()
-    """The fields that tell one slot of this kind from another."""
+    """The fields that distinguish the slots of this kind."""
 
     @property
     def slot(self) -> tuple[object, ...]:
-        """What of a run this message fills; a sender fills each slot once."""
+        """The place in a run that this message fills; a sender fills each slot once."""
         return (type(self).__name__, *(getattr(self, field) for field in self.place))
 
     @property
@@ -100,8 +100,8 @@ class SaltedMessage(BulkMessage, frozen=True):
     """Bulk data that goes to a server.
 
     Digests of such messages stand in the servers' audit logs, whose signed heads every party gets, and
-    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: with it a
-    digest tells nobody whether a guess at the rows is right.
+    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: because of it
+    a digest confirms no guess at the rows.
     """
 
     salt: Key16

@@ -1,7 +1,7 @@
 """Every message of the three protocols, and the envelope that carries one.
 
-Messages are plain frozen data: those of `gram` from `gram_messages`, all others here. `message_types` has
-their bounds and base classes.
+Messages are plain frozen data; those of `gram` are in `gram_messages`, bounds and base classes in
+`message_types`.
 
 | phase | message | from | to |
 | --- | --- | --- | --- |
@@ -142,7 +142,7 @@ class CodeRanges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     @property
     def digest(self) -> bytes:
-        """What the party signs."""
+        """The digest that the party signs."""
         return sha256(b"fedvalue/1/ranges" + msgspec.msgpack.encode(self)).digest()
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Ready(Message, frozen=True):
     signature: Signature
 
     def signed(self) -> bytes:
-        """What the signature covers besides the run."""
+        """The signed content besides the run."""
         return msgspec.msgpack.encode(
             (self.party, self.rows, self.brought, self.ranges_digest, self.commitment)
         )
@@ -201,10 +201,10 @@ class ConfirmRoster(Message, frozen=True):
 
 
 class UploadRoot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A party's signature on both of its uploads: whoever uploads two tables has signed that it did.
+    """A party's signature on both of its uploads: a party that uploads two tables has signed that it did.
 
     Args:
-        digests: Of what the party declares to each server, in the order of the servers.
+        digests: Digests of its declarations, in the order of the servers.
         signature: Over (run, party, digests).
     """
 
@@ -213,7 +213,7 @@ class UploadRoot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Declaration(SecretMessage, frozen=True):
-    """What a party is about to upload to this server under `mirror`.
+    """A party's announcement of its upload to this server under `mirror`.
 
     `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
     byte, so that a rebuilt upload can never differ under the same masks. `radices` are the sizes of
@@ -288,7 +288,7 @@ class SealedCodebook(BulkMessage, frozen=True):
 
 
 class QueryKey(SecretMessage, frozen=True):
-    """What the validation server needs for one query: the outer token key, K_V of H2, whom to answer."""
+    """The validation server's keys for one query (outer token key, K_V of H2), and the parties to answer."""
 
     place: ClassVar[tuple[str, ...]] = ("query",)
     query: QueryId
@@ -352,11 +352,11 @@ class ResultCommit(Message, frozen=True):
 
 
 class ResultOpening(SecretMessage, frozen=True):
-    """What a server has committed to: its answer on the grid, and the roots of the uploads that it counted.
+    """A server's opened commitment: its answer on the grid, and the roots of the uploads that it counted.
 
     Args:
-        salt: Of the commitment.
-        roots: Of all parties, in their order.
+        salt: Salt of the commitment.
+        roots: Roots of all parties, in their order.
         answer: Encoded numbers (`settlement`).
         signature: The server's, over (run, server, commitment).
     """
@@ -426,9 +426,9 @@ class Abort(Message, frozen=True):
     """The sender's run has failed with this code; nothing will be released.
 
     Args:
-        code: Why.
+        code: Error code.
         missing: Participants whose absence ended the run.
-        reason: The same in words, from a server. Parties send none: their words may be about their data.
+        reason: Explanation, from a server. Parties send none: it might reveal their data.
         kind: Name of the error's class at the sender.
     """
 
@@ -452,7 +452,7 @@ AnyMessage: TypeAlias = (
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A message on its way.
 
-    `sender` is what the sender says. A transport that crosses a network must compare it with the
+    `sender` is the sender's own claim. A transport that crosses a network must compare it with the
     authenticated identity of the peer before it hands the envelope to a role.
     """
 

@@ -2,8 +2,8 @@
 
 1. `NoiseCommit`, C to V: a hash of C's contribution to the noise's key.
 2. `NoiseSeed`, V to C: V's contribution. It cannot depend on C's, which V has not seen. V keeps it back
-   until it has counted all uploads: whoever knows the noise and does not like it can stop the run, but not
-   before every party has paid for it.
+   until it has counted all uploads: a server that knows the noise and does not like it can stop the run,
+   but not before every party has paid for it.
 3. `NoiseOpening`, C to V: C's contribution, which must fit the hash, and a digest of C's exact tables, which
    V compares with its own before anything leaves.
 
@@ -47,7 +47,7 @@ def noisy_tables(tables: PairTables, privacy: Privacy, key: bytes) -> PairTables
 
 
 class NoisyRelease:
-    """What one server knows: its exact tables, and both contributions to the key."""
+    """One server's state: its exact tables, and both contributions to the key."""
 
     def __init__(self, terms: RunTerms, server: str, seed: bytes) -> None:
         self._run_id = terms.run_id
@@ -75,7 +75,7 @@ class NoisyRelease:
         return keys.digest(b"noise-commit", self._run_id, contribution)
 
     def _digest(self, contribution: bytes) -> bytes:
-        """Of the exact tables, under C's contribution: for V, which has the same tables."""
+        """Digest of the exact tables under C's contribution, for V, which has the same tables."""
         assert self._exact is not None
         cells = np.ascontiguousarray(self._exact.cells, dtype="<i8").tobytes()
         return keys.mac(contribution, "noise-tables", self._run_id, cells)

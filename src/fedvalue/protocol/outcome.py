@@ -1,4 +1,4 @@
-"""What a run gives: the servers' answer under policy `valuation`, and a party's view of it.
+"""The outcome of a run: the servers' answer under policy `valuation`, and a party's view of it.
 
 The protocol is below the valuation: how numbers are computed from counts is a function that the
 caller passes (`Valuer`). It must be deterministic and must not depend on the names of codes or the
@@ -27,7 +27,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a valuer makes of joint counts or noisy tables.
+    """A valuer's answer to joint counts or noisy tables.
 
     Args:
         public: For every party: `total` and what describes the computation.
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Valuer: TypeAlias = Callable[[JointCounts | PairTables, RunTerms], Answer]
-"""What a server makes of joint counts of opaque columns, or of noisy tables, by the run's terms."""
+"""(joint counts of opaque columns or noisy tables, the run's terms) -> the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class SignedResult:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The signed parts of a run, by which the task party can prove its values to a third person.
+    """The signed parts of a run, by which the task party can prove its values to a third party.
 
     Args:
         roster: Every party's Ready.
         results: By server.
-        endorsements: Of the data parties, for the task party under `mirror`.
+        endorsements: Endorsements of the data parties, for the task party under `mirror`.
     """
 
     roster: tuple[m.Ready, ...]
@@ -77,13 +77,13 @@ class Evidence:
 
     @property
     def digests(self) -> dict[str, bytes]:
-        """What each server signed."""
+        """The digest that each server signed."""
         return {server: result.digest for server, result in self.results.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one party has at the end of a successful run.
+    """A party's result of a successful run.
 
     Args:
         counts: The joint table: every party under `single` and `paper`, the task party under

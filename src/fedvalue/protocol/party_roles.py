@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
 
 class PartyRole(Role):
-    """What the task party and the data parties share.
+    """Base of the task party and the data parties.
 
     Refuses another number of rows than agreed in the constructor (InputError), before any byte is sent.
     Duplicate ids show when the rows are first sorted (InputError).
     """
 
     mirror_work: ClassVar[type[MirrorWork]] = MirrorWork
-    """What a party does under `mirror`; the drill puts one that cheats here."""
+    """A party's work under `mirror`; the drill replaces it with one that cheats."""
     token_work: ClassVar[type[TokenWork]] = TokenWork
-    """The same under `single` and `paper`."""
+    """A party's work under `single` and `paper`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class PartyRole(Role):
 
     @property
     def outcome(self) -> Outcome | None:
-        """What this party has learned; None until the state is DONE."""
+        """The party's result; None until the state is DONE."""
         return self._outcome if self._state is State.DONE else None
 
     def _peers(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class PartyRole(Role):
         raise NotImplementedError
 
     def _keyed(self) -> list[m.Envelope]:
-        """K_run is here: align with the others where that was agreed, else say that we are ready."""
+        """K_run is known: align ids if that was agreed, else state that we are ready."""
         if self.terms.align is Align.EQUAL:
             return self._ready()
         ids = self._samples.ids_in_batches()
@@ -246,7 +246,7 @@ class PartyRole(Role):
         return m.Agree(draft.party, draft.digests, draft.endorsement, _agree_mac(self._ring, draft))
 
     def _endorsement(self, work: Work) -> bytes:
-        """What a data party signs about its column; empty where columns have names."""
+        """A data party's signed statement about its column; empty where columns have names."""
         return b""
 
     def _take_agrees(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
@@ -274,7 +274,7 @@ class PartyRole(Role):
         return []
 
     def _endorsements(self, work: Work, agrees: dict[str, m.Agree]) -> tuple[Endorsement, ...]:
-        """What the data parties signed about their columns, for the task party."""
+        """The data parties' signed statements about their columns, for the task party."""
         return ()
 
     def _forget(self) -> None:

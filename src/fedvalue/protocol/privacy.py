@@ -1,4 +1,4 @@
-"""What an agreed epsilon promises: to whom, about what, and how much noise it takes.
+"""The promise of an agreed epsilon, and the noise that it takes.
 
 For any two tables of the same samples that differ in all codes of one sample, every set of results is at
 most exp(epsilon) times as likely with one as with the other, but for a probability of delta. The noise is
@@ -134,12 +134,12 @@ class Privacy:
 
     @property
     def _tables_rho(self) -> Fraction:
-        """What N(x_f, y) and N(x_f, x_g) get."""
+        """The part of rho for N(x_f, y) and N(x_f, x_g)."""
         return self.rho if self.shares == 1 else (1 - ONE_WAY_PART) * self.rho
 
     @property
     def observer(self) -> str:
-        """Against whom the promise holds."""
+        """The observers against whom the promise holds."""
         return OBSERVER if self.shares == 1 else OBSERVER_GRAM
 
     def total(self, variance: Fraction) -> float:

@@ -1,4 +1,4 @@
-"""What all roles share: a pure state machine that takes an envelope and returns envelopes.
+"""The base of all roles: a pure state machine that takes an envelope and returns envelopes.
 
 A role does no I/O: no sockets, files, clocks, threads, and no randomness of its own. It is a
 deterministic function of its constructor's arguments and of the envelopes received, in order. So a
@@ -9,8 +9,8 @@ Rules that keep it so:
 
 - Envelopes of one sender to one recipient must arrive in the order sent (FIFO per pair). Nothing is
   assumed about the order between different senders.
-- A resend of an accepted message returns nothing and changes nothing. Whoever needs the answer
-  again keeps it: a shell stores a role's output before it acknowledges the input.
+- A resend of an accepted message returns nothing and changes nothing. A shell that needs the answer
+  again stores it before it acknowledges the input.
 - An illegal message raises, and changes nothing except the move to FAILED, which is final. The one
   exception is E_DIGEST (data damaged on the way): refused, unchanged, may be sent again.
 - After an error, `fail` gives the notices by which the peers learn of it.
@@ -175,7 +175,7 @@ class Role:
         return []
 
     def _peers(self) -> tuple[str, ...]:
-        """Everybody with whom this role exchanges envelopes."""
+        """The participants with whom this role exchanges envelopes."""
         raise NotImplementedError
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:

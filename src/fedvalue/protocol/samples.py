@@ -59,7 +59,7 @@ class HashedSamples(Protocol):
         Within a part rows stand in any order; sorting them is left to the caller.
 
         Args:
-            key: Of the order.
+            key: Key of the order.
             row_bytes: Memory that the caller needs per row of a part, beside what sorting takes.
         """
 
@@ -71,7 +71,7 @@ class HashedSamples(Protocol):
 
 
 class Samples(Protocol):
-    """What a party brings into a run."""
+    """The input of a party."""
 
     @property
     def n_samples(self) -> int:
@@ -108,8 +108,8 @@ class MemorySamples:
 
     Args:
         ids: Sample ids.
-        columns: Their codes. They are copied: a run's keys are bound to them, so nobody may change
-            them underneath.
+        columns: Their codes. They are copied: a run's keys are bound to them, so they must not
+            change.
         reduce: Makes the samples of some rows; by default these rows keep their codes. A table whose bins
             depend on its rows is coded again.
 
@@ -232,7 +232,7 @@ class DataDigest:
             self._columns.append(state.digest())
 
     def digest(self) -> bytes:
-        """Of everything so far."""
+        """The digest of everything so far."""
         parts = (self._lengths.digest(), self._bytes.digest(), *self._columns)
         return keys.digest(struct.pack("<Q", self._n), *parts)
 

@@ -1,4 +1,4 @@
-"""What all servers share: alignment, readiness, sums of shares (`gram`), counts of masked rows (`mirror`).
+"""The base of all servers: alignment, readiness, sums of shares (`gram`), counts of masked rows (`mirror`).
 
 Under `mirror` nothing leaves a server before both have agreed on it (`settlement`).
 """
@@ -30,7 +30,7 @@ _COLLECTED: dict[State, type[m.Message]] = {
     State.CONFIRMING: m.Confirm,
     State.AGREEING: m.Agree,
 }
-"""What every party sends once in a state."""
+"""State -> the message that every party sends once in it."""
 
 
 class Server(Role):

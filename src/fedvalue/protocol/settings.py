@@ -1,4 +1,4 @@
-"""What all participants of a run have agreed on before the first message.
+"""The terms that all participants of a run have agreed on before the first message.
 
 Public to everyone, servers included: names, sizes, switches. Nothing secret is here, and nothing
 here may be decided by one participant alone; in a deployment these numbers come from the manifest
@@ -20,12 +20,12 @@ from fedvalue.protocol.release_grid import Grid
 from fedvalue.protocol.share_rounding import share_step
 
 COMPUTE = "compute"
-"""Name of the computation server where nobody gave it another."""
+"""Default name of the computation server."""
 VALIDATE = "validate"
-"""Name of the validation server where nobody gave it another."""
+"""Default name of the validation server."""
 
 ASSIST = "assist"
-"""Name of the assisting server, which `gram` alone has, where nobody gave it another."""
+"""Default name of the assisting server, which only `gram` has."""
 
 RUN_ID_BYTES = 32
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -57,7 +57,7 @@ class ProtocolName(StrEnum):
 
 
 class Policy(StrEnum):
-    """What `mirror` releases: values only, or the joint counts to the task party."""
+    """The output of `mirror`: values only, or the joint counts to the task party."""
 
     VALUATION = "valuation"
     COUNTS = "counts"
@@ -71,7 +71,7 @@ class Align(StrEnum):
 
 
 class ColumnView(StrEnum):
-    """What a valuation sees of a party: its columns, or one joint code."""
+    """A valuation's view of a party: its columns, or one joint code."""
 
     FEATURES = "features"
     JOINT = "joint"
@@ -164,7 +164,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What all participants agree on before anyone has read a table.
+    """The terms that all participants agree on before any table is read.
 
     Args:
         run_id: 32 bytes, never used twice; in a deployment the hash of the signed manifest.
@@ -283,7 +283,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         return share_step(Fraction(1, 10**digits), n_samples)
 
     def promise(self, n_samples: int, n_columns: int) -> Privacy:
-        """What the agreed epsilon means for this many samples and feature columns of all parties."""
+        """The promise of the agreed epsilon for these numbers of samples and feature columns."""
         shares = GRAM_SHARES if self.protocol is ProtocolName.GRAM else 1
         return Privacy(parse_epsilon(self.epsilon), n_samples, n_columns, shares)
 

@@ -1,6 +1,6 @@
 """How two servers of `mirror` agree on their results before anything leaves them.
 
-1. `ResultCommit`, both ways: a salted hash of the own answer on the grid, as soon as everything is counted.
+1. `ResultCommit`, both ways: a salted hash of the server's own answer on the grid, once all is counted.
 2. `ResultOpening`, both ways: the answer and the salt, when both commitments are here. Neither server can
    copy the other's answer, or fit its own to it.
 3. Each checks the other's hash, compares the answers (`release_grid`), and compares the roots of the uploads.
@@ -135,9 +135,9 @@ class Settlement:
 def committed(
     run_id: bytes, server: str, salt: bytes, roots: tuple[m.UploadRoot, ...], answer: bytes
 ) -> bytes:
-    """What a server commits to, and signs when it opens it.
+    """The commitment of a server, which it signs when it opens it.
 
-    The parties' signatures are in it: nobody who hands on an opening can spoil one and blame the server.
+    The parties' signatures are in it: nobody who forwards an opening can spoil one and blame the server.
     """
     shown = [part for root in roots for part in (*root.digests, root.signature)]
     return keys.digest(b"settlement", run_id, server.encode(), salt, *shown, answer)

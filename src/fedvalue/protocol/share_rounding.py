@@ -8,7 +8,7 @@ decides which way the number is rounded. Here only the servers know the way:
 - A number between two steps becomes one of them, the nearer one with the greater probability, so that it is
   right on average. A change of d nats shows with probability d / step.
 - The chance comes from the salts of both servers, which they committed to before they opened their answers.
-  Equal numbers are rounded alike: the total of a single party says no more than its value.
+  Equal numbers are rounded alike: the total of a single party reveals no more than its value.
 
 The task party, whose labels these are, gets its numbers on the grid.
 """

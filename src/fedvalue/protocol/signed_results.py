@@ -94,7 +94,7 @@ class ResultInbox:
 
 
 class Work(ABC):
-    """What a party does between the confirmation of keys and the agreement on results.
+    """A party's work between the confirmation of keys and the agreement on results.
 
     Args:
         settings: The settings of the run.
@@ -134,7 +134,7 @@ class Work(ABC):
         return self._outcome is not None
 
     def outcome(self) -> Outcome:
-        """What this party has learned, without the evidence."""
+        """The party's result, without the evidence."""
         assert self._outcome is not None
         return self._outcome
 

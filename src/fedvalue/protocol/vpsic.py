@@ -43,7 +43,7 @@ _RUN = b"vpsic"
 
 @dataclass(frozen=True, slots=True)
 class VpsicSettings:
-    """What the parties agree on.
+    """The agreed settings.
 
     Args:
         rounds: τ, how often everything is counted.

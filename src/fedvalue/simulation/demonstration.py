@@ -1,8 +1,8 @@
 """A whole federated valuation on this machine, with everything switched on.
 
 Two or three servers, a bank and four data parties, each its own process with its own folder, keys and table,
-talk over mutual TLS on loopback. The values are compared with those of the joined table, which nobody could
-compute in a real run.
+talk over mutual TLS on loopback. The values are compared with those of the joined table, which no participant
+could compute in a real run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedvalue.valuation.result import Valuation
 from fedvalue.valuation.settings import ValuationSettings
 
 Say = Callable[[str, str], None]
-"""(who, words) for a person who watches."""
+"""Called with (participant, message) for a person who watches."""
 
 TASK = "bank"
 PARTIES = ("telco", "shop", "insurer", "utility")
@@ -64,12 +64,12 @@ def demonstrate(
     Args:
         root: Folder for the participants' folders.
         output: Folder for result.json, report.html and certificate.json.
-        say: Called with (who, words) as things happen.
-        fault: What to break: "kill-party", "kill-server" or "cheat".
+        say: Called with (participant, message) as things happen.
+        fault: The fault to inject: "kill-party", "kill-server" or "cheat".
         protocol: One of `TERMS`.
 
     Raises:
-        EngineError: A process did not do what it should.
+        EngineError: A process failed.
         VerificationError: A cheat went unnoticed, or an honest run did not give the values of the joined
             table.
     """
@@ -141,7 +141,7 @@ def _child(children: Children, consortium: LocalConsortium, name: str) -> Child:
 
 
 def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault: str | None) -> None:
-    """Pass on what the processes say, cause the fault, and wait until all parties have ended."""
+    """Relay the output of the processes, inject the fault, and wait until all parties have ended."""
     killed = False
 
     def look() -> bool:
@@ -163,7 +163,7 @@ def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault
 
 
 def _moment(fault: str | None, name: str, words: str) -> bool:
-    """Whether now is the time to kill: keys are being agreed on, and everybody depends on everybody."""
+    """Whether now is the time to kill: during key agreement every participant depends on all others."""
     if fault == "kill-party":
         return name == "shop" and words == "wrapping"
     return fault == "kill-server" and name == "compute" and words == "stage keying"

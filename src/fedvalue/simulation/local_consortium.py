@@ -1,4 +1,4 @@
-"""A whole consortium on one machine: a folder per participant, everything signed.
+"""A whole consortium on one machine: a folder per participant, and a manifest signed by all.
 
 For the demonstration, the tests and the benchmark. It does with the same functions and files what people
 do with `fedvalue init`, `fedvalue manifest` and an editor.
@@ -85,7 +85,7 @@ def build(
         task: Name of the task party.
         sources: Tables by party, the task party's among them.
         accept: Lines of the section [accept] of every configuration.
-        **terms: Of the manifest; n_samples and purpose at least.
+        **terms: Terms of the manifest, at least n_samples and purpose.
     """
     servers = SERVER_ROLES if terms.get("protocol") == "gram" else SERVER_ROLES[:2]
     roles = {role: role for role in servers}
@@ -116,7 +116,7 @@ def build(
 
 
 def agree(members: Mapping[str, Member], endpoints: Mapping[str, str], **terms: Any) -> SignedManifest:
-    """Draft a manifest, sign it as everybody, and give everybody a copy."""
+    """Draft a manifest, sign it for every member, and give each a copy."""
     signed = draft([member.identity.card for member in members.values()], endpoints, days=1, **terms)
     for member in members.values():
         signed = signed.signed_by(member.identity)

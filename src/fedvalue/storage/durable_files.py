@@ -1,9 +1,8 @@
 """Files that are whole or absent, and the lock that keeps two processes apart.
 
 - `atomic_write` is the one place in the package that replaces a file.
-- `write_durably` adds what a process needs that has made promises to others: parent folders, and
-  EngineError E_STORAGE when the disk is full or read-only.
-- `write_unread` is for files that nobody reads before a database says that they are complete.
+- `write_durably` adds parent folders, and EngineError E_STORAGE when the disk is full or read-only.
+- `write_unread` is for files that are read only after a database has recorded that they are complete.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ def write_durably(path: Path, data: bytes | memoryview, *, mode: int = PRIVATE) 
 def write_unread(path: Path, data: bytes | memoryview) -> None:
     """Write a private file in place, with its parent folders: one synchronisation instead of two.
 
-    Nobody may read it before its writer has stored, elsewhere, that it is complete. What an interrupted write
-    left there is overwritten. File systems of Linux store the name of a new file together with its content.
+    It may be read only after its writer has recorded, elsewhere, that it is complete. The remains of an
+    interrupted write are overwritten. Linux file systems store the name of a new file with its content.
 
     Raises:
         EngineError: E_STORAGE; there is no such file.

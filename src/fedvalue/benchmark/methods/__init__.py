@@ -1,1 +1,1 @@
-"""What is compared: one small class per way to value data. `registry` lists them by name."""
+"""The methods that are compared, one small class each; `method_registry` lists them by name."""

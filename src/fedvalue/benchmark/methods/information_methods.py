@@ -1,4 +1,4 @@
-"""Methods that estimate information, without any model: Shapley-CMI, the learnable values, and rivals."""
+"""Methods that estimate information without a model: Shapley-CMI, the learnable values, and rivals."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def coded(table: VerticalTable, binning: Binning) -> CodedTable:
 
 
 class Learnable(Method):
-    """What `fedvalue.value` reports as `learnable`, with its defaults."""
+    """The values that `fedvalue.value` reports as `learnable`, with its defaults."""
 
     name = "learnable"
     about = "learnable, as fedvalue.value reports it"
@@ -108,7 +108,7 @@ class Evidence(Method):
 
     @abstractmethod
     def feature_tables(self, columns: CodedTable) -> Sequence[FeatureTable]:
-        """What the evidence is about, one table per game."""
+        """The tables of the evidence, one per game."""
 
     def value(self, table: VerticalTable) -> Estimate:
         """Shapley values of the mean game."""

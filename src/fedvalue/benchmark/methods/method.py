@@ -1,4 +1,4 @@
-"""What a method is.
+"""The interface of a method.
 
 To add one, subclass `Method`, or `GameMethod` where coalitions have values:
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """What a method says about one table.
+    """A method's values of one table.
 
     Args:
-        values: Of every data party, on any scale.
+        values: The value of every data party, on any scale.
         game: Values of all coalitions by mask, where the method has them; its best pair is then the pair
             with the largest value, and the two parties with the largest values otherwise.
     """
@@ -61,7 +61,7 @@ class Method(ABC):
 
     @abstractmethod
     def value(self, table: VerticalTable) -> Estimate | Mapping[str, float]:
-        """The values of all data parties, by name. Must not depend on anything but the table."""
+        """The values of all data parties by name, from the table alone."""
 
 
 class GameMethod(Method):

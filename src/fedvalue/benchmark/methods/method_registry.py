@@ -1,4 +1,4 @@
-"""The methods by name, and methods of a researcher's own by where they are."""
+"""The built-in methods by name, and a researcher's own by import path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METHODS: dict[str, type[Method]] = {
         models.LeaveOnePartyOut,
     )
 }
-"""What every run compares."""
+"""The built-in methods, which every run compares."""
 
 REFERENCE = information.Learnable.name
 """The method that the others are compared with, setting by setting."""
@@ -42,7 +42,7 @@ def chosen(names: Sequence[str]) -> list[Method]:
     Modules are also looked for in the current folder.
 
     Raises:
-        InputError: There is no such method, or it is none.
+        InputError: There is no such method, or the object is not one.
     """
     if not names:
         return [method() for method in METHODS.values()]

@@ -39,7 +39,7 @@ CONTROLS = {
 
 
 class CorrelationFigure(Experiment):
-    """What both figures share: the repeats that they read."""
+    """Base of both figures, which read the same repeats."""
 
     data = NAMES
     models = True

@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 FEATURES_PER_PARTY = (1, 2, 3)
 READINGS = ("label-only", "with-features", "uneven")
 N_PERMUTATIONS = 5000  # the paper's choice
-EXACT_UP_TO = 10  # data parties; for so few the exact values cost less than 5,000 permutations
+EXACT_UP_TO = 10  # data parties; up to here exact values cost less than 5,000 permutations
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much one draw does.
+    """The workload of one draw.
 
     Args:
-        deals: Assignments of features to parties, of the authors' reading.
-        others: The same of the other readings, and of the control with shuffled labels.
+        deals: Assignments of features to parties under the authors' reading.
+        others: Assignments under the other readings, and of the control with shuffled labels.
         learnable_draws: Draws in which learnable values are computed, for one assignment each.
         learnable_rows: Most rows of a learnable valuation.
         svm_rows: Most rows that the explained SVM is fitted on.
-        shap: Of Kernel SHAP.
+        shap: The workload of Kernel SHAP.
     """
 
     deals: int
@@ -86,7 +86,7 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
         draw: Number of the draw, the `random_state` of the notebooks' `train_test_split`.
         profile: How much to do, see `SIZES`.
         features: Features per party.
-        seed: Of assignments, coalitions and permutations.
+        seed: Seeds coalitions, permutations and the shuffled labels.
 
     Returns:
         Reading -> features per party -> one entry per assignment: `value` (Shapley-CMI), `shap` and
@@ -220,7 +220,7 @@ def correlation(repeats: Sequence[Numbers], a: str, b: str, models: Sequence[str
         repeats: See `draw`.
         a: "value", "learnable" or "sizes".
         b: "shuffled", or "shap" or "shap_of_sum", of which the ensemble of `models` is taken.
-        models: Which ones.
+        models: Names of the models.
     """
 
     def numbers(one: Numbers, key: str) -> Any:
@@ -232,7 +232,7 @@ def correlation(repeats: Sequence[Numbers], a: str, b: str, models: Sequence[str
 
 
 def correlation_of_means(draws: Sequence[Numbers], k: int, models: Sequence[str]) -> Numbers:
-    """The same of values and SHAP values that were averaged over the draws first, per assignment."""
+    """`correlation` of values and SHAP values that were averaged over the draws first, per assignment."""
     each = []
     for deal in range(len(draws[0]["label-only"][str(k)])):
         same = [one["label-only"][str(k)][deal] for one in draws]

@@ -1,4 +1,4 @@
-"""One look for all drawings, written as SVG."""
+"""The common style of all drawings, written as SVG."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def styled() -> AbstractContextManager[None]:
-    """The look, for everything that is drawn inside."""
+    """Context in which everything is drawn in the common style."""
     import matplotlib as mpl
 
     return mpl.rc_context(_STYLE)

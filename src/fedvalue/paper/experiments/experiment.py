@@ -1,7 +1,7 @@
-"""What an experiment is: independent pieces of work, a summary, a verdict, tables and a drawing.
+"""The interface of an experiment: independent pieces of work, a summary, a verdict, tables and a drawing.
 
 A `Unit` is the smallest piece whose result is kept: one repeat on one data set, one timing. Units of
-different experiments with the same key are the same work (Fig. 2 and Fig. 3 read the same repeats).
+different experiments with the same key are shared (Fig. 2 and Fig. 3 read the same repeats).
 Summary and verdict are pure functions of the units' results: a wrong number changes the verdict, and
 nothing else does.
 """
@@ -49,7 +49,7 @@ class Unit:
         call: A function at module level that takes the settings and returns JSON-ready numbers.
         settings: Its keyword arguments, JSON-ready.
         cost: Predicted seconds, for the estimate of the time left.
-        alone: Nothing else may run beside it, because it measures time.
+        alone: Whether it measures time, so that nothing else may run beside it.
     """
 
     key: str
@@ -66,7 +66,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the numbers compare with the paper's claim, in one word and one sentence or two."""
+    """How the numbers compare with the paper's claim: one word, and a sentence or two."""
 
     verdict: Literal["reproduced", "partly", "not reproduced"]
     measured: str
@@ -80,7 +80,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people; cells are text already."""
+    """A table whose cells are formatted text."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -141,16 +141,16 @@ def experiment(name: str) -> Experiment:
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """The experiments asked for, in the paper's order; `all` is all of them."""
+    """The named experiments in the paper's order; `all` selects every one."""
     wanted = {experiment(name).name for name in names if name != "all"}
     return [experiment(name) for name in NAMES if name in wanted or "all" in names]
 
 
 def unit_seed(seed: int, key: str) -> int:
-    """A seed of its own for each unit, the same in every run and on every machine."""
+    """The seed of a unit, the same in every run and on every machine."""
     return zlib.crc32(f"{seed}/{key}".encode())
 
 
 def data_sets_of(results: Mapping[str, Numbers]) -> list[str]:
-    """The data sets that results are about: the second part of their keys, in order."""
+    """The data sets of results, from the second part of their keys, in order."""
     return list(dict.fromkeys(key.split("/")[1] for key in results))

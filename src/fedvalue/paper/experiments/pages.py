@@ -1,6 +1,6 @@
 """Results -> pages: `index.html` in the results folder, and the tables of a Markdown page.
 
-Both are made from the `<name>.json` and `<name>.svg` files alone, so they can be made again at any time.
+Both are built from the `<name>.json` and `<name>.svg` files alone, so they can be rebuilt at any time.
 
 A Markdown page holds pairs of marks, `<!-- begin fig2 -->` and `<!-- end fig2 -->`; the text between them
 is made from `fig2.json`. `python -m fedvalue.paper.experiments.pages RESULTS PAGE` rewrites the page, and a
@@ -26,7 +26,7 @@ _MARKED = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page shows of one experiment."""
+    """One experiment on the page."""
 
     document: Numbers
     tables: list[Table]

@@ -45,16 +45,16 @@ def reproduce(
     """Run experiments and write their results; finished units of an earlier run are kept.
 
     Args:
-        experiments: Which ones.
+        experiments: The experiments to run.
         profile: "quick" or "paper".
         out: The folder to write to.
-        seed: Of everything random.
+        seed: Seeds everything random.
         workers: Processes; the number of cores when None, this process alone when 0.
         fresh: Discard earlier results in `out`.
         progress: Called with the part of the predicted work that is done.
 
     Returns:
-        What was written to `<name>.json`, in the order asked for.
+        The contents of each `<name>.json`, in the order of `experiments`.
 
     A data set that is not on this machine is left out: the experiment runs on the others, and its document
     and its verdict say so.
@@ -85,7 +85,7 @@ def reproduce(
 
 
 def check_needs(experiments: Sequence[Experiment]) -> dict[str, str]:
-    """The data sets that are missing, each with the way to get it; refuse before the first minute of work.
+    """The missing data sets, each with the way to get it; refuses before any work starts.
 
     Raises:
         InputError: The extra `paper` is missing, or every data set of an experiment; the message says how to
@@ -169,7 +169,7 @@ def _finish(
 
 
 def without(verdict: Verdict, missing: Sequence[str], n_data_sets: int) -> Verdict:
-    """The verdict when some data sets were not there: at most "partly", and it names them."""
+    """The verdict when some data sets were missing: at most "partly", and it names them."""
     if not missing:
         return verdict
     word = "partly" if verdict.verdict == "reproduced" else verdict.verdict

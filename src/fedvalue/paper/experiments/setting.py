@@ -1,4 +1,4 @@
-"""The paper's experimental setting, as the authors' notebooks settle it.
+"""The paper's experimental setting, as in the authors' notebooks.
 
 - A data set is cut into five equal-width bins as a whole (`pandas.cut`; Spect's binary features stay), then
   rows are drawn, so repeats differ in rows, never in bins.

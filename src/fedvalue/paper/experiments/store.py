@@ -1,9 +1,9 @@
 """The out folder: finished units are kept, and results of different runs are never mixed.
 
-    run.json            what the folder belongs to: version, seed, profile
+    run.json            version, seed and profile of the run
     units/<key>.json    settings, result and CPU time of one finished unit
     <name>.json, .svg   one experiment
-    index.html          all of them on one page
+    index.html          all experiments on one page
 
 Every file is written whole or not at all, so a killed run leaves nothing half done.
 """
@@ -37,9 +37,9 @@ class Store:
         """Start or continue the results in a folder.
 
         Args:
-            folder: The out folder; made when missing.
-            seed: Of this run.
-            profile: Of this run.
+            folder: The out folder; created if missing.
+            seed: Seed of this run.
+            profile: Profile of this run.
             fresh: Discard earlier results of any run in this folder first.
 
         Raises:

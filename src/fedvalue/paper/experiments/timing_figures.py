@@ -40,8 +40,8 @@ def measure(
 
     The adversarial samples are spread over the queries: each of the cells gets its equal share of them.
     The protocol runs hardened, with marginal checks and authenticators, but asks for the cells of all parties
-    together alone: what the paper times. Asking for every coalition, as users do by default, multiplies the
-    tokens by up to 2^parties and is beyond the limit for six parties.
+    together only, which is what the paper times. Asking for every coalition, as users do by default,
+    multiplies the tokens by up to 2^parties and is beyond the limit for six parties.
 
     Args:
         n_real: Real samples.
@@ -50,7 +50,7 @@ def measure(
         features: Binary features of each data party.
         q: Encryption ids per sample.
         simulate: Whether to time the published simulation too.
-        seed: Of data and simulation.
+        seed: Seeds data and simulation.
     """
     import fedvalue
 

@@ -18,12 +18,12 @@ from fedvalue.protocol.signed_results import make_seal
 from fedvalue.protocol.tokens import queries
 
 PENDING_BYTES = 256 * 1024 * 1024
-"""What one sender may have under way in queries for which something from others is missing."""
+"""Limit of one sender's data in queries that still wait for others."""
 
 
 @dataclass(slots=True)
 class TokenSet:
-    """One party's tokens for one query, as far as they have come."""
+    """One party's tokens for one query, as received so far."""
 
     total: int
     tokens: list[Blocks] = field(default_factory=list)
@@ -44,7 +44,7 @@ class TokenSet:
 
 @dataclass(slots=True)
 class Query:
-    """The sets of one query, as far as they have come."""
+    """The sets of one query, as received so far."""
 
     coalition: tuple[str, ...]
     sets: dict[str, TokenSet] = field(default_factory=dict)

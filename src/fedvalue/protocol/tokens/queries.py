@@ -1,4 +1,4 @@
-"""Which queries a run of `single` or `paper` asks, and what they cost.
+"""The queries of a run of `single` or `paper`, and their cost.
 
 A query is a coalition S with the task party and one value per member. By default only the grand
 coalition's cells are asked: all other coalitions' tables are its marginals, because all parties hold
@@ -114,7 +114,7 @@ def states_sizes(settings: Settings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run will cost, before it starts. A random n_r or padding is counted at its most."""
+    """The cost of a run before it starts. A random n_r or padding is counted at its maximum."""
 
     n_queries: int
     n_tokens: int
@@ -184,7 +184,7 @@ Stated: TypeAlias = tuple[int, tuple[int, ...]]
 
 
 def result_digest_parts(answers: Mapping[bytes, Stated]) -> list[bytes]:
-    """What a server signs: its answers in the order of the query ids."""
+    """The parts that a server signs: its answers in the order of the query ids."""
     return [
         part
         for query, (count, sizes) in sorted(answers.items())

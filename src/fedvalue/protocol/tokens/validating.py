@@ -112,5 +112,5 @@ class TokenChecking:
 
 
 def _weight(tokens: memoryview, authenticators: memoryview) -> int:
-    """What a chunk takes while its query waits for its key; an empty one takes room as well."""
+    """Memory of a chunk while its query waits for its key; an empty one counts too."""
     return len(tokens) + len(authenticators) + 64

@@ -305,7 +305,7 @@ def gram_rows(*, trials: int, seed: int = 0) -> Iterator[DrillRow]:
 
     Args:
         trials: Runs per row, each with its own table and secrets.
-        seed: Of the tables.
+        seed: Seeds the tables.
     """
     for scenario in SCENARIOS:
         rng = np.random.default_rng([seed, trials])

@@ -95,7 +95,7 @@ def double(plot: Plot, counts: Counts) -> Counts:
 
 
 def scatter(plot: Plot, counts: Counts) -> Counts:
-    """What is left when a party's upload is not added: rows in random cells, the right number."""
+    """The effect of ignoring a party's upload: the right number of rows, in random cells."""
     return plot.rng.multinomial(counts.sum(), np.full(len(counts), 1 / len(counts))).astype(np.int64)
 
 
@@ -176,7 +176,7 @@ class ReplayingComputationServer(ComputationServer):
 
 
 def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
-    """What two servers that share one lie compute: everything worth twice as much."""
+    """A valuer for two servers that share one lie: every value doubled."""
 
     def lie(counts: JointCounts | PairTables, terms: RunTerms) -> Answer:
         truth = valuer(counts, terms)

@@ -57,7 +57,7 @@ class SplitWork(MirrorWork):
 
 
 class TwoRootsWork(SplitWork):
-    """The same with a root of its own for each server: each sees one that fits."""
+    """Split uploads, with a separate root for each server: each sees one that fits."""
 
     def begin(self) -> list[m.Envelope]:
         """The uploads, of which each server gets the half that it can check."""

@@ -1,4 +1,4 @@
-"""What a cheating server of the drill knows and wants."""
+"""The knowledge and the goal of a cheating role of the drill."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Plot:
     """The plan of one cheat in one trial.
 
     Args:
-        rng: Its dice.
+        rng: Its random numbers.
         q: The agreed q, which it knows.
         target: Number of samples in the intersection that it will falsify (servers see sizes); 0 for
             the first query where its trick changes anything.
         n_samples: How many samples it drops.
         stolen: Intersections of an earlier run.
-        memory: True intersections of this run, as they come.
+        memory: True intersections of this run, in order of arrival.
         fired: Whether it has cheated.
     """
 

@@ -36,8 +36,8 @@ class DrillRow:
     Args:
         protocol: "paper" or "mirror".
         hardened: Whether H1 to H3 were on; `mirror` has no weaker form.
-        behaviour: What the server did.
-        trials: How often.
+        behaviour: The way to cheat.
+        trials: Number of runs.
         detected: In how many trials the run ended without a result.
         predicted: Probability of detection by the formulas.
         codes: The error codes of the detections, and how often.
@@ -93,7 +93,7 @@ def run_drill(
         trials: Runs per row.
         q: Encryption ids per sample.
         n_r: Adversarial samples per cell, where the scenario does not need another number.
-        seed: Of the cheats' dice; keys are drawn from the system.
+        seed: Seeds the cheats; keys are drawn from the system.
         behaviours: Names of scenarios; all when None.
 
     Raises:
@@ -151,8 +151,7 @@ class Trial:
         """One run with a cheat: the code of the error that it ends with, or "".
 
         Raises:
-            AssertionError: Nobody cheated, or the lie made no difference: a drill that
-                proves nothing.
+            AssertionError: No role cheated, or the lie made no difference: such a trial proves nothing.
         """
         scenario = self._scenario
         plot = Plot(

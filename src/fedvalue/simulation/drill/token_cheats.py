@@ -47,7 +47,7 @@ def drop(plot: Plot, query: Query, truth: Intersection) -> Intersection:
 
 
 def zero(plot: Plot, query: Query, truth: Intersection) -> Intersection:
-    """Say that nobody is in this cell."""
+    """Report an empty cell."""
     return truth[0][:0], truth[1][:0]
 
 
@@ -202,7 +202,7 @@ class LyingChecking(TokenChecking):
 
 
 class AcceptingChecking(TokenChecking):
-    """Believes whatever the computation server sends: they have made common cause."""
+    """Accepts whatever the computation server sends: the two collude."""
 
     plot: Plot
 

@@ -48,7 +48,7 @@ def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
     Poisson; empty cells are not seen. The likelihoods of all q are compared, each with its best rates.
 
     Args:
-        counts: Of all cells that occur.
+        counts: Counts of all cells that occur.
         most: Largest q that the parties agreed on.
     """
     kinds, times = np.unique(np.minimum(counts, _LARGEST), return_counts=True)
@@ -112,8 +112,8 @@ class MovingServer(VpsicServer):
     """Counts truly, decides on a move in the first round, and makes the same one in every round.
 
     Args:
-        plot: Its dice; notified when it has cheated.
-        move: Which rows it moves.
+        plot: Its random numbers; records that it has cheated.
+        move: Chooses the rows to move.
         read: Finds q; None guesses it once, from 2 to 8.
     """
 
@@ -150,7 +150,7 @@ class VpsicScenario:
         behaviour: Its name in the output.
         server: Makes the server.
         published: Probability that the published checks detect it.
-        hardened: The same with marginals.
+        hardened: Probability that the checks with marginals detect it.
     """
 
     behaviour: str
@@ -217,11 +217,11 @@ def vpsic_rows(
 
     Args:
         trials: Runs per row, each with its own table and secrets.
-        seed: Of tables and dice.
-        settings: Of the protocol; `harden` is varied.
+        seed: Seeds tables and cheats.
+        settings: Settings of the protocol; `harden` is varied.
         n_samples: Rows of a table.
         n_parties: Data parties.
-        n_codes: Codes of each.
+        n_codes: Codes of each party.
     """
     settings = settings or VpsicSettings()
     for scenario in scenarios(settings, n_samples):
