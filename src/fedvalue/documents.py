@@ -76,7 +76,7 @@ def convert(
     try:
         return msgspec.convert(data, kind, dec_hook=_from_text)
     except msgspec.ValidationError as problem:
-        raise error(_cause(problem)) from None
+        raise error(str(problem)) from None
 
 
 def prepare(kind: type) -> None:
@@ -145,11 +145,6 @@ def _refuse_half_characters(text: str, data: Any) -> None:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _cause(problem: msgspec.ValidationError) -> str:
-    # A validator's own error (InputError from __post_init__) says more than msgspec's wrapper of it.
-    return str(problem)
 
 
 def _only_plain(data: Any) -> None:

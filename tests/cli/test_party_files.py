@@ -291,7 +291,7 @@ def test_files_of_a_folder_need_the_wanted_columns_only(tmp_path):
     ran = fedvalue_here("value", tmp_path / "parts", *ASKED, "--party", "telco=bill", "--json", "-")
     assert ran.code == 0, ran.err
     (source,) = json.loads(ran.out)["provenance"]["sources"]
-    assert (source["format"], source["n_rows"]) == ("parquet, 2 files", N)
+    assert (source["format"], source["n_rows"]) == ("Parquet, 2 files", N)
 
 
 @pytest.mark.parametrize("before", ["", "telco=", "--party=telco=", "--party=", "x=y="])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedvalue.cli.reproduce import progress_lines
+from fedvalue.cli.research import progress_lines
 from tests.cli.here import fedvalue_here
 from tests.cli.runner import fedvalue
 

@@ -155,7 +155,7 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (
             ["--label", "label", "--party", "a=bill", "--party", "b=bill"],
             3,
-            "given to party 'a' and to party 'b'",
+            "belongs to party 'a' and to party 'b'",
         ),
         (["--label", "label", "--task", "bill", "--party", "b=bill"], 3, "the task party and to party 'b'"),
         (["--label", "label", "--party", "a=bill,bill"], 3, "column 'bill' is given to party 'a' twice"),

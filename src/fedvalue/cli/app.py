@@ -74,6 +74,7 @@ _MODULES = {
     "init": "invite_and_accept", "invite": "invite_and_accept", "accept": "invite_and_accept",
     "join": "taking_part", "run": "taking_part", "abort": "taking_part",
     "status": "operate", "doctor": "operate", "backup": "operate", "warm-up": "kernels",
+    "reproduce": "research", "benchmark": "research", "datasets": "research",
 }  # fmt: skip
 """Modules of the commands that do not have one of their own name."""
 

@@ -85,8 +85,7 @@ def _write_certificate(path: Path, output: Path, peers: Path | None) -> None:
 
     from fedvalue.deployment.evidence import certificate_page
     from fedvalue.identity.identity_files import read_cards
-    from fedvalue.reports.certificate_page import render_certificate
-    from fedvalue.reports.html import write_page
+    from fedvalue.reports.html import render_certificate, write_page
 
     lines, certificate = certificate_page(path, None if peers is None else read_cards(peers))
     page = render_certificate(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedvalue.documents import Document
+from fedvalue.engines import Execution
 from fedvalue.errors import InputError
 from fedvalue.local.streaming import stream_by_default
 from fedvalue.tables.coding_settings import CodingSettings
@@ -28,7 +29,7 @@ from fedvalue.tables.label import (
     one_spelling_each,
     reproduces_label,
 )
-from fedvalue.tables.parts import Part, shown, with_labels
+from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
 from fedvalue.tables.streamed_columns import ColumnLook, new_looks
 
@@ -111,15 +112,11 @@ def check_sources(
     for wanted in (label, ids):
         if wanted is not None and not any(wanted in look.names for look in looks):
             refuse_unknown_columns([wanted], looks[0].names, shown(sources[0]))
+    execution = Execution(progress=progress)
     for k, look in enumerate(looks):
-        look.read(partial(_report, progress, k, len(looks)))
+        look.read(partial(execution.report, k, len(looks)))
     first = looks[0].id_set()
     return Check(files=tuple(look.report(first if k else None) for k, look in enumerate(looks)))
-
-
-def _report(progress: Progress | None, done: int, total: int, note: str) -> None:
-    if progress is not None:
-        progress(done, total, note)
 
 
 class _FileLook:
@@ -134,11 +131,8 @@ class _FileLook:
         options: FileOptions,
     ) -> None:
         self._source, self._coding = source, coding
-        texts = () if ids is None else (ids,)
-        self._parts = open_parts(source, options=options)
+        self._parts = open_parts(source, options=options, text_columns=() if ids is None else (ids,))
         self.names = tuple(self._parts[0].schema.names)
-        if ids in self.names:
-            self._parts = open_parts(source, options=options, text_columns=texts)
         self._label = label if label in self.names else None
         self._id = ids if ids in self.names else None
         own = [name for name in self.names if name != self._id]
@@ -235,7 +229,7 @@ class _FileLook:
                 n_matched = pc.sum(pc.is_in(own, value_set=first_ids.cast(own.type))).as_py() or 0
         return FileCheck(
             name=shown(self._source),
-            format=_words(part),
+            format=part.words,
             confidence={} if part.dialect is None else dict(part.dialect.confidence),
             size=source_bytes(self._source),
             n_rows=self._n_rows,
@@ -305,13 +299,6 @@ def _unique_column(name: str, n_names: int) -> ColumnCoding:
         n_codes=1,
         warnings=(f"looks like an id: more than {n_names:,} different values; leave it out",),
     )
-
-
-def _words(part: Part) -> str:
-    return {
-        "csv": part.dialect.words if part.dialect else "CSV", "parquet": "Parquet", "arrow": "Arrow",
-        "arrow stream": "Arrow stream", "excel": "Excel", "database": "database",
-    }[part.format]  # fmt: skip
 
 
 def summary_lines(coded: CodedColumns, request: Request) -> list[str]:

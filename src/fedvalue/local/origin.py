@@ -23,14 +23,11 @@ def described_source(source: str, party: str, options: FileOptions) -> SourceFil
     """A source with its digest, before it is read: afterwards it may have changed."""
     part = first_part(source, options)
     files = source_files(source) or []
-    words = part.format if part.dialect is None else part.dialect.words
-    if part.format == "excel":
-        words = "Excel" if options.sheet is None else f"Excel, sheet {options.sheet!r}"
     more = f", {len(files)} files" if len(files) > 1 else ""
     return SourceFile(
         name=shown(source),
         party=party,
-        format=words + more,
+        format=part.words + more,
         size=source_bytes(source),
         sha256=source_sha256(source),
         notes=() if part.dialect is None else part.dialect.notes,

@@ -82,6 +82,15 @@ class Part:
         return whole.subset(row_group_ids=list(range(*self.row_groups)))
 
     @property
+    def words(self) -> str:
+        """The format in a few words."""
+        if self.dialect is not None:
+            return self.dialect.words
+        if self.format == "excel" and self.options.sheet is not None:
+            return f"Excel, sheet {self.options.sheet!r}"
+        return self.format if self.format == "database" else self.format.capitalize()
+
+    @property
     def name(self) -> str:
         """The part for messages, without a password."""
         return shown(self.path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedvalue.information.contingency import JointCounts
-from fedvalue.local.changes import N_DRAWS, changes, drift_of
+from fedvalue.local.incremental import N_DRAWS, changes, drift_of
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.result import PartyValue, Valuation
 from fedvalue.valuation.settings import ValuationSettings
