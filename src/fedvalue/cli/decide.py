@@ -154,10 +154,7 @@ def payout(
         str | None,
         typer.Option("--csv", help="Write the shares as CSV; - prints it alone.", metavar="FILE|-"),
     ] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the shares as JSON; - prints it alone.", metavar="FILE|-"),
-    ] = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Divide a pot by value, exact to the cent.
 

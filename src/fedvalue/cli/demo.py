@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedvalue.cli.shared_options import JsonFile
 from fedvalue.cli.terminal import show_valuation, wrote_json
 
 
@@ -38,10 +39,7 @@ def demo(
         "fedvalue-demo"
     ),
     keep: Annotated[Path | None, typer.Option(help="Keep all participants' folders here.")] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the result as JSON; - prints it alone.", metavar="FILE|-"),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Run servers, a bank and four data parties on this machine, each its own process, over mutual TLS.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedvalue.cli.shared_options import JsonFile
 from fedvalue.cli.terminal import print_table, say, wrote_json
 from fedvalue.errors import InputError
 
@@ -34,10 +35,7 @@ def drill(
         int, typer.Option("--n-r", min=0, max=10_000, help="Adversarial samples per cell (paper).")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the cheating servers.")] = 0,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the rows as JSON; - prints them alone.", metavar="FILE|-"),
-    ] = None,
+    json_file: JsonFile = None,
     advise: Annotated[
         bool, typer.Option("--advise", help="Compare choices of q and n_r only: detection against bytes.")
     ] = False,

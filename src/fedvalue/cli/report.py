@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 
 def report(
@@ -54,15 +51,12 @@ def report(
     else:
         if peers is not None:
             raise InputError("--peers goes with a certificate; a result has no keys")
-        _write_report(result, output, None if prices is None else read_prices(prices), budget)
+        from fedvalue.reports import html
+        from fedvalue.valuation.result import Valuation
+
+        listed = None if prices is None else read_prices(prices)
+        html.write(Valuation.from_json(result), output, prices=listed, budget=budget)
     say(f"report written to {output}")
-
-
-def _write_report(result: Path, output: Path, prices: dict[str, Decimal] | None, budget: str | None) -> None:
-    from fedvalue.reports import html
-    from fedvalue.valuation.result import Valuation
-
-    html.write(Valuation.from_json(result), output, prices=prices, budget=budget)
 
 
 def _is_certificate(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedvalue.cli.progress import progress_bar
+from fedvalue.cli.shared_options import JsonFile
 from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, say, wrote_json
 
 if TYPE_CHECKING:
@@ -38,10 +39,7 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.", min=0)] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard earlier results in DIR.")] = False,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Also write the verdicts as JSON; - for stdout.", metavar="FILE"),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Run the paper's experiments: numbers, drawings, and a verdict on each of its claims.
 
@@ -108,9 +106,7 @@ def benchmark(
         typer.Option(help="Folder for true values; your cache by default.", metavar="DIR"),
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that train models.", min=1)] = 1,
-    json_file: Annotated[
-        str | None, typer.Option("--json", help="Also write the result here; - for stdout.", metavar="FILE")
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Compare ways to value data with the gain of models that were retrained with the data.
 
@@ -166,9 +162,7 @@ def datasets(
             help="Fetch a data set into your cache, or all that may be fetched.", metavar="NAME|all"
         ),
     ] = None,
-    json_file: Annotated[
-        str | None, typer.Option("--json", help="Print the list as JSON (- for stdout).", metavar="FILE")
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """List the paper's six data sets and the benchmark's other three: where they are, how to get them.
 

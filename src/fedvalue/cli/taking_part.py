@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from fedvalue.cli.column_owners import split_names
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, file_options, public_command, takes
+from fedvalue.cli.shared_options import (
+    DEFAULT_HOME,
+    HomeFolder,
+    JsonFile,
+    file_options,
+    public_command,
+    takes,
+)
 from fedvalue.cli.terminal import say, show_valuation, wrote_json
 from fedvalue.errors import ConfigError, InputError, VerificationError
 
@@ -76,10 +83,7 @@ def taking_part(
             "which it does not replace."
         ),
     ] = None,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the result as JSON; - prints only that.", metavar="FILE|-"),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> TakePart:
     """How to take part, from the options of a command: agree if necessary, run, print the result."""
 

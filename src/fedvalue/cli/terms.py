@@ -9,115 +9,105 @@ import typer
 from fedvalue.cli import shared_options as options
 
 
+def _term(help: str, *names: str, shown: bool = True) -> Any:
+    return typer.Option(*names, help=help, show_default=shown)
+
+
 def agreed_terms(
     *,
-    purpose: Annotated[str, typer.Option(help="Why the values are computed, in words.")],
-    samples: Annotated[int, typer.Option(help="Number of samples that every party brings.")],
-    compute: Annotated[str, typer.Option(help="host:port of the computation server.")],
-    validate: Annotated[str, typer.Option(help="host:port of the validation server.")],
+    purpose: Annotated[str, _term("Why the values are computed, in words.")],
+    samples: Annotated[int, _term("Number of samples that every party brings.")],
+    compute: Annotated[str, _term("host:port of the computation server.")],
+    validate: Annotated[str, _term("host:port of the validation server.")],
     assist: Annotated[
-        str | None,
-        typer.Option(
-            help="host:port of the assisting server, where a third operator runs one.", show_default=False
-        ),
+        str | None, _term("host:port of the assisting server, where a third operator runs one.", shown=False)
     ] = None,
     protocol: Annotated[
         str | None,
-        typer.Option(
-            help="mirror, gram, paper or single; by default what fits the operators and --samples.",
-            show_default=False,
+        _term(
+            "mirror, gram, paper or single; by default what fits the operators and --samples.", shown=False
         ),
     ] = None,
     policy: Annotated[
-        str,
-        typer.Option(help="valuation (mirror and gram) or counts (paper, single, --exact-tables: always)."),
+        str, _term("valuation (mirror and gram) or counts (paper, single, --exact-tables: always).")
     ] = "valuation",
-    q: Annotated[int, typer.Option(help="Encryption ids per sample (paper).")] = 3,
-    n_r: Annotated[
-        str, typer.Option("--n-r", help="Adversarial samples per cell (paper): a number, or random:K.")
-    ] = "1",
-    harden: Annotated[bool, typer.Option(help="The additional checks of the paper protocol.")] = True,
+    q: Annotated[int, _term("Encryption ids per sample (paper).")] = 3,
+    n_r: Annotated[str, _term("Adversarial samples per cell (paper): a number, or random:K.", "--n-r")] = "1",
+    harden: Annotated[bool, _term("The additional checks of the paper protocol.")] = True,
     by_coalition: Annotated[
         bool,
-        typer.Option(
-            help="With --harden: ask every coalition's cells and compare them. Without it a data party can "
+        _term(
+            "With --harden: ask every coalition's cells and compare them. Without it a data party can "
             "take another's value; with it the run costs up to 2^parties times the tokens."
         ),
     ] = True,
     bins: Annotated[
         int | None,
-        typer.Option(
-            help="Bins of a numeric column; by default 5, and 10 under noise or gram from 10,000 samples.",
-            show_default=False,
+        _term(
+            "Bins of a numeric column; by default 5, and 10 under noise or gram from 10,000 samples.",
+            shown=False,
         ),
     ] = None,
     binning: Annotated[
-        str, typer.Option(help="quantile (bins of about equal size) or width (of equal width).")
+        str, _term("quantile (bins of about equal size) or width (of equal width).")
     ] = "quantile",
     label_bins: Annotated[
-        int | None,
-        typer.Option(help="Bins of a label that is an amount; as many as --bins, or 5, by default."),
+        int | None, _term("Bins of a label that is an amount; as many as --bins, or 5, by default.")
     ] = None,
     pca: Annotated[
         int | None,
-        typer.Option(
-            help="Replace the numbers of each data party that has more by this many principal components."
-        ),
+        _term("Replace the numbers of each data party that has more by this many principal components."),
     ] = None,
     columns: Annotated[
         str,
-        typer.Option(
-            help="features (learnable values use columns one by one) or joint (one code per party; the "
-            "servers learn less)."
+        _term(
+            "features (learnable values use columns one by one) or joint (one code per party; the servers "
+            "learn less)."
         ),
     ] = "features",
-    method: Annotated[str, typer.Option(help="auto, exact or sampled.")] = "auto",
-    permutations: Annotated[int, typer.Option(help="Permutations of the sampled method.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Public seed of the sampling.")] = 0,
-    research: Annotated[bool, typer.Option(help="Lift the gates; every participant must accept it.")] = False,
+    method: Annotated[str, _term("auto, exact or sampled.")] = "auto",
+    permutations: Annotated[int, _term("Permutations of the sampled method.")] = 5000,
+    seed: Annotated[int, _term("Public seed of the sampling.")] = 0,
+    research: Annotated[bool, _term("Lift the gates; every participant must accept it.")] = False,
     align: Annotated[
-        str,
-        typer.Option(
-            help="equal (all parties hold the same ids) or intersect (reduce to the common ids first)."
-        ),
+        str, _term("equal (all parties hold the same ids) or intersect (reduce to the common ids first).")
     ] = "equal",
     epsilon: Annotated[
-        str | None,
-        typer.Option(help="Release values with noise, such as 0.5 (mirror and gram). Smaller protects more."),
+        str | None, _term("Release values with noise, such as 0.5 (mirror and gram). Smaller protects more.")
     ] = None,
     exact_tables: Annotated[
         bool,
-        typer.Option(
+        _term(
+            "gram without noise: every party gets exact counts of pairs; every participant must accept.",
             "--exact-tables",
-            help="gram without noise: every party gets exact counts of pairs; every participant must accept.",
         ),
     ] = False,
     grid: Annotated[
         str,
-        typer.Option(
-            help="Step in nats of the numbers that are released without noise, a power of ten. A finer one "
+        _term(
+            "Step in nats of the numbers that are released without noise, a power of ten. A finer one "
             "than 0.0001 needs --research."
         ),
     ] = "0.0001",
     shares: Annotated[
         str,
-        typer.Option(
-            help="What a data party gets: small (its learnable value, the total and their errors) or full "
+        _term(
+            "What a data party gets: small (its learnable value, the total and their errors) or full "
             "(every number about itself; every participant must accept it)."
         ),
     ] = "small",
     accept: options.Accept = None,
-    keying_seconds: Annotated[int, typer.Option(help="Deadline of the key agreement.")] = 3600,
-    upload_seconds: Annotated[int, typer.Option(help="Deadline of the uploads.")] = 3600,
-    compute_seconds: Annotated[int, typer.Option(help="Deadline of the computation.")] = 3600,
+    keying_seconds: Annotated[int, _term("Deadline of the key agreement.")] = 3600,
+    upload_seconds: Annotated[int, _term("Deadline of the uploads.")] = 3600,
+    compute_seconds: Annotated[int, _term("Deadline of the computation.")] = 3600,
     work_limit: Annotated[
         int,
-        typer.Option(
-            help="Most visits, samples times coalitions, of an exact walk that method auto starts; beyond it "
+        _term(
+            "Most visits, samples times coalitions, of an exact walk that method auto starts; beyond it "
             "permutations are sampled."
         ),
     ] = 2**32,
-    days: Annotated[int, typer.Option(help="How long the agreement is valid.")] = 7,
+    days: Annotated[int, _term("How long the agreement is valid.")] = 7,
 ) -> dict[str, Any]:
     """Arguments of `agreement.manifest_files.draft`, from the options of a command."""
     from fedvalue.agreement.manifest import Deadlines
