@@ -54,8 +54,7 @@ def invite(
     party: Annotated[list[str], typer.Option(help="Name of a data party. Repeat for each party.")],
     terms: dict[str, Any],
     consortium: Annotated[
-        str | None,
-        typer.Option(help="Name of the group; your own name by default.", show_default=False),
+        str | None, typer.Option(help="Name of the group; your own name by default.", show_default=False)
     ] = None,
     compute_name: Annotated[str, typer.Option(help="Name of the computation server.")] = "compute",
     validate_name: Annotated[str, typer.Option(help="Name of the validation server.")] = "validate",

@@ -56,10 +56,7 @@ def new(
     typer.echo(f"Every participant reads it (`fedvalue manifest show {file}`) and signs it.", err=True)
 
 
-def sign(
-    file: File,
-    identity: Annotated[Path, typer.Option(help="Folder of your identity.")],
-) -> None:
+def sign(file: File, identity: Annotated[Path, typer.Option(help="Folder of your identity.")]) -> None:
     """Add your signature to the file."""
     from fedvalue.agreement.manifest_files import read_manifest, write_manifest
     from fedvalue.deployment.process import harden
@@ -73,8 +70,7 @@ def sign(
 
 
 def merge(
-    file: File,
-    others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")],
+    file: File, others: Annotated[list[Path], typer.Argument(help="Copies that others have signed.")]
 ) -> None:
     """Collect the signatures of several signed copies in FILE."""
     from fedvalue.agreement.manifest_files import read_manifest, write_manifest

@@ -87,8 +87,7 @@ def benchmark(
         str, typer.Option(help="quick: minutes on two cores. full: all data sets and splits, hours.")
     ] = "quick",
     method: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this method, or your own as module:Class.", metavar="NAME"),
+        list[str] | None, typer.Option(help="Only this method, or your own as module:Class.", metavar="NAME")
     ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
     design: Annotated[
@@ -102,8 +101,7 @@ def benchmark(
         Path, typer.Option(help="Folder for benchmark.json and index.html.", metavar="DIR")
     ] = Path("benchmark"),
     cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder for true values; your cache by default.", metavar="DIR"),
+        Path | None, typer.Option(help="Folder for true values; your cache by default.", metavar="DIR")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that train models.", min=1)] = 1,
     json_file: JsonFile = None,

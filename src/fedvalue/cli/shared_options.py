@@ -17,8 +17,7 @@ READING, CODING, OUTPUT = "Reading files", "Columns and label", "Output"
 """Panels of the help."""
 
 HomeFolder = Annotated[
-    Path,
-    typer.Option("--home", envvar="FEDVALUE_HOME", help="Folder of your identity, agreements and runs."),
+    Path, typer.Option("--home", envvar="FEDVALUE_HOME", help="Folder of your identity, agreements and runs.")
 ]
 
 DEFAULT_HOME = Path("fedvalue")

@@ -101,8 +101,7 @@ def value(
         ),
     ] = None,
     harden: Annotated[
-        bool | None,
-        _federated("Protocol paper with or without the added checks.", "--harden/--as-published"),
+        bool | None, _federated("Protocol paper with or without the added checks.", "--harden/--as-published")
     ] = None,
     policy: Annotated[str | None, _federated("Protocol mirror: valuation (values only) or counts.")] = None,
     cluster: Annotated[

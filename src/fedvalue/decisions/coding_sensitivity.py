@@ -63,9 +63,7 @@ def other_codings(coding: CodingSettings) -> tuple[CodingSettings, ...]:
 
 
 def with_sensitivity(
-    valuation: Valuation,
-    again: Callable[[CodingSettings], Valuation],
-    progress: Progress | None = None,
+    valuation: Valuation, again: Callable[[CodingSettings], Valuation], progress: Progress | None = None
 ) -> Valuation:
     """The result with the advice under other codings in `details`; `again` values the table with one."""
     assert valuation.settings is not None, "a valuation made here knows its settings"

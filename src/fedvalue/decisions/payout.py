@@ -132,12 +132,7 @@ class Payout:
 
 
 def payout(
-    valuation: Valuation,
-    pot: object,
-    *,
-    by: str = "learnable",
-    floor: object = 0,
-    cap: object | None = None,
+    valuation: Valuation, pot: object, *, by: str = "learnable", floor: object = 0, cap: object | None = None
 ) -> Payout:
     """Divide a pot among the parties of a result.
 

@@ -23,12 +23,7 @@ from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_report import ColumnCoding, fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import (
-    fit_label,
-    label_warnings,
-    one_spelling_each,
-    reproduces_label,
-)
+from fedvalue.tables.label import fit_label, label_warnings, one_spelling_each, reproduces_label
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
 from fedvalue.tables.streamed_columns import ColumnLook, new_looks
@@ -123,12 +118,7 @@ class _FileLook:
     """One pass over a file."""
 
     def __init__(
-        self,
-        source: str,
-        label: str | None,
-        ids: str | None,
-        coding: CodingSettings,
-        options: FileOptions,
+        self, source: str, label: str | None, ids: str | None, coding: CodingSettings, options: FileOptions
     ) -> None:
         self._source, self._coding = source, coding
         self._parts = open_parts(source, options=options, text_columns=() if ids is None else (ids,))

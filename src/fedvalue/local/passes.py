@@ -25,13 +25,7 @@ from fedvalue.tables.label import check_labels, fit_label, label_notes, label_wa
 from fedvalue.tables.parts import BATCH_ROWS, Part, Source
 from fedvalue.tables.party_table import column_notes
 from fedvalue.tables.sources import open_parts
-from fedvalue.tables.streamed_columns import (
-    ColumnLook,
-    StreamedColumn,
-    look_at,
-    new_looks,
-    settled_looks,
-)
+from fedvalue.tables.streamed_columns import ColumnLook, StreamedColumn, look_at, new_looks, settled_looks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

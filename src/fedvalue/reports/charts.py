@@ -213,11 +213,7 @@ def price_curve(selection: Selection) -> PriceCurve | None:
     return PriceCurve(
         path=f"{path}H{WIDTH - RIGHT}",
         dots=tuple(
-            Dot(
-                px,
-                py,
-                f"{listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.percent(p.value / whole)}",
-            )
+            Dot(px, py, f"{listing(p.parties) or 'nobody'}: {p.cost:,}, {wording.percent(p.value / whole)}")
             for (px, py), p in zip(points, selection.curve, strict=True)
             if len(points) <= MOST_DOTS
         ),

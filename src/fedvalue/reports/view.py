@@ -150,10 +150,7 @@ class ReportView:
 
 
 def view(
-    valuation: Valuation,
-    *,
-    prices: Mapping[str, object] | None = None,
-    budget: object | None = None,
+    valuation: Valuation, *, prices: Mapping[str, object] | None = None, budget: object | None = None
 ) -> ReportView:
     """The report of a result, with prices and a budget or without.
 
