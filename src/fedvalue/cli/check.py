@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedvalue.cli import exit_codes
 from fedvalue.cli import shared_options as options
-from fedvalue.cli.column_owners import split_names
 from fedvalue.cli.kernels import load_arrow
 from fedvalue.cli.progress import progress_bar
 from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, wrote_json
@@ -23,21 +22,19 @@ WIDE = 110
 
 
 @options.takes("reading", options.file_options)
+@options.takes("coding", options.coding_options)
 def check(
     files: Annotated[
         list[str],
         typer.Argument(help="CSV, Excel, Parquet or Arrow files, folders or database URIs.", metavar="FILE"),
     ],
     reading: Any,
+    coding: Any,
     label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with the sample ids.", metavar="COL")
     ] = None,
-    bins: options.Bins = 5,
-    binning: options.Binning = "quantile",
-    label_bins: options.LabelBins = None,
     clean_labels: options.CleanLabels = False,
-    categorical: options.Categorical = "",
     json_file: options.JsonFile = None,
 ) -> None:
     """Show how each column is read: type, bins, missing values, and what looks wrong.
@@ -48,19 +45,16 @@ def check(
     """
     refuse_unwritable(json_file)
     load_arrow()
-    from fedvalue.local.check import check_sources
-    from fedvalue.tables.coding_settings import CodingSettings
+    import msgspec
+    from msgspec.structs import replace
 
-    coding = CodingSettings(
-        bins=bins, binning=cast(Any, binning), label_bins=label_bins, clean_labels=clean_labels,
-        categorical=tuple(split_names(categorical)),
-    )  # fmt: skip
+    from fedvalue.local.check import check_sources
+
+    coding = replace(coding, clean_labels=clean_labels)
     with progress_bar("checking") as progress:
         report = check_sources(
             files, label=label, ids=id_column, coding=coding, options=reading, progress=progress
         )
-    import msgspec
-
     if not wrote_json(msgspec.to_builtins(report), json_file, "check"):
         for k, file in enumerate(report.files):
             if k:

@@ -27,6 +27,7 @@ _BASIS = {
 """How sets of parties were valued."""
 
 
+@options.takes("coding", options.coding_options)
 def select(
     source: Annotated[
         str,
@@ -37,6 +38,7 @@ def select(
     ],
     prices: Annotated[Path, typer.Option(help="CSV file with the columns party and price.", metavar="FILE")],
     budget: Annotated[str, typer.Option(help="What may be spent.", metavar="AMOUNT")],
+    coding: Any,
     by: options.By = "learnable",
     label: Annotated[
         str | None, typer.Option(help="DATA: column with the task's label.", metavar="COL")
@@ -44,10 +46,6 @@ def select(
     party: options.Party = None,
     each: options.Each = False,
     task: options.Task = "",
-    bins: options.Bins = 5,
-    binning: options.Binning = "quantile",
-    label_bins: options.LabelBins = None,
-    categorical: options.Categorical = "",
     columns: options.ColumnsOption = "features",
     json_file: options.JsonFile = None,
 ) -> None:
@@ -67,17 +65,9 @@ def select(
 
         valuation = Valuation.from_json(source)
     else:
-        from fedvalue.cli.column_owners import split_names
-        from fedvalue.tables.coding_settings import CodingSettings
         from fedvalue.valuation.settings import ValuationSettings
 
-        settings = ValuationSettings(
-            columns=cast(Any, columns),
-            coding=CodingSettings(
-                bins=bins, binning=cast(Any, binning), label_bins=label_bins,
-                categorical=tuple(split_names(categorical)),
-            ),
-        )  # fmt: skip
+        settings = ValuationSettings(columns=cast(Any, columns), coding=coding)
         valuation = _value(source, label, task, party or [], each, settings)
     chosen = selection.select(valuation, listed, budget, by=by)
     if not wrote_json(chosen.to_dict(), json_file, "selection"):

@@ -53,18 +53,6 @@ Ids = Annotated[
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out.", metavar="COL,COL,…")]
 
-Bins = Annotated[int, _coding("Bins of a numeric column.")]
-Binning = Annotated[
-    str,
-    _coding(
-        "quantile (about equally filled bins) or width (equal width, as in the paper).",
-        choices=("quantile", "width"),
-    ),
-]
-LabelBins = Annotated[int | None, _coding("Bins of a label that is an amount; as many as --bins by default.")]
-Categorical = Annotated[
-    str, _coding("Columns whose numbers are names, such as zip codes.", metavar="COL,COL,…")
-]
 ColumnsOption = Annotated[
     str,
     _coding(
@@ -121,6 +109,31 @@ JsonFile = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+
+
+def coding_options(
+    *,
+    bins: Annotated[int, _coding("Bins of a numeric column.")] = 5,
+    binning: Annotated[
+        str,
+        _coding(
+            "quantile (about equally filled bins) or width (equal width, as in the paper).",
+            choices=("quantile", "width"),
+        ),
+    ] = "quantile",
+    label_bins: Annotated[
+        int | None, _coding("Bins of a label that is an amount; as many as --bins by default.")
+    ] = None,
+    categorical: Annotated[
+        str, _coding("Columns whose numbers are names, such as zip codes.", metavar="COL,COL,…")
+    ] = "",
+) -> Any:
+    """The `CodingSettings` of a command, for `takes`."""
+    from fedvalue.cli.column_owners import split_names
+    from fedvalue.tables.coding_settings import CodingSettings
+
+    names = tuple(split_names(categorical))
+    return CodingSettings(bins=bins, binning=cast(Any, binning), label_bins=label_bins, categorical=names)
 
 
 def file_options(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from fedvalue.cli import shared_options as options
-from fedvalue.cli.column_owners import parse_file_options, parse_request, split_names
+from fedvalue.cli.column_owners import parse_file_options, parse_request
 from fedvalue.cli.kernels import load_arrow
 from fedvalue.cli.progress import interruptible, progress_bar
 from fedvalue.cli.terminal import refuse_unwritable, say, show_valuation, write_text
@@ -34,7 +34,9 @@ def _federated(help: str, *names: str) -> Any:
     return typer.Option(*names, help=help, rich_help_panel="Federated, in this process")
 
 
+@options.takes("coding", options.coding_options)
 def value(
+    coding: Any,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -62,11 +64,7 @@ def value(
     dates: options.Dates = None,
     sheet: options.Sheet = None,
     missing: options.Missing = None,
-    bins: options.Bins = 5,
-    binning: options.Binning = "quantile",
-    label_bins: options.LabelBins = None,
     clean_labels: options.CleanLabels = False,
-    categorical: options.Categorical = "",
     columns: options.ColumnsOption = "features",
     pca: Annotated[
         int | None,
@@ -167,7 +165,6 @@ def value(
     else:
         from msgspec.structs import replace
 
-        from fedvalue.tables.coding_settings import CodingSettings
         from fedvalue.valuation.acceptance_test import AcceptanceTest
         from fedvalue.valuation.settings import ValuationSettings
 
@@ -190,10 +187,7 @@ def value(
             method=cast(Any, method), n_permutations=permutations, precision=precision, time_limit=time_limit,
             seed=seed, statistics=statistics, columns=cast(Any, columns),
             acceptance=None if accept is None else AcceptanceTest.parse(accept),
-            coding=CodingSettings(
-                bins=bins, binning=cast(Any, binning), label_bins=label_bins, pca=pca,
-                categorical=tuple(split_names(categorical)), clean_labels=clean_labels,
-            ),
+            coding=replace(coding, pca=pca, clean_labels=clean_labels),
         )  # fmt: skip
     check_party(settings.acceptance, [party.name for party in request.parties])
     if sensitivity and (state is not None or request.protocol is not None or not settings.statistics):

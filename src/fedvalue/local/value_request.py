@@ -89,7 +89,6 @@ def _in_memory(
     coded: Callable[[CodedColumns], None] | None,
 ) -> tuple[Valuation, list[SourceFile]]:
     """Read the files, join those of parties by id, and value the tables."""
-    from fedvalue.federated.options import make_options
     from fedvalue.local.value import value_tables
 
     # Columns that stay text even where all values are numbers or dates.
@@ -129,7 +128,11 @@ def _in_memory(
         ]
     elif request.id:
         check_ids(ids, name=request.id)
-    named = request.protocol
+    protocol = None
+    if request.protocol is not None:
+        from fedvalue.federated.options import make_options  # loads the compiler
+
+        protocol = make_options(request.protocol, **request.protocol_options)
     valuation = value_tables(
         label=main.select([request.label]),
         task=main.select(list(request.task)) if request.task else None,
@@ -138,7 +141,7 @@ def _in_memory(
             for party in request.parties
         },
         ids=ids,
-        protocol=None if named is None else make_options(named, **request.protocol_options),
+        protocol=protocol,
         settings=settings,
         execution=execution,
         coded=coded,
