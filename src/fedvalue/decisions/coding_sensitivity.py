@@ -106,9 +106,8 @@ def _run(valuation: Valuation) -> CodingRun:
     selection = select(valuation)
     assert valuation.settings is not None, "a valuation made here knows its settings"
     coding = valuation.settings.coding
-    how = {"quantile": "about equally filled", "width": "of equal width"}[coding.binning]
     return CodingRun(
-        coding=f"{coding.bins} bins, {how}",
+        coding=coding.words,
         bins=coding.bins,
         binning=coding.binning,
         invite=selection.parties,

@@ -1,9 +1,10 @@
-"""Where a result comes from: the files with their digests, the software and the date; and repeating it."""
+"""Where a result comes from (files with digests, software, date), its notes, and how to repeat it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import structs
@@ -55,6 +56,12 @@ def provenance(
     return Provenance(
         software=f"fedvalue {__version__}", created=now, command=command, request=request, sources=sources
     )
+
+
+def with_notes(valuation: Valuation, *, before: Iterable[str] = (), after: Iterable[str] = ()) -> Valuation:
+    """The result with more notes in its details."""
+    notes = [*before, *valuation.details.get("notes", ()), *after]
+    return structs.replace(valuation, details={**valuation.details, "notes": notes}) if notes else valuation
 
 
 def repeated_request(

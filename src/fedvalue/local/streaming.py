@@ -18,6 +18,7 @@ from msgspec import structs
 from fedvalue.engines import HERE, Execution, plain_interrupts
 from fedvalue.local.file_layout import CellTable, Layout
 from fedvalue.local.incremental import locked_state, update_state, with_state_details
+from fedvalue.local.origin import with_notes
 from fedvalue.local.passes import FilePasses
 from fedvalue.local.state_file import save_state
 from fedvalue.tables.column_report import CodedColumns
@@ -107,10 +108,6 @@ def _valued(
         coded(CodedColumns(table.n_samples, table.codings, table.warnings))
     result = value_counts(counts, settings, execution=execution)
     codings = with_leaks(table.codings, counts)
-    notes = (*table.notes, *notes)
-    return structs.replace(
-        result,
-        columns=codings,
-        warnings=(*table.warnings, *leak_warnings(codings)),
-        details={**result.details, **({"notes": list(notes)} if notes else {})},
-    ), counts
+    warnings = (*table.warnings, *leak_warnings(codings))
+    result = structs.replace(result, columns=codings, warnings=warnings)
+    return with_notes(result, after=(*table.notes, *notes)), counts

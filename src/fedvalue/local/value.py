@@ -19,7 +19,7 @@ from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.local.inputs import gathered_inputs, is_source
 from fedvalue.local.notebook_progress import in_notebook, notebook_bar
-from fedvalue.local.origin import described_source, provenance
+from fedvalue.local.origin import described_source, provenance, with_notes
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
@@ -253,12 +253,7 @@ def value_tables(
             settings=settings, execution=execution,
         )  # fmt: skip
     notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
-    return structs.replace(
-        result,
-        columns=codings,
-        warnings=warnings,
-        details={**result.details, **({"notes": notes} if notes else {})},
-    )
+    return with_notes(structs.replace(result, columns=codings, warnings=warnings), after=notes)
 
 
 def joint_counts(label: PartyTable, task: PartyTable, parties: Mapping[str, PartyTable]) -> JointCounts:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.local.origin import described_source, provenance
+from fedvalue.local.origin import described_source, provenance, with_notes
 from fedvalue.local.party_files import join_by_id
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.party_table import check_ids
@@ -73,10 +73,10 @@ def value_request(
             coded=coded,
         )
         sources = [structs.replace(source, n_rows=valuation.n_samples)]
-        valuation = _with_notes(valuation, before=reading_notes(request.source, request.options_of()))
+        valuation = with_notes(valuation, before=reading_notes(request.source, request.options_of()))
         if request.id:
             note = "the source was streamed: its ids were not checked for duplicates"
-            valuation = _with_notes(valuation, after=(note,))
+            valuation = with_notes(valuation, after=(note,))
     else:
         valuation, sources = _in_memory(request, settings, execution, coded)
     return structs.replace(valuation, provenance=provenance(command, _public(request), tuple(sources)))
@@ -146,12 +146,7 @@ def _in_memory(
         execution=execution,
         coded=coded,
     )
-    return _with_notes(valuation, before=notes), sources
-
-
-def _with_notes(valuation: Valuation, before: Any = (), after: Any = ()) -> Valuation:
-    notes = [*before, *valuation.details.get("notes", ()), *after]
-    return structs.replace(valuation, details={**valuation.details, "notes": notes}) if notes else valuation
+    return with_notes(valuation, before=notes), sources
 
 
 def _public(request: Request) -> Request:

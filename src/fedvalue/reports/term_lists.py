@@ -106,18 +106,13 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
         rows.append(("Learnable values", valuation.estimator.replace("-", " ").replace("/", ", version ")))
     settings = valuation.settings
     if settings is not None and valuation.learnable_total is not None:
+        one_by_one = settings.columns == "features"
         rows.append(
-            (
-                "Columns",
-                "valued one by one and in pairs"
-                if settings.columns == "features"
-                else "one joint code per party",
-            )
+            ("Columns", "valued one by one and in pairs" if one_by_one else "one joint code per party")
         )
     rows.append(("Shapley-CMI", _method(valuation)))
     if settings is not None:
-        how = {"quantile": "about equally filled", "width": "of equal width"}[settings.coding.binning]
-        rows.append(("Numbers", f"cut into {settings.coding.bins} bins, {how}"))
+        rows.append(("Numbers", f"cut into {settings.coding.words}"))
     elif valuation.bins is not None:
         rows.append(("Numbers", f"cut into {valuation.bins} bins"))
     rows.append(("Protocol", valuation.protocol or "none, plain tables"))
@@ -125,16 +120,16 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
         rows.append(("Run", valuation.run_id))
     if valuation.privacy is not None:
         noise = valuation.privacy
-        rows.append(
-            (
-                "Noise",
-                f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
-                f"±{noise.pair_noise:.3g} in every count of two codes",
-            )
+        words = (
+            f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
+            f"±{noise.pair_noise:.3g} in every count of two codes"
         )
-        rows.append(("Epsilon, delta", f"{valuation.privacy.epsilon:g}, {valuation.privacy.delta:g}"))
-        rows.append(("Adjacency", valuation.privacy.adjacency))
-        rows.append(("Observer", valuation.privacy.observer))
+        rows += [
+            ("Noise", words),
+            ("Epsilon, delta", f"{noise.epsilon:g}, {noise.delta:g}"),
+            ("Adjacency", noise.adjacency),
+            ("Observer", noise.observer),
+        ]
     for key, item in valuation.details.items():
         text = "" if key in _ELSEWHERE else _detail(item)
         if text:

@@ -54,6 +54,13 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Bins of a label that is an amount."""
         return self.bins if self.label_bins is None else self.label_bins
 
+    @property
+    def words(self) -> str:
+        """How numbers are cut, as in "5 bins, about equally filled"."""
+        return (
+            f"{self.bins} bins, {'about equally filled' if self.binning == 'quantile' else 'of equal width'}"
+        )
+
 
 def _whole(name: str, number: object) -> int:
     low, high = LIMITS[name]

@@ -236,16 +236,8 @@ def _open_file(path: Path, kind: Format, folder: Path, options: FileOptions) -> 
     dialect = csv_dialect(str(path), options) if kind == "csv" else None
     values = ds.partitioning(keys, flavor="hive").parse(str(path.relative_to(folder)))
     stored = pa.schema([]) if dialect is None else pa.schema([(name, pa.string()) for name in dialect.names])
-    part = Part(
-        str(path),
-        kind,
-        stored,
-        stored,
-        _dataset_format(kind, dialect),
-        values,
-        dialect=dialect,
-        options=options,
-    )
+    file_format = _dataset_format(kind, dialect)
+    part = Part(str(path), kind, stored, stored, file_format, values, dialect=dialect, options=options)
     if dialect is None:
         with readable(path, kind):
             stored = part.fragment.physical_schema.remove_metadata()
