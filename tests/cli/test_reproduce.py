@@ -40,7 +40,7 @@ def test_table1_prints_a_verdict_and_leaves_a_page(tmp_path: Path) -> None:
 def test_unknown_experiment(tmp_path: Path) -> None:
     ran = fedvalue_here("reproduce", "fig9", "--out", tmp_path / "out")
     assert ran.code == 3
-    assert "unknown experiment 'fig9'; there are table1, table2, fig2" in ran.err
+    assert "unknown experiment 'fig9'; choose from table1, table2, fig2" in ran.err
     assert not (tmp_path / "out").exists()
 
 

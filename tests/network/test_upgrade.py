@@ -97,4 +97,4 @@ def test_a_release_with_another_protocol_or_other_values_takes_no_part(
     words = fleet.log("telco")
     assert words.endswith("[E_VERSION]\n")
     assert f"as in FedValue {__version__}; this is FedValue {NEXT} with" in words
-    assert "Install a release with the agreed two everywhere" in words
+    assert "Every participant needs a release with the agreed versions" in words

@@ -94,7 +94,7 @@ def check_version(manifest: Manifest) -> None:
     if (agreed.protocol, agreed.values) != (own.protocol, own.values):
         raise ConfigError(
             f"the agreement needs {agreed}, as in FedValue {agreed.software}; this is FedValue "
-            f"{own.software} with {own}. Install a release with the agreed two everywhere",
+            f"{own.software} with {own}. Every participant needs a release with the agreed versions",
             code="E_VERSION",
         )
 
@@ -128,8 +128,8 @@ def check_form(schema: object, own: str) -> None:
     kind = own.rpartition("/")[0]
     if isinstance(schema, str) and schema != own and schema.startswith(f"{kind}/"):
         raise ConfigError(
-            f"the document has the form {schema}, and FedValue {__version__} reads {own}. Install the "
-            "release that made it everywhere",
+            f"the document has the form {schema}, and FedValue {__version__} reads {own}. Every "
+            "participant needs the release that made it",
             code="E_VERSION",
         )
 

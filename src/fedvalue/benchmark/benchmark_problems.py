@@ -170,7 +170,7 @@ def plan(
     if profile not in PROFILES:
         raise InputError(f"profile must be one of {', '.join(PROFILES)}, got {profile!r}")
     if unknown := [name for name in data_sets if name not in DATA_SETS]:
-        raise InputError(f"unknown data set {unknown[0]!r}; there are {', '.join(DATA_SETS)}")
+        raise InputError(f"unknown data set {unknown[0]!r}; choose from {', '.join(DATA_SETS)}")
     size = PROFILES[profile]
     wanted = tuple(data_sets) or size.data_sets
     absent = locate.missing(wanted)

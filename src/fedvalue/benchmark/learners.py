@@ -108,22 +108,13 @@ Learner = Callable[[Matrices, "Codes", Matrices, int], "Floats"]
 
 
 def _logistic(X: Floats, y: Codes, others: Floats, C: float) -> Floats:
+    """Ridge logistic regression."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(LogisticRegression(C=C, max_iter=200, tol=1e-3).fit(X, y).predict_proba(others))
-
-
-def ridge_raw(known: Matrices, y: Codes, others: Matrices, seed: int) -> Floats:
-    """Ridge logistic regression on numbers and one-hot categories."""
-    return _logistic(known.raw, y, others.raw, 1.0)
-
-
-def ridge_binned(known: Matrices, y: Codes, others: Matrices, seed: int) -> Floats:
-    """Ridge logistic regression on these and on one-hot quantile bins."""
-    return _logistic(known.binned, y, others.binned, 0.3)
 
 
 def boosted_trees(known: Matrices, y: Codes, others: Matrices, seed: int) -> Floats:
@@ -156,8 +147,8 @@ def forest(known: Matrices, y: Codes, others: Matrices, seed: int) -> Floats:
 
 
 LEARNERS: dict[str, Learner] = {
-    "ridge": ridge_raw,
-    "ridge on bins": ridge_binned,
+    "ridge": lambda known, y, others, seed: _logistic(known.raw, y, others.raw, 1.0),
+    "ridge on bins": lambda known, y, others, seed: _logistic(known.binned, y, others.binned, 0.3),
     "boosted trees": boosted_trees,
     "forest": forest,
 }

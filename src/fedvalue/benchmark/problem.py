@@ -78,7 +78,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.noise is not None and self.noise not in self.table.parties:
-            raise InputError(f"{self.name}: the noise party {self.noise!r} is none of {self.table.names}")
+            raise InputError(f"{self.name}: the noise party {self.noise!r} is not one of {self.table.names}")
 
     @property
     def key(self) -> str:

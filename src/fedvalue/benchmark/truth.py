@@ -73,7 +73,7 @@ class TruthCache:
             return {}
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise InputError(
-                f"{path} is damaged ({error}); remove it to have it computed again", code="E_CACHE"
+                f"{path} is damaged ({error}); remove it, and the next run computes it again", code="E_CACHE"
             ) from error
 
     def write(self, problem: Problem, gains: dict[int, CoalitionGain]) -> None:

@@ -70,7 +70,7 @@ def check_workers(client: Any, address: str = "the scheduler") -> None:
         for name, expected in here.items():
             if there.get(name) != expected:
                 raise EngineError(
-                    f"worker {worker} has {name} {there.get(name)}, expected {expected} as here"
+                    f"worker {worker} has {name} {there.get(name)}, expected {expected} as on this machine"
                 )
 
 

@@ -110,7 +110,8 @@ def read_private(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid():
                 raise ConfigError(
-                    f"{path} belongs to user {status.st_uid}; a private key must belong to its user",
+                    f"{path} belongs to user {status.st_uid}; a private key must belong to the user who runs "
+                    "this command",
                     code="E_IDENTITY",
                 )
             mode = stat.S_IMODE(status.st_mode)

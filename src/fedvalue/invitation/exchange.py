@@ -147,7 +147,7 @@ class Exchange:
         commitment = _commitment(self.invitation, self._card(seat), opening.contribution)
         if not hmac.compare_digest(commitment, self._acceptances[seat].commitment):
             raise VerificationError(
-                f"{seat!r} shows another number than it had committed to", code="E_EQUIVOCATION"
+                f"{seat!r} revealed a different number than it committed to", code="E_EQUIVOCATION"
             )
         self._openings[seat] = opening
 
@@ -230,7 +230,7 @@ class Exchange:
             assert self.fixed is not None
             for seat, opening in self._openings.items():
                 if opening.acceptances != self.fixed:
-                    raise VerificationError(f"{seat!r} has seen other cards", code="E_EQUIVOCATION")
+                    raise VerificationError(f"{seat!r} was shown different cards", code="E_EQUIVOCATION")
             parts = [self._openings[seat.name].contribution for seat in self.invitation.guests]
             nonce = keys.digest(
                 b"nonce", self.invitation.id, self.fixed, self._roster.contribution, *parts
@@ -262,7 +262,7 @@ class Exchange:
         words = {name: one.words for name, one in sorted(self._consents.items()) if one.words is not None}
         for name, one in self._consents.items():
             if one.agreement != self.manifest.agreement_id:
-                raise VerificationError(f"{name!r} has signed another agreement", code="E_EQUIVOCATION")
+                raise VerificationError(f"{name!r} signed a different agreement", code="E_EQUIVOCATION")
             server = self.invitation.seat(name).role in SERVER_ROLES
             if server != (one.words is None):
                 raise VerificationError(

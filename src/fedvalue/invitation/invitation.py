@@ -232,7 +232,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
             ) from None
         key = _lobby_key(self.secret).public_key()
         if len(self.secret) != 32 or spki_sha256(self.lobby) != key_digest(key):
-            raise _bad("its key does not fit its lobby")
+            raise _bad("its key does not match its lobby")
         check_tls_certificate(self.lobby, self.consortium, "compute", lobby_name(self.secret))
         if self.terms.keys() & set(_OPEN_TERMS) or self.proposal.consortium != self.consortium:
             raise _bad("its terms are not those of one consortium")

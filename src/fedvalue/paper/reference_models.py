@@ -40,7 +40,7 @@ def make_model(name: str) -> Any:
         InputError: There is no such model.
     """
     if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
+        raise InputError(f"unknown model {name!r}; choose from {', '.join(MODELS)}")
     from sklearn import ensemble, linear_model, neural_network, svm
 
     if name == "SVM":

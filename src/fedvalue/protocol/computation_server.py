@@ -65,7 +65,9 @@ class ComputationServer(Server):
         """Collect one message of every party, then send all of them to everybody."""
         assert isinstance(message, m.EphemeralKey | m.Confirm | m.Agree)
         if sender != message.party:
-            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
+            raise RemoteProtocolError(
+                f"{sender!r} sent a message in the name of {message.party!r}", code="E_SENDER"
+            )
         collected = self._collect(sender, message)
         if not collected:
             return []

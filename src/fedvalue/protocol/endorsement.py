@@ -86,7 +86,7 @@ def check_endorsements(
         keys.check_signature(pins[name], one.signature, "endorsement", *signed)
         if one.place != place or dict(one.digests) != dict(digests):
             raise VerificationError(
-                f"party {name!r} signed another place or other results", code="E_CERTIFICATE"
+                f"party {name!r} signed a different place or different results", code="E_CERTIFICATE"
             )
 
 

@@ -122,7 +122,7 @@ class Role:
                 f"{self.name!r} got a message for another run or recipient", code="E_RUN"
             )
         if sender not in self._peers():
-            raise RemoteProtocolError(f"{self.name!r} got a message from a stranger", code="E_SENDER")
+            raise RemoteProtocolError(f"{self.name!r} got a message from an unknown sender", code="E_SENDER")
         if isinstance(message, m.Abort):
             if self._state is State.DONE:
                 return []

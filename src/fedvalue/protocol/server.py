@@ -181,7 +181,7 @@ class Server(Role):
 
     def _take_gram(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._gram is None:
-            raise RemoteProtocolError("this run is not of protocol gram", code="E_STATE")
+            raise RemoteProtocolError("this run does not use protocol gram", code="E_STATE")
         out = self._gram.take(sender, message)
         if self._gram.released:
             self._gram = None
@@ -199,7 +199,7 @@ class Server(Role):
 
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._mirror is None:
-            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
+            raise RemoteProtocolError("this run does not use protocol mirror", code="E_STATE")
         if isinstance(message, m.Declaration):
             self._mirror.declare(sender, message)
         elif isinstance(message, m.ShareKeys):
@@ -221,7 +221,7 @@ class Server(Role):
 
     def _take_settlement(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._settlement is None:
-            raise RemoteProtocolError("this run is not of protocol mirror", code="E_STATE")
+            raise RemoteProtocolError("this run does not use protocol mirror", code="E_STATE")
         if isinstance(message, m.ResultCommit):
             return [self._to(self.other, said) for said in self._settlement.committed(message)]
         assert isinstance(message, m.ResultOpening)

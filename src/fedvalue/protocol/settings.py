@@ -104,7 +104,7 @@ class Adversarial(msgspec.Struct, frozen=True):
         if not 0 <= self.amount <= 2**32:
             raise InputError(f"n_r must be between 0 and 2^32, got {self.amount}")
         if self.kind is NoiseKind.RANDOM and self.amount < 1:
-            raise InputError("a random n_r needs an upper end of at least 1, got 0")
+            raise InputError("a random n_r needs an upper bound of at least 1, got 0")
         if self.kind is NoiseKind.SHARE and self.amount >= _WHOLE:
             raise InputError(
                 "the adversarial share must be at least 0% and below 100%, "

@@ -90,7 +90,7 @@ class Settlement:
         commitment = committed(terms.run_id, other, message.salt, message.roots, message.answer)
         if not hmac.compare_digest(commitment, self._their_commitment):
             raise VerificationError(
-                f"{other!r} opened another result than it had committed to", code="E_EQUIVOCATION"
+                f"{other!r} opened a different result than it committed to", code="E_EQUIVOCATION"
             )
         pin = self._credentials.pins[other]
         keys.check_signature(pin, message.signature, "settled", terms.run_id, other, commitment)

@@ -173,7 +173,9 @@ class CodebookRelay:
             RemoteProtocolError: Another's (E_SENDER), out of order (E_DECLARED) or too large (E_SIZE).
         """
         if message.party != sender:
-            raise RemoteProtocolError(f"{sender!r} speaks for {message.party!r}", code="E_SENDER")
+            raise RemoteProtocolError(
+                f"{sender!r} sent a message in the name of {message.party!r}", code="E_SENDER"
+            )
         in_order = message.index == self._came[sender] < message.total <= self._most
         if not in_order or not recipients(self._terms, sender):
             raise RemoteProtocolError(f"{sender!r} sent part of a codebook out of order", code="E_DECLARED")

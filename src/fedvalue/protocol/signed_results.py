@@ -71,7 +71,9 @@ class ResultInbox:
                 raise RemoteProtocolError(f"the result of {server!r} is incomplete", code="E_DECLARED")
             digest = keys.digest(*self._chunk_digests[server])
         if digest is not None and not hmac.compare_digest(digest, seal.digest):
-            raise VerificationError(f"{server!r} signed something else than it sent", code="E_EQUIVOCATION")
+            raise VerificationError(
+                f"{server!r} signed different content than it sent", code="E_EQUIVOCATION"
+            )
         self._sealed[server] = seal
 
     @property

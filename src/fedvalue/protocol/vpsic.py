@@ -309,6 +309,6 @@ def _without_artificial(
     for left in left_over.values():
         if left < 0 or left % q:
             raise VerificationError(
-                "a cardinality is below the number of artificial ids, or no multiple of q", code="E_FLOOR"
+                "a cardinality is below the number of artificial ids, or not a multiple of q", code="E_FLOOR"
             )
     return {cell: left // q for cell, left in left_over.items() if left}

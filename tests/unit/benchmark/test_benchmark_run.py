@@ -142,7 +142,7 @@ def test_design_and_judging_splits_are_apart() -> None:
     ("arguments", "message"),
     [
         (("night",), "profile must be one of quick, full, got 'night'"),
-        (("quick", ["iris"]), "unknown data set 'iris'; there are wine"),
+        (("quick", ["iris"]), "unknown data set 'iris'; choose from wine"),
     ],
 )
 def test_unknown_names_are_refused(arguments: tuple[object, ...], message: str) -> None:

@@ -51,7 +51,7 @@ def test_the_documented_example_is_the_tested_one() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("shap", r"unknown method 'shap'; there are learnable, .* or your own as module:Class"),
+        ("shap", r"unknown method 'shap'; choose from learnable, .* or name your own as module:Class"),
         ("no_such_module:Thing", "cannot load the method 'no_such_module:Thing'"),
         ("json:JSONDecoder", "json:JSONDecoder is not a method"),
         ("json:Nothing", "cannot load the method 'json:Nothing'"),
@@ -65,5 +65,5 @@ def test_what_is_no_method_is_refused(name: str, message: str) -> None:
 def test_two_methods_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "same_name.py").write_text(OWN.replace('"columns"', '"learnable"'))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="two methods are called learnable"):
+    with pytest.raises(InputError, match="two methods are named learnable"):
         chosen(["learnable", "same_name:Columns"])

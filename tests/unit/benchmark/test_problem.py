@@ -43,5 +43,5 @@ def test_columns_of_a_coalition() -> None:
 
 def test_the_noise_party_is_one_of_the_parties() -> None:
     table = VerticalTable(np.zeros(2, dtype=np.int64), {}, {"a": {"x": np.zeros(2)}})
-    with pytest.raises(InputError, match="the noise party 'b' is none of"):
+    with pytest.raises(InputError, match="the noise party 'b' is not one of"):
         Problem("p", "p", table, noise="b")

@@ -89,7 +89,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     cache.write(problem, {})
     (file,) = (tmp_path / "truth").iterdir()
     file.write_text('{"coalitions": {"1": [0.5]}}')
-    with pytest.raises(InputError, match=r"\.json is damaged .* remove it to have it computed again"):
+    with pytest.raises(
+        InputError, match=r"\.json is damaged .* remove it, and the next run computes it again"
+    ):
         cache.truth(problem)
 
 

@@ -73,7 +73,7 @@ def test_the_svm_has_probabilities_where_they_are_asked_for(classes: int) -> Non
 
 
 def test_unknown_model_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown model 'KNN'; there are SVM, GBT, LR, RF, NN"):
+    with pytest.raises(InputError, match="unknown model 'KNN'; choose from SVM, GBT, LR, RF, NN"):
         make_model("KNN")
 
 

@@ -49,7 +49,7 @@ def chosen(names: Sequence[str]) -> list[Method]:
     found = [METHODS[name]() if name in METHODS else _imported(name) for name in dict.fromkeys(names)]
     twice = {method.name for method in found if sum(other.name == method.name for other in found) > 1}
     if twice:
-        raise InputError(f"two methods are called {', '.join(sorted(twice))}; give one another name")
+        raise InputError(f"two methods are named {', '.join(sorted(twice))}; rename one of them")
     return found
 
 
@@ -57,7 +57,7 @@ def _imported(path: str) -> Method:
     module, _, name = path.partition(":")
     if not name:
         raise InputError(
-            f"unknown method {path!r}; there are {', '.join(METHODS)}, or your own as module:Class"
+            f"unknown method {path!r}; choose from {', '.join(METHODS)}, or name your own as module:Class"
         )
     sys.path.insert(0, str(Path.cwd()))
     try:

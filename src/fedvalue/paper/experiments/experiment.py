@@ -134,7 +134,7 @@ def experiment(name: str) -> Experiment:
         InputError: There is no such experiment.
     """
     if name not in _CLASSES:
-        raise InputError(f"unknown experiment {name!r}; there are {', '.join(NAMES)} and all")
+        raise InputError(f"unknown experiment {name!r}; choose from {', '.join(NAMES)} and all")
     module, _, kind = _CLASSES[name].partition(":")
     found: Experiment = getattr(import_module(f"fedvalue.paper.experiments.{module}"), kind)()
     return found

@@ -17,7 +17,7 @@ def pearson(a: ArrayLike, b: ArrayLike) -> float | None:
     """Pearson correlation; None where it is not defined (a constant side, or fewer than two values)."""
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
-        raise InputError(f"expected two lists of one length, got shapes {x.shape} and {y.shape}")
+        raise InputError(f"expected two lists of equal length, got shapes {x.shape} and {y.shape}")
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x @ x) * (y @ y)))
     # Constant up to rounding is constant.
@@ -34,7 +34,7 @@ def mape(estimate: ArrayLike, truth: ArrayLike) -> float:
     """
     e, t = np.asarray(estimate, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if e.shape != t.shape:
-        raise InputError(f"expected two lists of one length, got shapes {e.shape} and {t.shape}")
+        raise InputError(f"expected two lists of equal length, got shapes {e.shape} and {t.shape}")
     if np.any(t == 0):
         raise InputError("the percentage error of a value of 0 is not defined")
     return float(100 * np.mean(np.abs((e - t) / t)))

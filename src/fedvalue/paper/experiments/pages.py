@@ -73,7 +73,7 @@ def _content(name: str, folder: Path) -> str:
             rows.append((*words, f"{document['cpu_seconds']:,.0f}"))
         return _markdown(Table(("experiment", "the paper's claim", "verdict", "CPU seconds"), tuple(rows)))
     if name not in NAMES:
-        raise InputError(f"the page has a mark {name!r}, which is no experiment")
+        raise InputError(f"the page marks {name!r}, which is not an experiment")
     document = _document(name, folder)
     tables = "\n".join(map(_markdown, experiment(name).tables(document["numbers"])))
     return f"**{document['verdict'].capitalize()}.** {document['measured']}\n\n{tables}"

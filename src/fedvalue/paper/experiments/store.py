@@ -99,7 +99,7 @@ def _read(path: Path) -> Any:
         return None
     except ValueError as error:
         raise InputError(
-            f"{path} is damaged ({error}); remove it to have it made again", code="E_OUT"
+            f"{path} is damaged ({error}); remove it, and the next run rebuilds it", code="E_OUT"
         ) from error
 
 

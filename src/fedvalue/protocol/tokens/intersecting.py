@@ -108,7 +108,9 @@ class TokenCounting:
             self._left[chunk.coalition] -= 1
             query = self._open[chunk.query] = Query(chunk.coalition)
         if query.coalition != chunk.coalition or party not in query.coalition:
-            raise RemoteProtocolError(f"{party!r} names another coalition than others", code="E_DECLARED")
+            raise RemoteProtocolError(
+                f"{party!r} names a different coalition than the others", code="E_DECLARED"
+            )
         return query
 
     def _arrays(self, party: str, chunk: m.TokenChunk) -> tuple[Blocks, NDArray[np.uint64]]:
@@ -116,7 +118,9 @@ class TokenCounting:
         expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
         too_many_chunks = chunk.total > 1 and n == 0
         if rest or len(chunk.authenticators) != expected or chunk.total < 1 or too_many_chunks:
-            raise RemoteProtocolError(f"{party!r}: tokens and authenticators do not fit", code="E_SIZE")
+            raise RemoteProtocolError(
+                f"{party!r}: the sizes of tokens and authenticators do not match", code="E_SIZE"
+            )
         # Copied to where words are aligned, as compiled code wants them; the message is not kept.
         tokens = np.array(np.frombuffer(chunk.tokens, dtype="<u8")).reshape(n, 2)
         return tokens, np.array(np.frombuffer(chunk.authenticators, dtype="<u8"))
@@ -145,34 +149,27 @@ class TokenCounting:
         return tokens, sums
 
     def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[m.Envelope]:
-        if self._settings.protocol is not ProtocolName.PAPER:
+        """Step 2.1: the intersection for the validation server.
+
+        Every party could compute the tokens of a cell that it guesses, so the digests cover secret salts.
+        """
+        settings, out = self._settings, []
+        if settings.protocol is not ProtocolName.PAPER:
             return []
-        return intersection_chunks(self._settings, self._salts, query_id, tokens, sums)
+        to = m.Sender(settings.run_id, settings.compute).to
+        for index, total, data, payload in queries.cut(settings, tokens, sums):
+            place = index.to_bytes(4, "big")
+            salt = keys.subkey(self._salts, settings.run_id, "intersection-salt", query_id, place, length=16)
+            digest = m.bulk_digest(index, total, salt, query_id, data, payload)
+            chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
+            out.append(to(settings.validate, chunk))
+        return out
 
 
 def pending_limit(settings: Settings) -> int:
     """Bytes that one sender may have under way: two of the largest sets always fit."""
     one_set = 24 * queries.copies(settings) * (settings.n_samples + settings.n_r.amount)
     return max(PENDING_BYTES, 2 * one_set)
-
-
-def intersection_chunks(
-    settings: Settings, salts: bytes, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]
-) -> list[m.Envelope]:
-    """Step 2.1: the intersection for the validation server.
-
-    Every party could compute the tokens of a cell that it guesses: the digests cover salts from the secret
-    `salts` of the computation server.
-    """
-    to = m.Sender(settings.run_id, settings.compute).to
-    out = []
-    for index, total, data, payload in queries.cut(settings, tokens, sums):
-        place = index.to_bytes(4, "big")
-        salt = keys.subkey(salts, settings.run_id, "intersection-salt", query_id, place, length=16)
-        digest = m.bulk_digest(index, total, salt, query_id, data, payload)
-        chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
-        out.append(to(settings.validate, chunk))
-    return out
 
 
 class AnswerLog:

@@ -67,7 +67,7 @@ class TokenChecking:
 
     def _query(self, query_id: bytes) -> CheckedQuery:
         if self._log.knows(query_id):
-            raise RemoteProtocolError("a query that has its verdict already", code="E_QUERY")
+            raise RemoteProtocolError("a query that already has its verdict", code="E_QUERY")
         query = self._open.get(query_id)
         if query is None:
             if len(self._open) >= self._n_left:
@@ -83,7 +83,7 @@ class TokenChecking:
         n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
         expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
         if rest or len(chunk.authenticators) != expected or (chunk.total > 1 and not n):
-            raise RemoteProtocolError("tokens and authenticators do not fit", code="E_SIZE")
+            raise RemoteProtocolError("the sizes of tokens and authenticators do not match", code="E_SIZE")
         self._pending += _weight(chunk.tokens, chunk.authenticators)
         if self._pending > pending_limit(self._settings):
             raise RemoteProtocolError("too many tokens under way", code="E_SIZE")

@@ -40,7 +40,7 @@ def test_text_between_marks_is_rebuilt_and_the_rest_stays(tmp_path: Path) -> Non
 def test_missing_results_and_unknown_marks_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no results of table1 in .*; `fedvalue reproduce table1 --out"):
         filled(PAGE, tmp_path)
-    with pytest.raises(InputError, match="'table9', which is no experiment"):
+    with pytest.raises(InputError, match="'table9', which is not an experiment"):
         filled(PAGE.replace("table1", "table9"), tmp_path)
 
 
