@@ -8,12 +8,15 @@ cut and merged in a fixed order, so results do not depend on the choice.
 
 from __future__ import annotations
 
-from fedvalue.engines.execution import HERE, Execution, Stop, plain_interrupts
 from fedvalue.engines.executors import (
+    HERE,
+    Execution,
     ProcessEngine,
+    Stop,
     map_in_order,
     n_cores,
     n_workers,
+    plain_interrupts,
     share,
     thread_engine,
     using,

@@ -1,4 +1,4 @@
-"""Executors of this machine, and tasks mapped over any executor: in order, a few at a time."""
+"""Executors of this machine, tasks mapped over any executor in order, and the `Execution` of long work."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedvalue.errors import EngineError, FedValueError
+
+if TYPE_CHECKING:
+    from fedvalue.typing import Progress
 
 
 def n_cores() -> int:
@@ -230,3 +234,76 @@ def _is_lost_worker(error: Exception) -> bool:
     # that held it.
     lost = {"KilledWorker", "CommClosedError", "FutureCancelledError", "CancelledError"}
     return type(error).__name__ in lost
+
+
+@dataclass(slots=True)
+class Stop:
+    """A user's request to end long work and take the answer so far.
+
+    Work that can end early looks at `asked` between its steps, and is inside `offered` while it does: at any
+    other time a request would have no effect.
+
+    Args:
+        asked: Whether the user has asked for the work to end.
+        possible: Whether a request would have an effect now.
+    """
+
+    asked: bool = False
+    possible: bool = False
+
+    @contextmanager
+    def offered(self) -> Iterator[None]:
+        """Within it, work ends early when asked."""
+        self.possible = True
+        try:
+            yield
+        finally:
+            self.possible = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Where work runs, its progress callback, and the way to end it. Results do not depend on the first two.
+
+    Args:
+        executor: Where tasks run; threads of this machine when None.
+        progress: Called with progress updates.
+        stop: Lets a user end the work early, with the best answer so far.
+    """
+
+    executor: Executor | None = None
+    progress: Progress | None = None
+    stop: Stop = field(default_factory=Stop)
+
+    @property
+    def quiet(self) -> Execution:
+        """The same without progress, for short parts of the work."""
+        return replace(self, progress=None)
+
+    def report(self, done: float, total: float, note: str = "") -> None:
+        """Pass on how much of the work is done."""
+        if self.progress is not None:
+            self.progress(float(done), float(total), note)
+
+
+HERE = Execution()
+"""On threads of this machine, without progress."""
+
+
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Let an interrupt end as KeyboardInterrupt, also in the middle of compiled code.
+
+    Python notices it when a compiled kernel returns to the main thread, and then reports that the
+    kernel "returned a result with an exception set": a SystemError, caused by the interrupt or by
+    another SystemError that is.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise

@@ -8,7 +8,6 @@ from typing import Any
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.noisy_release import CommittingRelease
-from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, RunTerms, Settings
@@ -30,11 +29,11 @@ class ComputationServer(Server):
     role = RoleName.COMPUTATION_SERVER
 
     _tokens: TokenCounting | None = None
-    _noise: CommittingRelease | None = None
+    _noise: CommittingRelease | None
     _codebooks: CodebookRelay | None = None
 
     _after_ready = State.CONFIRMING
-    _after_sums = State.AGREEING
+    _after_release = State.AGREEING
 
     def _prepare(self, readies: dict[str, m.Ready]) -> None:
         super()._prepare(readies)
@@ -93,22 +92,14 @@ class ComputationServer(Server):
 
     # Release.
 
-    def _settled(self, answer: Answer) -> list[m.Envelope]:
-        assert self._mirror is not None
-        if self._noise is not None:
-            self._noise.counted(self._mirror.tables(), self._mirror.privacy())
-            return self._release_noisy()
-        self._become(State.AGREEING)
-        return self._mirror.release(answer)
-
     def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         assert isinstance(message, m.NoiseSeed)
         if self._noise is None:
             raise RemoteProtocolError("this run has no noise", code="E_STATE")
         self._noise.take(message)
-        return self._release_noisy()
+        return self._continue_noise()
 
-    def _release_noisy(self) -> list[m.Envelope]:
+    def _continue_noise(self) -> list[m.Envelope]:
         """The values with noise, once they and the other server's contribution are here."""
         assert self._noise is not None
         assert self._mirror is not None
@@ -130,4 +121,3 @@ class ComputationServer(Server):
     def _forget(self) -> None:
         super()._forget()
         self._tokens = None
-        self._noise = None

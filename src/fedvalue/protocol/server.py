@@ -17,6 +17,7 @@ from fedvalue.protocol.error_codes import missing_of, safe_code
 from fedvalue.protocol.gram.gram_sums import GramSums
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.counting import MirrorCounting
+from fedvalue.protocol.noisy_release import NoisyRelease
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.readiness import check_equal_rows, check_ready, seals_ranges, settings_of
 from fedvalue.protocol.role import Handler, Role
@@ -68,6 +69,7 @@ class Server(Role):
         self._mirror: MirrorCounting | None = None
         self._gram: GramSums | None = None
         self._settlement: Settlement | None = None
+        self._noise: NoisyRelease | None = None
 
     def _first_state(self, terms: RunTerms) -> State:
         return State.ALIGNING if terms.align is Align.INTERSECT else State.READYING
@@ -156,6 +158,7 @@ class Server(Role):
         return self._broadcast(m.ReadyRoster(readies))
 
     _after_ready = State.UPLOADING
+    _after_release = State.DONE
 
     def _collect(self, sender: str, message: Any) -> tuple[Any, ...]:
         """All parties' messages of this kind, in the parties' order; empty until the last one is here."""
@@ -185,10 +188,8 @@ class Server(Role):
         out = self._gram.take(sender, message)
         if self._gram.released:
             self._gram = None
-            self._become(self._after_sums)
+            self._become(self._after_release)
         return out
-
-    _after_sums = State.DONE
 
     def _make_mirror(self, n_samples: int) -> MirrorCounting:
         return MirrorCounting(self.terms, n_samples, self.name, self._credentials, self._valuer, self._store)
@@ -229,6 +230,15 @@ class Server(Role):
 
     def _settled(self, answer: Answer) -> list[m.Envelope]:
         """Both servers agree on this answer: release it, or add noise first."""
+        assert self._mirror is not None
+        if self._noise is not None:
+            self._noise.counted(self._mirror.tables(), self._mirror.privacy())
+            return self._continue_noise()
+        self._become(self._after_release)
+        return self._mirror.release(answer)
+
+    def _continue_noise(self) -> list[m.Envelope]:
+        """The next step of the noise, if it is due."""
         raise NotImplementedError
 
     def _broadcast(self, message: m.AnyMessage) -> list[m.Envelope]:
@@ -239,6 +249,7 @@ class Server(Role):
         self._settlement = None
         self._gram = None
         self._alignment = None
+        self._noise = None
 
 
 class AssistingServer(Server):

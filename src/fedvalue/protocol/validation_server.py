@@ -5,7 +5,6 @@ from __future__ import annotations
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.noisy_release import AnsweringRelease
-from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.role import Handler
 from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import ProtocolName, Settings
@@ -19,7 +18,7 @@ class ValidationServer(Server):
     role = RoleName.VALIDATION_SERVER
 
     _tokens: TokenChecking | None = None
-    _noise: AnsweringRelease | None = None
+    _noise: AnsweringRelease | None
 
     def _prepare(self, readies: dict[str, m.Ready]) -> None:
         super()._prepare(readies)
@@ -40,26 +39,17 @@ class ValidationServer(Server):
             m.NoiseOpening: (self._take_noise, compute),
         }
 
-    def _settled(self, answer: Answer) -> list[m.Envelope]:
-        assert self._mirror is not None
-        if self._noise is not None:
-            self._noise.counted(self._mirror.tables(), self._mirror.privacy())
-            return self._reveal()
-        out = self._mirror.release(answer)
-        self._become(State.DONE)
-        return out
-
     def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._noise is None:
             raise RemoteProtocolError("this run has no noise", code="E_STATE")
         if isinstance(message, m.NoiseCommit):
             self._noise.committed(message)
-            return self._reveal()
+            return self._continue_noise()
         assert isinstance(message, m.NoiseOpening)
         self._noise.take(message)
         return self._release_noisy()
 
-    def _reveal(self) -> list[m.Envelope]:
+    def _continue_noise(self) -> list[m.Envelope]:
         """Our contribution to the noise, once C has committed to its own and all is counted."""
         assert self._noise is not None
         return [self._to(self.terms.compute, message) for message in self._noise.answer()]
@@ -85,4 +75,3 @@ class ValidationServer(Server):
     def _forget(self) -> None:
         super()._forget()
         self._tokens = None
-        self._noise = None
