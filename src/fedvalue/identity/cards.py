@@ -121,12 +121,7 @@ class Identity:
 
 
 def create_identity(
-    consortium: str,
-    role: str,
-    name: str,
-    *,
-    valid_days: int = 365,
-    now: dt.datetime | None = None,
+    consortium: str, role: str, name: str, *, valid_days: int = 365, now: dt.datetime | None = None
 ) -> Identity:
     """Make new keys and a self-signed certificate.
 

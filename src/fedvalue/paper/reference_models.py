@@ -55,12 +55,7 @@ def make_model(name: str) -> Any:
 
 
 def fit_model(
-    name: str,
-    X: NDArray[np.int64],
-    y: Codes,
-    *,
-    probabilities: bool = False,
-    svm_rows: int | None = None,
+    name: str, X: NDArray[np.int64], y: Codes, *, probabilities: bool = False, svm_rows: int | None = None
 ) -> Any:
     """Fit one of the models, on one thread.
 

@@ -10,15 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from fedvalue.protocol.message_types import (
-    Bulk,
-    Digest,
-    Key32,
-    Message,
-    Name,
-    SecretMessage,
-    Signature,
-)
+from fedvalue.protocol.message_types import Bulk, Digest, Key32, Message, Name, SecretMessage, Signature
 from fedvalue.protocol.settings import MAX_PARTIES
 
 

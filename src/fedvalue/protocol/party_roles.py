@@ -26,13 +26,7 @@ from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.mirror.naming import label_name
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Evidence, Outcome
-from fedvalue.protocol.readiness import (
-    check_own_gates,
-    check_roster,
-    make_ready,
-    opened_ready,
-    settings_of,
-)
+from fedvalue.protocol.readiness import check_own_gates, check_roster, make_ready, opened_ready, settings_of
 from fedvalue.protocol.role import Handler, Role
 from fedvalue.protocol.samples import CodedColumn, HashedSamples, MemoryHashed, MemorySamples, Samples
 from fedvalue.protocol.settings import Align, ProtocolName, RunTerms

@@ -71,12 +71,7 @@ class LocalConsortium:
 
 
 def build(
-    root: Path,
-    task: str,
-    sources: Mapping[str, Source],
-    *,
-    accept: str = "",
-    **terms: Any,
+    root: Path, task: str, sources: Mapping[str, Source], *, accept: str = "", **terms: Any
 ) -> LocalConsortium:
     """Make folders, identities, pinned cards, a signed manifest and configurations.
 

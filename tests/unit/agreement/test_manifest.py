@@ -120,7 +120,7 @@ def test_another_protocol_or_other_values_are_refused_with_the_remedy(changed):
     own = Versions()
     newer = Versions(**{"protocol": own.protocol, "values": own.values, changed: 99}, software="9.9.0")
     with pytest.raises(
-        ConfigError, match=r"99.*as in FedValue 9\.9\.0; this is FedValue .* Install"
+        ConfigError, match=r"99.*as in FedValue 9\.9\.0; this is FedValue .* Every participant needs"
     ) as caught:
         verify(signed(versions=newer))
     assert caught.value.code == "E_VERSION"
@@ -129,7 +129,9 @@ def test_another_protocol_or_other_values_are_refused_with_the_remedy(changed):
 
 def test_an_agreement_in_another_form_is_a_matter_of_versions():
     newer = signed().to_json().replace("fedvalue.manifest/2", "fedvalue.manifest/3")
-    with pytest.raises(ConfigError, match=r"the form fedvalue\.manifest/3.*Install the release") as caught:
+    with pytest.raises(
+        ConfigError, match=r"the form fedvalue\.manifest/3.*Every participant needs the release"
+    ) as caught:
         SignedManifest.from_json(newer)
     assert caught.value.code == "E_VERSION"
     with pytest.raises(ConfigError) as caught:

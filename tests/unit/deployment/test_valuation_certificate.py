@@ -95,7 +95,7 @@ def test_the_task_party_cannot_give_the_columns_other_names(finished):
     data["order"] = data["order"][::-1]
     first, second = data["result"]["parties"]
     first["name"], second["name"] = second["name"], first["name"]
-    with pytest.raises(VerificationError, match="another place") as caught:
+    with pytest.raises(VerificationError, match="a different place") as caught:
         check(resigned(data, identity("bank")))
     assert caught.value.code == "E_CERTIFICATE"
     forged = copy.deepcopy(data)
@@ -121,7 +121,7 @@ def test_an_endorsement_of_other_results_is_refused(finished):
     data["endorsements"] = [
         msgspec.to_builtins(other) if one[0] == "telco" else one for one in data["endorsements"]
     ]
-    with pytest.raises(VerificationError, match="other results"):
+    with pytest.raises(VerificationError, match="different results"):
         check(resigned(data, identity("bank")))
 
 

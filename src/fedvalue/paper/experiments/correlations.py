@@ -19,13 +19,7 @@ import numpy as np
 from fedvalue.datasets import NAMES
 from fedvalue.paper.experiments.experiment import Numbers, Unit, unit_seed
 from fedvalue.paper.experiments.numbers import mean_sd, pearson
-from fedvalue.paper.experiments.setting import (
-    Discretised,
-    Groups,
-    discretised,
-    even_groups,
-    uneven_groups,
-)
+from fedvalue.paper.experiments.setting import Discretised, Groups, discretised, even_groups, uneven_groups
 from fedvalue.paper.reference_models import (
     MODELS,
     N_DRAWS,

@@ -28,7 +28,7 @@ def test_pearson_by_hand() -> None:
     assert pearson([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     assert pearson([1, 1, 1], [1, 2, 3]) is None
     assert pearson([1], [2]) is None
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="equal length"):
         pearson([1, 2], [1, 2, 3])
 
 
@@ -45,7 +45,7 @@ def test_mape_by_hand() -> None:
     assert mape([1.0, 2.0], [1.0, 2.0]) == 0
     with pytest.raises(InputError, match="value of 0"):
         mape([1.0], [0.0])
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="equal length"):
         mape([1.0], [1.0, 2.0])
 
 
