@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -168,13 +168,19 @@ def datasets(
     then in scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless you ask for it.
     """
     from fedvalue.datasets import locate
+    from fedvalue.datasets.catalogue import CATALOGUE
 
     for entry in _asked_for(download or []):
         say(f"{entry.name}: {entry.origin}; licence: {entry.licence}")
         say(f"{entry.name}: kept as {locate.download(entry)}")
-    status = locate.status()
-    if not wrote_json(_as_data(status), json_file, "list"):
-        _show_datasets(status)
+    places = [(entry, locate.find(entry)) for entry in CATALOGUE.values()]
+    keys = ("name", "n_samples", "n_features", "n_labels", "origin", "licence")
+    listed = [
+        {**{key: getattr(entry, key) for key in keys}, "found": None if place is None else str(place)}
+        for entry, place in places
+    ]
+    if not wrote_json(listed, json_file, "list"):
+        _show_datasets(places)
 
 
 def _asked_for(names: list[str]) -> list[Entry]:
@@ -182,19 +188,8 @@ def _asked_for(names: list[str]) -> list[Entry]:
     from fedvalue.datasets.catalogue import CATALOGUE, entry
 
     if "all" in names:
-        return [one for one in CATALOGUE.values() if one.urls and locate.find(one) is None]
+        return [known for known in CATALOGUE.values() if known.urls and locate.find(known) is None]
     return [entry(name) for name in names]
-
-
-def _as_data(status: list[tuple[Entry, Place | None]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": entry.name, "n_samples": entry.n_samples, "n_features": entry.n_features,
-            "n_labels": entry.n_labels, "origin": entry.origin, "licence": entry.licence,
-            "found": None if place is None else str(place),
-        }
-        for entry, place in status
-    ]  # fmt: skip
 
 
 def _show_datasets(status: list[tuple[Entry, Place | None]]) -> None:

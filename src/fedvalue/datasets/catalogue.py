@@ -1,7 +1,7 @@
 """The data sets: the six of the paper's experiments, and three more for the benchmark of values.
 
-Only facts live here; `locate` finds the files and `parse` reads them. None of the data is shipped
-with FedValue. CC BY 4.0 asks for attribution, so `origin` travels with every loaded data set.
+This module has facts only; `locate` finds the files and `parse` reads them. FedValue ships none of the data.
+CC BY 4.0 requires attribution, so every loaded data set has an `origin`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from fedvalue.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known about one data set before it is read.
+    """The facts about a data set.
 
     Args:
         name: Name in the paper, in lower case.
-        n_samples: Rows (paper, Table 1).
-        n_features: Feature columns of the file (paper, Table 1).
-        n_labels: Distinct labels (paper, Table 1).
+        n_samples, n_features, n_labels: Of the file (paper, Table 1).
         origin: Attribution.
-        licence: Terms of use, as far as known.
-        fingerprint: SHA-256 over the values and labels (`parse.fingerprint`), whatever file they came from.
-        urls: Where `--download` fetches it; empty when it may not be fetched automatically.
-        by_hand: How to get it where no download is offered.
+        licence: Terms of use, if known.
+        fingerprint: SHA-256 over the values and labels (`parse.fingerprint`), the same for every file format.
+        urls: Where `--download` fetches it; empty if it may not be fetched automatically.
+        by_hand: How to get it without a download.
         categorical: All features are categories already, so nothing is binned.
         text: Features that are text; the others are numbers.
         leave_out: Columns of the file that `load` drops, because no model may use them.
-        in_paper: Whether it is one of the paper's six.
+        in_paper: It is one of the paper's six.
     """
 
     name: str
@@ -47,7 +45,7 @@ class Entry:
 
     @property
     def file_name(self) -> str:
-        """Name of the file in the common layout: id, features, label."""
+        """The file in the common layout: id, features, label."""
         return f"{self.name}.csv"
 
 
@@ -142,11 +140,7 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def entry(name: str) -> Entry:
-    """The entry of a data set.
-
-    Raises:
-        InputError: There is no such data set.
-    """
+    """The entry of a data set; an unknown name is refused with the known ones."""
     try:
         return CATALOGUE[name]
     except KeyError:

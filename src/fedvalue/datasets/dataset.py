@@ -33,9 +33,9 @@ class Dataset:
         X: Feature columns by name, in source order.
         y: Label of each row, as text.
         origin: Attribution.
-        licence: Its terms, as far as known.
-        source: The file (or package) it was read from.
-        sha256: Fingerprint of the values and labels (not of the file).
+        licence: Its terms, if known.
+        source: The file or package it was read from.
+        sha256: Fingerprint of the values and labels, not of the file.
         categorical: The features are categories already, so nothing needs binning.
     """
 
@@ -64,7 +64,7 @@ class Dataset:
         return len(np.unique(self.y))
 
     def columns(self, names: Iterable[str]) -> dict[str, Feature]:
-        """Some of the features, in the order asked for; what `fedvalue.value` takes as one party."""
+        """Some of the features, in this order, as `fedvalue.value` takes one party."""
         try:
             return {name: self.X[name] for name in names}
         except KeyError as error:
@@ -78,16 +78,16 @@ class Dataset:
 def load(name: str, *, download: bool = False, verify: bool = True) -> Dataset:
     """Load a data set: the paper's wine, parkinsons, spect, breast, music or credit; adult, bank or digits.
 
-    Columns that no model may use (a sampling weight, what is known only afterwards) are dropped.
+    Columns that no model may use (a sampling weight, facts known only afterwards) are dropped.
 
     Args:
-        name: Which one.
-        download: Fetch it from its public source when it is nowhere on this machine.
-        verify: Refuse a copy with other values than the known ones. Turn it off to work with, say, a
-            rounded copy of Music; `sha256` then tells it apart.
+        name: The data set.
+        download: Fetch it from its public source if it is not on this machine.
+        verify: Refuse a copy with other values. Turn it off to work with, say, a rounded copy of Music;
+            `sha256` then differs.
 
     Raises:
-        InputError: Unknown name, not found (the message says how to get it), or another content.
+        InputError: Unknown name, not found (the message says how to get it), or other values.
         TransportError: The download failed.
     """
     entry = catalogue_entry(name)
@@ -112,7 +112,7 @@ def load(name: str, *, download: bool = False, verify: bool = True) -> Dataset:
 def feature_codes(dataset: Dataset, *, bins: int = 5) -> NDArray[np.int64]:
     """Each feature as ordinal codes in the paper's equal-width bins, shape (n_samples, n_features).
 
-    The same bins as in a valuation, numbered by rising value, whatever numbering a party table uses.
+    The same bins as in a valuation, numbered by rising value.
     """
     settings = CodingSettings(bins=bins, binning="width")
     columns = []
@@ -120,7 +120,7 @@ def feature_codes(dataset: Dataset, *, bins: int = 5) -> NDArray[np.int64]:
         codes = party_table(name, {name: values}, settings).codes
         kinds, first = np.unique(codes, return_index=True)
         rank = np.empty(int(kinds.max()) + 1, dtype=np.int64)
-        # Bins do not overlap, so any member orders them.
+        # Bins do not overlap, so any member gives their order.
         rank[kinds[np.argsort(values[first], kind="stable")]] = np.arange(len(kinds))
         columns.append(rank[codes])
     return np.column_stack(columns)

@@ -1,9 +1,8 @@
-"""Where a data set is on this machine, and how it gets there.
+"""Find data sets on this machine, or download them.
 
-Search order: the folder named by `FEDVALUE_DATA`, `../shared/data` beside a checkout, the user's
-cache, scikit-learn (Wine, Breast and Digits). Downloading is the last resort and happens only when asked
-for. A copy that fails its fingerprint is an error, never skipped in silence: a folder that a user
-named must not be outvoted by another.
+Search order: the folder in `FEDVALUE_DATA`, `../shared/data` beside a checkout, the user's cache,
+scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless the user asks. A copy that fails its
+fingerprint is an error, never skipped: the user's folder takes precedence over all others.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SIZE_LIMIT = 64 * 2**20  # twenty times the largest of the files
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a copy was found: a file, or scikit-learn when `path` is None."""
+    """The place of a copy: a file, or scikit-learn if `path` is None."""
 
     path: Path | None
 
@@ -68,21 +67,16 @@ def find(entry: Entry) -> Place | None:
 
 
 def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
-    """Read and check a found copy.
-
-    Raises:
-        InputError: The file cannot be read, has another layout, or other values than the known set.
-    """
+    """Read a copy, and refuse one with another layout or other values."""
     if place.path is None:
         columns = parse.from_sklearn(entry.name)
     else:
         try:
             raw = place.path.read_bytes()
-            columns = (
-                parse.kaggle_music(raw)
-                if place.path.name == _KAGGLE_MUSIC
-                else parse.common_layout(raw, entry.text)
-            )
+            if place.path.name == _KAGGLE_MUSIC:
+                columns = parse.kaggle_music(raw)
+            else:
+                columns = parse.common_layout(raw, entry.text)
         except OSError as error:
             raise InputError(f"cannot read {place}: {error.strerror}", code="E_DATASET") from error
         except (InputError, ValueError) as error:
@@ -95,12 +89,7 @@ def read(entry: Entry, place: Place, *, verify: bool = True) -> parse.Columns:
 
 
 def download(entry: Entry, fetch: Fetch | None = None) -> Place:
-    """Fetch a data set into the user's cache, checked before it is kept; `fetch` replaces the network.
-
-    Raises:
-        InputError: The data set may not be fetched automatically, or the download is not it.
-        TransportError: The server could not be reached.
-    """
+    """Fetch a data set, check it and keep it in the user's cache; `fetch` replaces the network in tests."""
     if not entry.urls:
         raise InputError(f"{entry.name} is not downloaded by FedValue: {entry.by_hand}", code="E_DATASET")
     try:
@@ -117,7 +106,7 @@ def download(entry: Entry, fetch: Fetch | None = None) -> Place:
 
 
 def missing_message(entry: Entry) -> str:
-    """What a user can do about a data set that is nowhere to be found."""
+    """How to get a data set that is not on this machine."""
     how = entry.by_hand or (
         f"`fedvalue datasets --download {entry.name}` fetches it (licence: {entry.licence}), "
         f"or set FEDVALUE_DATA to a folder with {entry.file_name}"
@@ -128,7 +117,7 @@ def missing_message(entry: Entry) -> str:
 
 
 def missing(names: Collection[str]) -> dict[str, str]:
-    """Those of the data sets that are not on this machine, each with how to get it."""
+    """The data sets among `names` that are not on this machine, each with how to get it."""
     return {
         entry.name: missing_message(entry)
         for entry in CATALOGUE.values()
@@ -162,8 +151,3 @@ def _fetch(url: str) -> bytes:
     if len(raw) > _SIZE_LIMIT:
         raise InputError(f"{url}: expected at most {_SIZE_LIMIT} bytes")
     return raw
-
-
-def status() -> list[tuple[Entry, Place | None]]:
-    """Every data set and where it was found."""
-    return [(entry, find(entry)) for entry in CATALOGUE.values()]

@@ -1,8 +1,7 @@
 """Bytes of a data file -> feature columns and labels, one reader per layout.
 
-Readers are pure: they know nothing of folders or the network. Whatever file a data set came from,
-it ends with the same feature names, values and labels as in the common layout (`id`, features,
-`label`), which `fingerprint` proves.
+Readers are pure: they know nothing of folders or the network. All files of a data set give the same feature
+names, values and labels as the common layout (`id`, features, `label`), which `fingerprint` proves.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class Columns:
 def fingerprint(columns: Columns) -> str:
     """SHA-256 over the values (float64, row by row) and the labels.
 
-    The same for every copy with the same numbers, however they are written down, so a download and
-    scikit-learn's copy can be checked as strictly as the known file.
+    The same for every copy with the same numbers, in any notation, so a download and scikit-learn's copy are
+    checked as strictly as the known file.
     """
     digest = hashlib.sha256()
     digest.update(np.array(columns.values.shape, dtype="<i8").tobytes())
@@ -70,7 +69,7 @@ def fingerprint(columns: Columns) -> str:
 def common_layout(raw: bytes, text: Collection[str] = ()) -> Columns:
     """Read a file of the common layout: a header, then id, features, label.
 
-    Where some features are text, a cell may be empty.
+    If some features are text, cells may be empty.
     """
     header, *rows = _cells(raw)
     if header[:1] != ["id"] or header[-1:] != ["label"]:
@@ -109,15 +108,15 @@ def by_position(
 ) -> Columns:
     """Read files, one after the other, whose columns are known by their position.
 
-    `labels` leads from a label in the file to that of the common layout, where they differ.
+    `labels` maps labels of the file to those of the common layout, where they differ.
     """
     rows = [row for raw in files for row in _cells(raw)][int(header) :]
-    found = [(labels or {}).get(row[label], row[label]) for row in rows]
-    return _columns(names, [row[features] for row in rows], found)
+    renamed = [(labels or {}).get(row[label], row[label]) for row in rows]
+    return _columns(names, [row[features] for row in rows], renamed)
 
 
 def by_name(raw: bytes, *, label: str, drop: Collection[str]) -> Columns:
-    """Read a file with a header; some of its columns are no features."""
+    """Read a file with a header; the columns in `drop` are not features."""
     header, *rows = _cells(raw)
     at = header.index(label)
     keep = [k for k, name in enumerate(header) if name not in (label, *drop)]

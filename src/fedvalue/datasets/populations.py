@@ -32,16 +32,16 @@ Scenario = Literal["S0", "S1", "S2"]
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Hidden bits, a label that depends on them, and who sees what.
+    """Hidden bits, a label that depends on them, and the columns of each party.
 
     Args:
         name: Short name.
         chance: Probability that each hidden bit is 1; bits are independent, at most 20 of them.
         label: P(label = 1) of every state, shape (2^n_bits,); bit j of the index is hidden bit j.
-        task: The task party's columns: name -> hidden bits that it is the XOR of.
-        parties: The same of each data party.
-        codes: Columns of independent noise: name -> number of equally likely codes, or 0 for row numbers.
-            A party may own some of them beside its other columns; they are worth nothing.
+        task: The task party's columns: name -> hidden bits whose XOR it is.
+        parties: The same for each data party.
+        codes: Columns of independent noise of each party, worth nothing: name -> number of equally likely
+            codes, or 0 for row numbers.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Population:
 
     @property
     def split(self) -> VerticalSplit:
-        """Who holds which column."""
+        """The owner of each column."""
         names = dict.fromkeys((*self.parties, *self.codes))
         return VerticalSplit(
             tuple(self.task),
@@ -75,11 +75,7 @@ class Population:
         )
 
     def draw(self, n_samples: int, seed: int) -> Dataset:
-        """Independent rows.
-
-        Raises:
-            InputError: n_samples is not positive.
-        """
+        """Independent rows."""
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {n_samples}")
         rng = np.random.default_rng(seed)
@@ -173,7 +169,7 @@ def monk_large(scenario: Scenario = "S0") -> Population:
 
 
 def redundancy() -> Population:
-    """Three parties with one bit, a copy of it and a noisy copy; a fourth with a bit of its own."""
+    """Three parties with a bit, a copy of it and a noisy copy; a fourth with another bit."""
     a, b = _states(3)[:, 0], _states(3)[:, 1]
     label = _logistic(2.0 * (2 * a - 1) + 1.0 * (2 * b - 1))
     return Population(
@@ -185,7 +181,7 @@ def redundancy() -> Population:
 def synergy(n_parties: Literal[2, 3] = 2) -> Population:
     """The label is mostly the XOR of the parties' bits, each of which says nothing alone.
 
-    A further party has a plain bit of its own, and the last one a bit that has nothing to do with it.
+    Another party has a bit that matters by itself, and the last one a bit that does not matter.
     """
     bits = _states(n_parties + 2)
     odd = bits[:, :n_parties].sum(axis=1) % 2
@@ -196,7 +192,7 @@ def synergy(n_parties: Literal[2, 3] = 2) -> Population:
 
 
 def noise_codes(n_codes: int = 200) -> Population:
-    """Two informative parties, and one with a column of many codes that mean nothing; 0 for row numbers."""
+    """Two informative parties, and one with a column of many meaningless codes; 0 for row numbers."""
     bits = _states(2)
     label = _logistic(1.5 * (2 * bits[:, 0] - 1) + 1.0 * (2 * bits[:, 1] - 1))
     name = f"noise of {n_codes} codes" if n_codes else "row numbers"
@@ -215,17 +211,17 @@ def synthetic(
 ) -> tuple[Dataset, VerticalSplit]:
     """Binary features, a binary task feature and a binary label.
 
-    The paper says no more about the values. Here the label agrees with a majority of all features
-    for three samples in four and is a coin toss otherwise, so that every party has a value well above 0.
+    The paper says no more about the values. Here the label is the majority of all features for three samples
+    in four and a coin toss otherwise, so that every party has a value well above 0.
 
     Args:
-        n_samples: Real samples; adversarial ones are the protocol's affair.
+        n_samples: Real samples; the protocol adds the adversarial ones.
         n_parties: Data parties.
         features_per_party: Binary features of each data party; the task party has one.
         seed: Of the draw.
 
     Returns:
-        The table, and who holds which feature of it.
+        The table, and the owner of each feature.
     """
     for name, number in (
         ("n_samples", n_samples), ("n_parties", n_parties), ("features_per_party", features_per_party)

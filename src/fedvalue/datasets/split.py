@@ -1,7 +1,7 @@
-"""Who holds which feature: vertical splits of a table among a task party and data parties.
+"""Vertical splits of a table among a task party and data parties.
 
-The paper's experiments use `random_split`; `importance_split` and `correlation_split` are for users'
-own studies of what happens when good features sit together, or related ones.
+The paper's experiments use `random_split`; `importance_split` and `correlation_split` are for studies in
+which good or related features belong to the same party.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def random_split(features: Sequence[str], *, features_per_party: int, seed: int)
     """Deal the features at random and evenly, the task party included (paper, Section 4.1).
 
     There are ceil(m / features_per_party) parties, one of them the task party, and their sizes differ
-    by at most one: Wine's 13 features at 3 per party make 3 + 3 + 3 + 2 + 2. Which parties are the
-    smaller ones is random too.
+    by at most one: Wine's 13 features at 3 per party make 3 + 3 + 3 + 2 + 2. The smaller
+    parties are random too.
 
     Args:
         features: Names of the features.
-        features_per_party: Most features that one party gets.
+        features_per_party: Most features of a party.
         seed: Of the shuffle.
 
     Raises:
@@ -51,11 +51,7 @@ def random_split(features: Sequence[str], *, features_per_party: int, seed: int)
 
 
 def split_among(features: Sequence[str], *, n_parties: int, seed: int) -> VerticalSplit:
-    """Deal the features at random and evenly among a task party and `n_parties` data parties.
-
-    Raises:
-        InputError: There are fewer features than parties.
-    """
+    """Deal the features at random and evenly among a task party and `n_parties` data parties."""
     if n_parties < 1:
         raise InputError(f"n_parties must be at least 1, got {n_parties}")
     holders = n_parties + 1
@@ -69,7 +65,7 @@ def importance_split(importance: Mapping[str, float], *, features_per_party: int
 
     Args:
         importance: A number per feature, larger is better (`label_information` gives one).
-        features_per_party: Most features that one party gets.
+        features_per_party: Most features of a party.
     """
     sizes = _even_sizes(len(importance), features_per_party)
     order = sorted(importance, key=lambda name: (-importance[name], name))

@@ -24,19 +24,21 @@ _EXACT = 1e-9
 
 
 class ValueChange(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """One party's learnable value in both results.
+    """One party's value in two results, in nats.
 
     Args:
         name: The party.
         before: In the first result.
         after: In the second.
-        error: Standard error of the difference; None where it is not known.
-        beyond_error: Whether the difference is more than its error explains, at 95%; None where not known.
+        expected: The earlier value, on average, if nothing had changed, where it is not `after`.
+        error: Standard error of the difference; None if unknown.
+        beyond_error: The difference exceeds its error at 95%; None if unknown.
     """
 
     name: str
     before: float
     after: float
+    expected: float | None = None
     error: float | None = None
     beyond_error: bool | None = None
 
@@ -45,12 +47,12 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What changed from one result to another.
 
     Args:
-        same_rows: Whether both come from the same files; None where a result does not say.
-        asked: What was asked differently, one sentence each.
+        same_rows: Both come from the same files; None if a result does not say.
+        asked: Differences in the question, one sentence each.
         only_before, only_after: Parties of one result alone.
         total: The learnable value of all parties together.
-        parties: Each party of both results.
-        invited_before, invited_after: Whom each result advises to invite.
+        parties: The learnable value of each party of both results.
+        invited_before, invited_after: The parties that each result advises to invite.
     """
 
     same_rows: bool | None = None

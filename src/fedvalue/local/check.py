@@ -1,7 +1,7 @@
 """How FedValue reads files, before anything is valued: `fedvalue check`.
 
-One pass over each file, in batches. A column whose first batches suggested the wrong reading is read
-once more, alone. Leaks are looked for in a sample of rows spread over the file.
+One pass over each file, in batches. Columns whose first batches suggested a wrong reading are read once more.
+Leaks of the label are searched in a sample of rows spread over the file.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from fedvalue.errors import InputError
 from fedvalue.local.streaming import stream_by_default
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder
-from fedvalue.tables.column_report import ColumnCoding, fit_feature
+from fedvalue.tables.column_report import ColumnCoding, counted, fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import fit_label, label_warnings, one_spelling_each, reproduces_label
+from fedvalue.tables.label import fit_label, label_warnings, merged_spellings, reproduces_label
 from fedvalue.tables.parts import shown, with_labels
+from fedvalue.tables.party_stream import one_batch
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
 from fedvalue.tables.streamed_columns import ColumnLook, new_looks
 
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 SCHEMA = "fedvalue.check/1"
 
 MANY_NAMES = 100_000
-"""A column with more different texts, most of them unique, is an id; counting on would fill the memory."""
+"""A column with more distinct texts, most of them unique, is an id; counting them all would fill memory."""
 
 SAMPLE_ROWS = 20_000
 BYTES_PER_ROW = 8
-"""What a party sends each server per row in a federated run with the protocol mirror."""
+"""Upload of a party to each server, per row, in a federated run with the protocol mirror."""
 
 
 class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,17 +49,14 @@ class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         name: The file, without a password.
-        format: What it is and how it is written, in words.
+        format: Its format and dialect, as in "CSV, utf-8, comma".
         confidence: Of encoding, delimiter and decimal mark of a CSV file.
         size: In bytes.
-        n_rows: Its rows.
         columns: How each column would be coded.
-        problems: What a valuation would refuse, one sentence each.
-        warnings: Facts worth a look.
-        notes: Remarks on how it was read.
+        problems: Reasons for a valuation to refuse the file, one sentence each.
         n_matched: Ids that are also in the first file.
         upload: Bytes that a party with this file sends to each of two servers in a federated run.
-        streamed: Whether a valuation reads it in pieces.
+        streamed: A valuation reads it in batches.
     """
 
     name: str
@@ -125,8 +123,9 @@ class _FileLook:
         self.names = tuple(self._parts[0].schema.names)
         self._label = label if label in self.names else None
         self._id = ids if ids in self.names else None
-        own = [name for name in self.names if name != self._id]
-        self._looks = {look.name: look for look in new_looks(own, coding, self._label)}
+        names = [name for name in self.names if name != self._id]
+        self._looks = {look.name: look for look in new_looks(names, coding, self._label)}
+        self._problems: dict[str, str] = {}
         self._ids: list[Any] = []
         self._sample = _Sample()
         self._unique: dict[str, int] = {}
@@ -134,24 +133,21 @@ class _FileLook:
 
     def read(self, report: Callable[[str], None]) -> None:
         """Make the pass, and another over columns that need one."""
-        self._looks = self._pass(self._looks, report, first=True)
+        self._pass(self._looks, report, first=True)
+        self._problems = {name: look.problem for name, look in self._looks.items() if look.problem}
         unsettled = {
             name: look.again()
             for name, look in self._looks.items()
             if not look.settled and name not in self._unique
         }
-        problems = {name: look.problem for name, look in self._looks.items()}
         if unsettled:
-            self._looks |= self._pass(unsettled, report, first=False)
-        self._problems = {name: problem for name, problem in problems.items() if problem}
+            self._pass(unsettled, report, first=False)
+            self._looks |= unsettled
 
-    def _pass(
-        self, looks: Mapping[str, ColumnLook], report: Callable[[str], None], *, first: bool
-    ) -> dict[str, ColumnLook]:
-        merged = dict(looks)
+    def _pass(self, looks: Mapping[str, ColumnLook], report: Callable[[str], None], *, first: bool) -> None:
         wanted = [*looks, *([self._id] if first and self._id else [])]
         for part in self._parts:
-            mine = {name: look.at(part) for name, look in looks.items()}
+            file_looks = {name: look.at(part) for name, look in looks.items()}
             for batch in part.selected(wanted).batches():
                 if first:
                     self._n_rows += batch.num_rows
@@ -159,14 +155,13 @@ class _FileLook:
                     if self._id:
                         self._ids.append(batch.column(self._id))
                     report(f"{shown(self._source)}, {self._n_rows:,} rows")
-                for name, look in mine.items():
+                for name, look in file_looks.items():
                     if name not in self._unique:
                         look.add(batch.column(name))
                         self._stop_at_ids(look)
-            for name, look in mine.items():
+            for name, look in file_looks.items():
                 if name not in self._unique:
-                    merged[name].merge(look)
-        return merged
+                    looks[name].merge(look)
 
     def _stop_at_ids(self, look: ColumnLook) -> None:
         n_names = len(look.summary.categories)
@@ -214,9 +209,9 @@ class _FileLook:
         n_matched = None
         if self._id is not None:
             problems += self._id_problems()
-            own = self.id_set()
-            if first_ids is not None and own is not None:
-                n_matched = pc.sum(pc.is_in(own, value_set=first_ids.cast(own.type))).as_py() or 0
+            ids = self.id_set()
+            if first_ids is not None and ids is not None:
+                n_matched = pc.sum(pc.is_in(ids, value_set=first_ids.cast(ids.type))).as_py() or 0
         return FileCheck(
             name=shown(self._source),
             format=part.words,
@@ -233,12 +228,11 @@ class _FileLook:
         )
 
     def _id_problems(self) -> list[str]:
-        every = pa.chunked_array(self._ids) if self._ids else pa.chunked_array([[]], type=pa.string())
-        present = every.filter(pc.not_equal(pc.utf8_trim_whitespace(every), ""))
-        missing = len(every) - len(present)
-        repeated = len(present) - len(present.unique())
-        problems = [f"id {self._id!r}: {missing:,} rows have no id"] if missing else []
-        return problems + ([f"id {self._id!r}: {repeated:,} rows repeat an id"] if repeated else [])
+        ids = pa.chunked_array(self._ids, type=pa.string())
+        present = ids.filter(pc.not_equal(pc.utf8_trim_whitespace(ids), ""))
+        n_missing, n_repeated = len(ids) - len(present), len(present) - len(present.unique())
+        problems = {"have no id": n_missing, "repeat an id": n_repeated}
+        return [f"id {self._id!r}: {n:,} rows {problem}" for problem, n in problems.items() if n]
 
     def _leaks(self, coders: Mapping[str, ColumnCoder]) -> list[str]:
         """Columns that reproduce the label in the sample."""
@@ -248,13 +242,14 @@ class _FileLook:
         if self._coding.clean_labels:
             batch = with_labels(batch, self._label)
         codes = {name: self._looks[name].streamed(coder).codes(batch) for name, coder in coders.items()}
-        label = one_spelling_each(codes.pop(self._label), coders[self._label].categories)
-        if len(np.unique(label)) < 2:
+        label = merged_spellings(codes.pop(self._label), coders[self._label].categories)
+        if not label.any():
             return []
+        rows = np.ones(len(label), dtype=np.int64)
         return [
             f"column {name!r} reproduces the label: check that it is known before the label is"
             for name, code in codes.items()
-            if reproduces_label(code, label)
+            if reproduces_label(code, label, rows)
         ]
 
 
@@ -276,9 +271,7 @@ class _Sample:
             self._every *= 2
 
     def rows(self) -> Any | None:
-        if not self._kept:
-            return None
-        return pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+        return one_batch(self._kept) if self._kept else None
 
 
 def _unique_column(name: str, n_names: int) -> ColumnCoding:
@@ -292,26 +285,21 @@ def _unique_column(name: str, n_names: int) -> ColumnCoding:
 
 
 def summary_lines(coded: CodedColumns, request: Request) -> list[str]:
-    """A few lines about coded columns, to precede a valuation."""
+    """A few lines about coded columns, to print before a valuation."""
     label, *features = coded.columns
     kinds: dict[str, int] = {}
     for column in features:
         kinds[column.kind] = kinds.get(column.kind, 0) + 1
-    listed = ", ".join(_counted(n, kind) for kind, n in kinds.items())
+    listed = ", ".join(counted(n, kind) for kind, n in kinds.items())
     lines = [
         f"{shown(request.source)}: {coded.n_samples:,} rows; label {label.name!r}: {label_words(label)}",
-        f"{_counted(len(features), 'column')}: {listed}",
+        f"{counted(len(features), 'column')}: {listed}",
         *coded.warnings[:3],
     ]
     n_warned = sum(bool(column.warnings) for column in coded.columns)
     if n_warned:
-        lines.append(f"warnings about {_counted(n_warned, 'column')}: see `fedvalue check`")
+        lines.append(f"warnings about {counted(n_warned, 'column')}: see `fedvalue check`")
     return lines
-
-
-def _counted(n: int, noun: str) -> str:
-    many = "categories" if noun == "category" else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else many}"
 
 
 def label_words(label: ColumnCoding) -> str:

@@ -1,4 +1,4 @@
-"""Which column belongs to whom, and the counted rows of such columns.
+"""The owner of each column, and the counted rows of such columns.
 
 A `CellTable` keeps every column's code separate, so that later rows with new categories can be added;
 its joint counts join each party's columns into one code.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column belongs to whom, and how columns are coded."""
+    """The owner of each column, and how columns are coded."""
 
     label: str
     task: tuple[str, ...]
@@ -78,16 +78,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTable:
-    """Distinct rows of feature codes with their counts: what a state keeps and adds to.
+    """Distinct rows of feature codes with their counts, which a state keeps and adds to.
 
     Args:
-        layout: Which column belongs to whom.
         coders: One per column of the layout, in its order.
-        keys: The distinct rows in lexicographic order, packed as `packing_of(coders)` says.
+        keys: The distinct rows in lexicographic order, packed as in `packing_of(coders)`.
         counts: Samples per row.
-        codings: How each column was coded.
-        notes: Remarks on the coding.
-        warnings: Facts about the label that are worth a look.
+        notes: Remarks on the coding, one sentence each.
+        warnings: Of the label.
     """
 
     layout: Layout
@@ -108,11 +106,7 @@ class CellTable:
         return packing_of(self.coders).column(self.keys, self.layout.columns.index(name))
 
     def joint_counts(self) -> JointCounts:
-        """The joint counts, each party's features joined into one code.
-
-        Raises:
-            InputError: The label is constant.
-        """
+        """The joint counts, each party's features joined into one code; refuses a constant label."""
         label = pack([self.column(self.layout.label)])
         check_classes(self.layout.label, int(label.max()) + 1)
         task, task_codebook = self._joined(self.layout.task) if self.layout.task else (None, None)

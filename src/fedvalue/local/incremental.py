@@ -1,6 +1,6 @@
 """`fedvalue value --state FILE`: add rows to an earlier state, and report what changed.
 
-Two effects move a Shapley-CMI although nothing changed.
+Two effects move a Shapley-CMI even if nothing changed.
 
 - Noise: the later valuation contains the earlier one's rows. For a mean over n' samples, of which the
   first n gave the earlier mean, the variance of the difference is s² (1/n - 1/n'), with s² = n' · se²
@@ -20,9 +20,11 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
+from fedvalue.decisions.comparison import ValueChange
 from fedvalue.errors import EngineError, InputError
 from fedvalue.information.cells import CellCounter
 from fedvalue.local.file_layout import CellTable, packing_of
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
 
 N_DRAWS = 16
-"""Draws for the drift. Their own error is a quarter of the difference's, which widens it by 3%."""
+"""Draws for the drift. Their error is a quarter of the difference's, which widens it by 3%."""
 
 _FEW_PARTIES = 8
 _PERMUTATIONS = 256
@@ -52,7 +54,7 @@ _DRAWABLE = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A state after an update, the names of files that it already held, and remarks on the new rows."""
+    """A state after an update, the files that were already counted, and remarks on the new rows."""
 
     state: SavedState
     skipped: tuple[str, ...] = ()
@@ -76,12 +78,11 @@ def update_state(state: SavedState | None, sources: Source | Sequence[Source], p
     if state is None:
         return Update(SavedState(passes.tabulate(new.parts), new.files))
     looks = passes.look(new.parts, state.table.coders)
-    coders = tuple(
-        coder.extended(look.summary) for coder, look in zip(state.table.coders, looks, strict=True)
-    )
+    earlier = list(zip(state.table.coders, looks, strict=True))
+    coders = tuple(coder.extended(look.summary) for coder, look in earlier)
     table = _added(state.table, coders, *passes.count(new.parts, coders, looks))
-    news = zip(state.table.coders, coders, looks, strict=True)
-    notes = tuple(filter(None, (_news(before, after, look.summary) for before, after, look in news)))
+    news = (_news(before, after, look.summary) for (before, look), after in zip(earlier, coders, strict=True))
+    notes = tuple(filter(None, news))
     return Update(SavedState(table, (*state.files, *new.files), state.valuation), new.skipped, notes)
 
 
@@ -132,7 +133,7 @@ def _added(
 
 
 def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
-    """What is new in a column, as a sentence; empty if nothing is."""
+    """A sentence on new values in a column; empty if there are none."""
     if before.kind == "bins" and later.lowest is not None and later.highest is not None:
         assert before.lowest is not None
         assert before.highest is not None
@@ -144,7 +145,7 @@ def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
 
 
 def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...]) -> None:
-    """A file that begins with a counted one is that file with rows appended."""
+    """Refuse a counted file with rows appended."""
     for earlier in known:
         if 0 < earlier.size < file.size and file_sha256(part.path, earlier.size) == earlier.sha256:
             raise InputError(
@@ -156,7 +157,7 @@ def _refuse_grown(part: Part, file: CountedFile, known: tuple[CountedFile, ...])
 def with_state_details(
     result: Valuation, counts: JointCounts, old: SavedState | None, update: Update
 ) -> Valuation:
-    """The valuation of an updated state with what was added, and what changed since the last one."""
+    """The valuation of an updated state, with the added rows and the changes since the last one."""
     n_before = 0 if old is None else old.table.n_samples
     details: dict[str, Any] = {
         "state": {
@@ -166,84 +167,55 @@ def with_state_details(
     }  # fmt: skip
     if old is not None and old.valuation is not None:
         drift = drift_of(counts, n_before)
-        details["changes"] = [change.to_dict() for change in changes(old.valuation, result, drift)]
+        details["changes"] = msgspec.to_builtins(changes(old.valuation, result, drift))
     return structs.replace(result, details={**result.details, **details})
 
 
 @contextmanager
 def locked_state(state_file: Source) -> Iterator[SavedState | None]:
-    """The state in a file, or None where there is no file yet, locked against other processes.
+    """The state in a file, locked against other processes; None if there is no file yet.
 
     The system frees the lock when this process ends.
 
     Raises:
         InputError: The state is in use or damaged, or its folder does not exist.
     """
-    target = Path(state_file).resolve()  # one lock, whatever the name of the state
+    target = Path(state_file).resolve()  # the same lock for every name of the state
     if not target.parent.is_dir():
         raise InputError(f"{state_file}: the folder of the state does not exist")
     with ExitStack() as stack:
         try:
             stack.enter_context(exclusive_lock(target.with_name(f".{target.name}.lock")))
         except EngineError as error:
-            why = "the state is in use by another process" if error.code == "E_LOCKED" else error
-            raise InputError(f"{state_file}: {why}") from error
+            reason = "the state is in use by another process" if error.code == "E_LOCKED" else error
+            raise InputError(f"{state_file}: {reason}") from error
         yield load_state(state_file) if os.path.lexists(state_file) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One party's value before and after.
-
-    Args:
-        name: The party.
-        before: Its earlier value.
-        after: Its later value.
-        expected: What the earlier value would be, on average, had nothing changed.
-        error: Standard error of `before - expected`; None where an error of the data is not known.
-    """
-
-    name: str
-    before: float
-    after: float
-    expected: float
-    error: float | None
-
-    @property
-    def beyond_error(self) -> bool | None:
-        """Whether the change is more than noise and drift explain, at 95%; None if unknown."""
-        if self.error is None:
-            return None
-        return abs(self.before - self.expected) > Z95 * self.error
-
-    def to_dict(self) -> dict[str, Any]:
-        """The change as JSON-ready data; what is not known has no key."""
-        found: dict[str, Any] = {
-            "name": self.name, "before": self.before, "after": self.after, "expected": self.expected,
-        }  # fmt: skip
-        if self.error is not None:
-            found |= {"error": self.error, "beyond_error": self.beyond_error}
-        return found
-
-
-def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> tuple[Change, ...]:
+def changes(before: Valuation, after: Valuation, drift: Mapping[str, float]) -> tuple[ValueChange, ...]:
     """How each party's value moved in a later valuation on more rows, given its drift (`drift_of`)."""
     earlier = {party.name: party for party in before.parties}
-    return tuple(
-        Change(
-            name=party.name,
-            before=before.values[party.name],
-            after=after.values[party.name],
-            expected=after.values[party.name] + drift.get(party.name, 0.0),
-            error=_error(earlier[party.name], party, before.n_samples, after.n_samples),
+    moves = []
+    for party in after.parties:
+        if (name := party.name) not in earlier:
+            continue
+        value, expected = before.values[name], after.values[name] + drift.get(name, 0.0)
+        error = _error(earlier[name], party, before.n_samples, after.n_samples)
+        moves.append(
+            ValueChange(
+                name=name,
+                before=value,
+                after=after.values[name],
+                expected=expected,
+                error=error,
+                beyond_error=None if error is None else abs(value - expected) > Z95 * error,
+            )
         )
-        for party in after.parties
-        if party.name in earlier
-    )
+    return tuple(moves)
 
 
 def drift_of(counts: JointCounts, n_before: int) -> dict[str, float]:
-    """By how much each value is higher, on average, on `n_before` of the rows than on all.
+    """The mean increase of each value on `n_before` of the rows over its value on all rows.
 
     Exact for few parties; for more, by the same few permutations on both sides, whose noise cancels
     in the difference.

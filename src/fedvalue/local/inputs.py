@@ -1,10 +1,10 @@
-"""The tables that a caller hands to `fedvalue.value`, brought into one form.
+"""The arguments of `fedvalue.value` as aligned tables.
 
 - A table may be a path or database URI; it is read.
-- With `data`, label, task and parties are column names of that one table. A party may instead have a table
-  of its own there, which is joined by id.
-- pandas inputs carry an index. Where the indexes are permutations of each other the rows are put into
-  the label's order; where they disagree the tables are refused. Other inputs match by position.
+- With `data`, label, task and parties are column names of that table. A party may have its own table instead,
+  which is joined by id.
+- pandas inputs have an index. If the indexes are permutations of each other, rows are put into the label's
+  order; if they disagree, the tables are refused. Other inputs match by position.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ValueInputs:
         label: One column.
         task: The task party's features, or None.
         parties: A table per data party.
-        ids: One id per sample, a dict of them by party, or None.
-        notes: Remarks on how the tables were matched.
+        ids: One id per sample, a dict of ids by party, or None.
+        notes: Remarks on the matching of tables.
     """
 
     label: Any
@@ -58,14 +58,14 @@ def gathered_inputs(
         label: A column; with `data` its name.
         task: A table or None; with `data` column names.
         parties: A table per party; with `data` column names per party.
-        ids: As of `fedvalue.value`; with `data` possibly a column name.
+        ids: As for `fedvalue.value`; with `data` possibly a column name.
         categorical: Columns whose numbers are names.
-        aligned: Whether the rows of all tables are the same samples.
+        aligned: The rows of all tables are the same samples.
         options: How to read files; overrides detection.
 
     Raises:
-        InputError: A column that is not there or has two owners, a name without `data`, or pandas
-            indexes that disagree.
+        InputError: A missing column or one with two owners, a name without `data`, or pandas indexes that
+            disagree.
     """
     _check_parties(parties)
     if data is not None:
@@ -92,12 +92,12 @@ def _check_parties(parties: Mapping[str, Any]) -> None:
 
 
 def is_source(table: object) -> bool:
-    """Whether a table is given by a path or database URI."""
+    """The table is a path or database URI."""
     return isinstance(table, str | os.PathLike)
 
 
 def _read(table: Any, texts: Collection[str], options: FileOptions) -> Any:
-    """A table that is a path, read; any other as it is."""
+    """The table, read if it is a path."""
     if not is_source(table):
         return table
     from fedvalue.tables.sources import read_table
@@ -114,7 +114,7 @@ def _chosen(
     categorical: Collection[str],
     options: FileOptions,
 ) -> ValueInputs:
-    """The columns of one table by their owners, joined with the tables of parties that have their own."""
+    """The columns of `data` by owner, joined by id with the parties' own tables."""
     order = tuple(parties)
     tables = {name: table for name, table in parties.items() if not _are_names(table)}
     parties = {name: columns for name, columns in parties.items() if name not in tables}
@@ -123,10 +123,10 @@ def _chosen(
             f"party {next(iter(tables))!r} has a table of its own: name the column of ids that joins it to "
             "data, as in ids='customer'"
         )
-    own = _names(task, "task") if task is not None else []
+    task_columns = _names(task, "task") if task is not None else []
     owners = {
         "the label": _names(label, "label"),
-        "the task party": own,
+        "the task party": task_columns,
         **{f"party {name!r}": _names(columns, f"party {name!r}") for name, columns in parties.items()},
     }
     if len(owners["the label"]) != 1:
@@ -140,16 +140,14 @@ def _chosen(
     joined: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     if tables:
-        own_tables = {name: _arrow(_read(table, texts, options), name) for name, table in tables.items()}
-        for name, table in own_tables.items():
+        keyed = {name: (_arrow(_read(table, texts, options), name), ids) for name, table in tables.items()}
+        for name, (table, _) in keyed.items():
             refuse_unknown_columns([ids], table.column_names, f"party {name!r}")
-        result = join_by_id(_arrow(columns, "data"), ids, {name: (t, ids) for name, t in own_tables.items()})
-        columns = dict(named_columns(result.main, "data"))
-        joined = result.parties
-        notes = result.notes
+        result = join_by_id(_arrow(columns, "data"), ids, keyed)
+        columns, joined, notes = dict(named_columns(result.main, "data")), result.parties, result.notes
     return ValueInputs(
-        label={label_name: columns[label_name] for label_name in owners["the label"]},
-        task={name: columns[name] for name in own} if own else None,
+        label={name: columns[name] for name in owners["the label"]},
+        task={name: columns[name] for name in task_columns} if task_columns else None,
         parties={
             name: joined[name]
             if name in joined
@@ -162,7 +160,7 @@ def _chosen(
 
 
 def _are_names(columns: object) -> bool:
-    """Whether a party is given by column names; a path of a file is a table."""
+    """The party is a list of column names; the path of a file is a table."""
     from fedvalue.tables.sources import is_file_name
 
     if isinstance(columns, str):
@@ -194,11 +192,7 @@ def _names(names: object, what: str) -> list[str]:
 
 
 def refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
-    """Refuse a column that has two owners.
-
-    Raises:
-        InputError: Naming the column and both owners.
-    """
+    """Refuse a column with two owners."""
     seen: dict[str, str] = {}
     for owner, names in owners.items():
         for name in names:
@@ -214,7 +208,7 @@ def refuse_shared(owners: Mapping[str, Iterable[str]]) -> None:
 def _columns(
     data: Any, wanted: Sequence[str], texts: Collection[str], options: FileOptions
 ) -> dict[str, Any]:
-    """The wanted columns of a table, or of a file that is read for them alone."""
+    """The wanted columns of a table, or of a file, of which only these are read."""
     from fedvalue.tables.sources import read_table
 
     if is_source(data):
@@ -230,22 +224,22 @@ def _aligned(inputs: ValueInputs) -> ValueInputs:
     tables |= {f"party {name!r}": table for name, table in inputs.parties.items()}
     if is_pandas(inputs.ids):
         tables["the ids"] = inputs.ids
-    indexes = [(who, index) for who, table in tables.items() for index in _indexes(table)]
+    indexes = [(owner, index) for owner, table in tables.items() for index in _indexes(table)]
     if not indexes:
         return inputs
     first, reference = indexes[0]
-    others = [(who, index) for who, index in indexes if len(index) == len(reference)]
+    others = [(owner, index) for owner, index in indexes if len(index) == len(reference)]
     if all(index.equals(reference) for _, index in others):
         return inputs
-    for who, index in others:
-        _refuse_mismatch(who, index, first, reference)
-    by_position = [who for who, table in tables.items() if table is not None and not _indexes(table)]
+    for owner, index in others:
+        _refuse_mismatch(owner, index, first, reference)
+    by_position = [owner for owner, table in tables.items() if table is not None and not _indexes(table)]
     if by_position:
         raise InputError(
             f"the indexes put rows into different orders, and {by_position[0]} has no index to follow: "
             "use pandas for all tables, or reset_index(drop=True) to match rows by position"
         )
-    moved = {who: _reordered(table, reference) for who, table in tables.items()}
+    moved = {owner: _reordered(table, reference) for owner, table in tables.items()}
     return ValueInputs(
         label=moved["the label"],
         task=moved["the task party"],
@@ -260,16 +254,16 @@ def _indexes(table: Any) -> list[Any]:
     return [column.index for column in columns if is_pandas(column) and hasattr(column, "iloc")]
 
 
-def _refuse_mismatch(who: str, index: Any, first: str, reference: Any) -> None:
+def _refuse_mismatch(owner: str, index: Any, first: str, reference: Any) -> None:
     remedy = "align the rows first, or reset_index(drop=True) to match rows by position"
     if index.equals(reference):
         return
     if not (index.is_unique and reference.is_unique):
-        raise InputError(f"{who} and {first} have different indexes with repeated values: {remedy}")
+        raise InputError(f"{owner} and {first} have different indexes with repeated values: {remedy}")
     n_unknown = len(index.difference(reference))
     if n_unknown:
         raise InputError(
-            f"{who}: {n_unknown:,} of {len(index):,} index values are not in the index of {first}: {remedy}"
+            f"{owner}: {n_unknown:,} of {len(index):,} index values are not in the index of {first}: {remedy}"
         )
 
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from fedvalue.typing import Progress
 
 PATIENCE = 1.0
-"""Seconds without a bar."""
+"""Seconds before the bar appears."""
 
 _BETWEEN = 0.2
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """This process is the kernel of a notebook."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return running is not None and type(running).__name__ == "ZMQInteractiveShell"
@@ -54,6 +54,6 @@ def notebook_bar() -> Iterator[Progress]:
 
 
 def bar_html(done: float, total: float, note: str = "") -> str:
-    """The bar with its note; the note may name columns and files of others."""
+    """The bar with its note, which may contain names written by others and is escaped."""
     share = min(max(done / total, 0.0), 1.0) if total else 0.0
     return f'<progress value="{share:.3f}" max="1"></progress> {share:.0%} {escape(note)}'

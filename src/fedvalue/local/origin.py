@@ -1,10 +1,10 @@
-"""Where a result comes from (files with digests, software, date), its notes, and how to repeat it."""
+"""The provenance of a result (files with digests, software, date), its notes, and its repetition."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import structs
@@ -21,7 +21,7 @@ from fedvalue.valuation.settings import ValuationSettings
 
 
 def described_source(source: str, party: str, options: FileOptions) -> SourceFile:
-    """A source with its digest, before it is read: afterwards it may have changed."""
+    """A source with its digest, taken before reading, since the file may change later."""
     part = first_part(source, options)
     files = source_files(source) or []
     more = f", {len(files)} files" if len(files) > 1 else ""
@@ -51,7 +51,7 @@ def source_sha256(source: str) -> str | None:
 def provenance(
     command: str = "", request: Request | None = None, sources: tuple[SourceFile, ...] = ()
 ) -> Provenance:
-    """The provenance of a result that is computed now."""
+    """Provenance as of now."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Provenance(
         software=f"fedvalue {__version__}", created=now, command=command, request=request, sources=sources
@@ -71,8 +71,8 @@ def repeated_request(
 
     Args:
         earlier: The result.
-        path: Its file; sources that are not found from here are looked for beside it.
-        data: Another file with the label, to be valued in the same way.
+        path: Its file. Sources that do not exist are also looked for beside it.
+        data: Another file with the label, to value in the same way.
 
     Raises:
         InputError: The result has no provenance, or a file is missing or has changed.
@@ -83,23 +83,26 @@ def repeated_request(
             f"{path}: does not say which files it comes from, so it cannot be repeated; results of "
             "`fedvalue value` do"
         )
-    request = record.request
     digests = {source.party: source.sha256 for source in record.sources}
-    if data is None:
-        request = structs.replace(request, source=_unchanged(request.source, digests.get(""), path))
-    else:
-        request = structs.replace(request, source=data)
+
+    def unchanged(source: str, party: str) -> str:
+        return _unchanged(source, digests.get(party), path)
+
+    source = unchanged(record.request.source, "") if data is None else data
+    return with_sources(record.request, source, unchanged), earlier.settings
+
+
+def with_sources(request: Request, source: str, own: Callable[[str, str], str]) -> Request:
+    """The request with other sources; `own` maps a party's own source and its name to another source."""
     parties = tuple(
-        party
-        if party.source is None
-        else structs.replace(party, source=_unchanged(party.source, digests.get(party.name), path))
+        party if party.source is None else structs.replace(party, source=own(party.source, party.name))
         for party in request.parties
     )
-    return structs.replace(request, parties=parties), earlier.settings
+    return structs.replace(request, source=source, parties=parties)
 
 
 def _unchanged(source: str, sha256: str | None, result: Path) -> str:
-    """Where the source is now, if its content is the same."""
+    """The current path of a source with the same content."""
     if sha256 is None:  # a database has no digest
         return source
     beside = result.parent / source

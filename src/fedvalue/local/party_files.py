@@ -1,7 +1,7 @@
-"""A file per party, joined by id.
+"""Files of several parties, joined by id.
 
-Rows are those of the file with the label whose id is in every party's file, in its order. An id names one
-row of a file; a repeated id is refused.
+The result has the rows of the file with the label whose ids are in every party's file, in the order of that
+file. Repeated ids are refused.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fedvalue.tables.arrow_columns import as_names
 from fedvalue.tables.party_table import check_ids
 
 LOW_MATCH = 0.5
-"""Below this part of matched ids, a wrong id column is more likely than different customers."""
+"""Below this fraction of matched ids, a wrong id column is more likely than different customers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How many of the `n_samples` ids of the file with the label are in a party's file."""
+    """The number of the `n_samples` ids of the file with the label that are in a party's file."""
 
     party: str
     n_rows: int
@@ -31,8 +31,8 @@ class Match:
     n_samples: int
 
     @property
-    def words(self) -> str:
-        """The match rate in words."""
+    def sentence(self) -> str:
+        """The match rate."""
         share = self.n_matched / self.n_samples
         return f"{self.party}: {self.n_matched:,} of {self.n_samples:,} ids matched ({share:.1%})"
 
@@ -43,10 +43,10 @@ class Joined:
 
     Args:
         main: The table with the label.
-        parties: A table per party that has its own, without its ids.
+        parties: The parties' tables, without their ids.
         ids: The common ids.
-        matches: The match rate of each party.
-        notes: The match rates in words, with likely reasons for low ones.
+        matches: One per party, in their order.
+        notes: The match rates as sentences, with likely reasons for low ones.
     """
 
     main: Any
@@ -68,7 +68,10 @@ def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) 
         InputError: Repeated or missing ids, or no common id.
     """
     ids = _ids(main, main_id, "the file with the label")
-    places = {name: _places(ids, table, column, name) for name, (table, column) in parties.items()}
+    places = {  # where each id is in a party's table, null if it is not
+        name: pc.index_in(ids, value_set=_ids(table, column, f"party {name!r}"))
+        for name, (table, column) in parties.items()
+    }
     matches = tuple(
         Match(name, table.num_rows, len(ids) - places[name].null_count, len(ids))
         for name, (table, _) in parties.items()
@@ -77,10 +80,10 @@ def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) 
     for place in places.values():
         common = pc.and_(common, pc.is_valid(place))
     n_common = pc.sum(common).as_py() or 0
-    low = [match for match in matches if match.n_matched < LOW_MATCH * len(ids)]
-    reasons = {match.party: _suspicion(match, ids, *parties[match.party]) for match in low}
     notes = tuple(
-        f"{match.words}; {reasons[match.party]}" if match.party in reasons else match.words
+        f"{match.sentence}; {_suspicion(match, ids, *parties[match.party])}"
+        if match.n_matched < LOW_MATCH * len(ids)
+        else match.sentence
         for match in matches
     )
     if not n_common:
@@ -97,21 +100,16 @@ def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) 
     )
 
 
-def _ids(table: Any, column: str, who: str) -> Any:
+def _ids(table: Any, column: str, owner: str) -> Any:
     try:
         check_ids(table.column(column), name=column)
     except InputError as error:
-        raise InputError(f"{who}: {error}") from None
+        raise InputError(f"{owner}: {error}") from None
     return as_names(table.column(column)).cast(pa.large_string())
 
 
-def _places(ids: Any, table: Any, column: str, party: str) -> Any:
-    """Where each id stands in a party's table; null where it does not."""
-    return pc.index_in(ids, value_set=_ids(table, column, f"party {party!r}"))
-
-
 def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
-    """Why few ids match, where the way in which they are written is the reason."""
+    """A likely reason for few matches: another spelling of the ids, or a wrong column."""
     theirs = as_names(table.column(column)).cast(pa.large_string())
     n_alike = pc.sum(pc.is_in(_plain(ids), value_set=_plain(theirs))).as_py() or 0
     if n_alike > match.n_matched:

@@ -1,7 +1,7 @@
-"""The two passes over files: what the coders need, then the counts.
+"""The two passes over files: summaries for the coders, then the counts.
 
-Each pass maps over the files, in this process or through an executor, and puts the results together
-in the files' order. The results (summaries, cells) do not depend on that order.
+Each pass maps over the files, in this process or through an executor, and merges the results in the files'
+order. The results (summaries, cells) do not depend on that order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIRST, SECOND = "looking at values", "counting"
 
 @dataclass(frozen=True, slots=True)
 class FilePasses:
-    """How the passes are made; each worker holds at most `batch_rows` rows."""
+    """The passes over files with one layout; each worker holds at most `batch_rows` rows."""
 
     layout: Layout
     options: FileOptions = AS_DETECTED
@@ -47,12 +47,13 @@ class FilePasses:
 
     def open(self, sources: Source | Sequence[Source]) -> list[Part]:
         """All files of the sources, each of which has all columns (see `open_parts`)."""
-        several = [sources] if isinstance(sources, str | os.PathLike) else sources
-        if not several:
+        if isinstance(sources, str | os.PathLike):
+            sources = [sources]
+        if not sources:
             raise InputError("at least one source is needed, got none")
         return [
             part
-            for source in several
+            for source in sources
             for part in open_parts(source, self.layout.columns, options=self.options)
         ]
 
@@ -64,7 +65,7 @@ class FilePasses:
         return replace(table, keys=keys, counts=counts)
 
     def look(self, parts: Sequence[Part], coders: Sequence[ColumnCoder] = ()) -> list[ColumnLook]:
-        """Pass 1: one look per column; `coders` are given for rows that come after the fit.
+        """Pass 1: one look per column; with the `coders` for rows added after the fit.
 
         Raises:
             InputError: No rows, a missing label, or columns of two types.
@@ -80,7 +81,7 @@ class FilePasses:
         return looks
 
     def fit(self, looks: Sequence[ColumnLook]) -> CellTable:
-        """A table without rows, with the coders of all columns and what to say about them."""
+        """A table without rows, with the coders of all columns and remarks on them."""
         label, *features = looks
         coding = self.layout.coding
         owned = zip(self.layout.owners[1:], features, strict=True)
@@ -113,15 +114,15 @@ class FilePasses:
 
     def _look(self, parts: Sequence[Part], looks: Sequence[ColumnLook]) -> list[ColumnLook]:
         parts = [part.selected([look.name for look in looks]) for part in parts]
-        found = self._map(_look, FIRST, parts, looks)
-        merged = next(found)
-        for others in found:
-            for mine, theirs in zip(merged, others, strict=True):
-                mine.merge(theirs)
+        pieces = self._map(_look, FIRST, parts, looks)
+        merged = next(pieces)
+        for more_looks in pieces:
+            for look, more in zip(merged, more_looks, strict=True):
+                look.merge(more)
         return merged
 
     def _map(self, work: Callable[..., T], what: str, parts: Sequence[Part], *arguments: Any) -> Iterator[T]:
-        """The work's result for every piece of a file, in their order, wherever it is done."""
+        """The result of the work for every piece of a file, in order."""
         if self.layout.coding.clean_labels:
             parts = [replace(part, labelled=self.layout.label) for part in parts]
         pieces = [piece for part in parts for piece in part.pieces()]
@@ -131,7 +132,7 @@ class FilePasses:
             report.piece()
             return
         tasks = ((piece, self.batch_rows, None, *arguments) for piece in pieces)
-        # Reading, sorting and counting leave Python, so threads suffice where no executor is given.
+        # Reading, sorting and counting release the interpreter lock, so threads suffice by default.
         with engines.using(self.execution.executor) as executor:
             yield from engines.map_in_order(executor, work, tasks, done=lambda _: report.piece())
 

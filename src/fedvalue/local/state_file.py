@@ -1,15 +1,14 @@
-"""Incremental valuation: a state file holds the counts so far, and later rows are added to it.
+"""State files of incremental valuation: the counts so far, to which later rows are added.
 
     line 1   fedvalue.state/2
     line 2   SHA-256 of all that follows, in hexadecimal
     line 3   JSON: layout, coders, files, the last valuation
     rest     the distinct rows, packed into words, and their counts, as an Arrow stream
 
-- The file holds codes and counts, and the categories' names: it is as confidential as the data.
-- It is replaced in one step: a process that is killed leaves the old state.
-- It remembers the content of each counted file by its hash, so that running the same command again
-  counts nothing twice. A file that has grown is refused, because its old rows are already counted.
-  Rows from a database have no such memory.
+- The file contains codes, counts and the names of categories: it is as confidential as the data.
+- It is replaced atomically: a killed process leaves the old state.
+- It keeps the hash of each counted file, so that running the same command again counts nothing twice. A file
+  that has grown is refused, because its old rows are already counted. Rows from a database have no hash.
 """
 
 from __future__ import annotations
@@ -55,11 +54,7 @@ class SavedState:
     valuation: Valuation | None = field(default=None, repr=False)
 
     def check_layout(self, layout: Layout) -> None:
-        """Refuse another layout or binning than the state's.
-
-        Raises:
-            InputError: Naming the first difference.
-        """
+        """Refuse another layout or binning than the state's; the error names the first difference."""
         for key in ("label", "task", "parties", "coding"):
             expected, got = getattr(self.table.layout, key), getattr(layout, key)
             if got != expected:
@@ -73,11 +68,7 @@ def _shown(setting: object) -> str:
 
 
 def save_state(path: Source, state: SavedState) -> None:
-    """Write a state file in one step; a symbolic link to it stays one.
-
-    Raises:
-        InputError: The folder cannot be written to.
-    """
+    """Write a state file atomically; a symbolic link to it stays a link."""
     target = Path(path).resolve()
     content = _encode(state)
     try:
@@ -98,8 +89,8 @@ def load_state(path: Source) -> SavedState:
         raise InputError(f"{path}: cannot read the state file: {error.strerror}") from error
     schema, _, rest = content.partition(b"\n")
     if schema != SCHEMA.encode():
-        found = schema[:40].decode("ascii", "replace") if schema.startswith(b"fedvalue.") else "another file"
-        raise InputError(f"{path}: expected a state of schema {SCHEMA!r}, got {found!r}")
+        other = schema[:40].decode("ascii", "replace") if schema.startswith(b"fedvalue.") else "another file"
+        raise InputError(f"{path}: expected a state of schema {SCHEMA!r}, got {other!r}")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise InputError(

@@ -1,10 +1,9 @@
-"""The valuation of files larger than memory, also on top of the counts of earlier files.
+"""The valuation of files larger than memory, alone or added to the counts of earlier files.
 
-Two passes. The first gathers what the coders need (distinct values and their counts); the second
-codes each batch and counts distinct rows. Memory is bounded by a few batches, the summaries and the
-number of distinct rows. The files of a folder are mapped over an executor where there is one; the
-result is the same whatever the batches, the files' order and the number of workers, and the same as
-the in-memory valuation's. PCA needs whole columns at once and is refused here.
+Two passes. The first gathers distinct values and their counts for the coders; the second codes each batch and
+counts distinct rows. Memory is bounded by a few batches, the summaries and the number of distinct rows. The
+result does not depend on batches, the files' order or the number of workers, and equals that of the in-memory
+valuation. PCA needs whole columns at once and is refused here.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 STREAM_BYTES = 128 << 20
-"""Data from this size on is streamed: as columns in memory it would need a multiple of it."""
+"""Larger data is streamed: as columns in memory it would take several times its size."""
 
 
 def stream_by_default(source: Source) -> bool:
-    """Whether a source is better streamed: files of `STREAM_BYTES` and more in all.
+    """Stream files of `STREAM_BYTES` and more in total.
 
-    Below that it does not matter, the values are the same; in memory, PCA works too.
+    Values are the same either way; in memory, PCA works too.
     """
     size = source_bytes(source)
     return size is not None and size >= STREAM_BYTES
@@ -58,12 +57,12 @@ def value_files(
     execution: Execution = HERE,
     coded: Callable[[CodedColumns], None] | None = None,
 ) -> Valuation:
-    """The valuation of files larger than memory: `fedvalue.value` on columns that are named.
+    """The valuation of files larger than memory: `fedvalue.value` on named columns.
 
-    With a state file, the sources' rows are added to its counts and all of them are valued. The result's
-    details then hold `state` (rows before and added, files skipped because they are in the state already)
-    and, from the second time on, `changes` per party. The state is replaced after the valuation, in one step;
-    running the same command again adds nothing twice.
+    With a state file, the sources' rows are added to its counts, and all rows are valued. Its details then
+    have `state` (rows before and added, files skipped because they are already in the state) and, from the
+    second time on, `changes` per party. The state is replaced atomically after the valuation; running the
+    same command again adds nothing twice.
 
     Args:
         sources: Files, folders or database URIs with all the columns.
@@ -72,13 +71,13 @@ def value_files(
         task: Columns of the task party.
         settings: What to compute and how to code columns; PCA is refused.
         options: How to read files; overrides detection.
-        state: The state file, made when there is none; None to value the sources alone.
+        state: The state file, created if it does not exist; None to value the sources alone.
         execution: Where the work runs, its progress callback, and how to stop it.
         coded: Called once the columns are coded, before they are valued.
 
     Raises:
-        InputError: The files or a setting are wrong; or the state is damaged, of another schema, layout or
-            binning, or in use. The state is then as it was.
+        InputError: The files or a setting are wrong; or the state is damaged, in use, or of another schema,
+            layout or binning. The state is then unchanged.
     """
     settings = settings or ValuationSettings()
     layout = Layout.of(label=label, task=task, parties=parties, coding=settings.coding)
@@ -100,7 +99,7 @@ def _valued(
     coded: Callable[[CodedColumns], None] | None,
     notes: tuple[str, ...] = (),
 ) -> tuple[Valuation, JointCounts]:
-    """Value counted rows; the result says how their columns were coded."""
+    """Value counted rows."""
     from fedvalue.valuation.engine import value_counts
 
     counts = table.joint_counts()

@@ -1,4 +1,4 @@
-"""`fedvalue.value`: the valuation that a notebook or the command asks for."""
+"""`fedvalue.value`: the valuation of tables in memory or on this machine."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ R = TypeVar("R")
 
 
 def known_arguments(**usual: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Answer a misspelled keyword argument with the right name, in a TypeError as Python does.
+    """Suggest the right name for a misspelled keyword argument, in a TypeError.
 
-    `usual` leads from names that other libraries use to ours.
+    `usual` maps names from other libraries to ours.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -111,13 +111,13 @@ def value(
     """What each data party's data is worth for predicting `label`, given what the task party has.
 
     Args:
-        label: One label per sample. An amount is cut into bins, and the result says so.
-        parties: The features of each data party by its name; NumPy array, pandas or Polars frame,
-            Arrow table, dict of columns, path of a file or database URI. Rows are those of the label: pandas
-            tables are put into its order by their index, all others match by position.
+        label: One label per sample. An amount is cut into bins, with a note in the result.
+        parties: The features of each data party by name: NumPy array, pandas or Polars frame, Arrow table,
+            dict of columns, path of a file or database URI. Rows must match the label's: pandas tables are
+            put into its order by their index, all others match by position.
         task: The task party's own features, or None.
-        data: A table that holds all columns; then label, task, parties and ids are names of its columns. A
-            party may have a table or file of its own there, which is joined by the column that `ids` names.
+        data: A table with all columns; then label, task, parties and ids are names of its columns. A party
+            may have its own table or file, which is joined by the id column `ids`.
         bins: Bins of a numeric column.
         binning: "quantile" for about equally filled bins, "width" for the paper's bins of equal width.
         label_bins: Bins of a label that is an amount; `bins` when None.
@@ -129,19 +129,19 @@ def value(
         n_permutations: Permutations of the sampled method.
         seed: Of the sampled permutations.
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
-        statistics: Whether to compute standard errors, learnable values and interactions.
-        coalitions: Whether to keep all coalitions' values where there are few parties, for selection.
+        statistics: Compute standard errors, learnable values and interactions.
+        coalitions: Keep the values of all coalitions if there are few parties, for selection.
         columns: "features": `learnable` sees a party's columns one by one and in pairs; "joint": one joint
             code per party, as Shapley-CMI does.
-        acceptance: What the data must at least bring; `details["acceptance"]` then has the verdict.
-        utility: An own utility or estimator, from a tuple of party names to the worth of that coalition; its
-            Shapley values take the place of `learnable`, without intervals, for at most 12 parties.
+        acceptance: The least gain that the data must bring; `details["acceptance"]` then has the verdict.
+        utility: Your own utility or estimator: a function from a tuple of party names to the worth of that
+            coalition. Its Shapley values replace `learnable`, without intervals, for at most 12 parties.
         sensitivity: Value again with other bins; `details["sensitivity"]` says whether the advice changes.
-        time_limit: Seconds after which an exact walk gives way to sampled permutations, with their error.
+        time_limit: Seconds after which an exact walk is replaced by sampled permutations.
         protocol: Run a federated protocol in process, all roles real: "single", "paper", "mirror",
             "gram" or "vpsic", or `Single`, `Paper`, `Mirror`, `Gram` or `Vpsic` with their options.
-        ids: For the protocols: one id per sample, or a dict of them by party, with the task party's under
-            "task"; row numbers when None.
+        ids: For the protocols: one id per sample, or a dict of ids by party, with the task party's under
+            "task"; row numbers if None.
         align: For the protocols: "equal" when all parties hold the same ids, in any order, or "intersect"
             to reduce the tables to the common ids first.
         executor: Where the work runs, e.g. `client.get_executor()` of a Dask client.
@@ -150,7 +150,7 @@ def value(
             answer so far and its error.
 
     Returns:
-        The values in nats, with everything else that was computed about each party.
+        The values in nats, with all other statistics of each party.
 
     Raises:
         InputError: A table or a setting is wrong.
@@ -176,8 +176,8 @@ def value(
         raise InputError("utility cannot be combined with sensitivity, acceptance or protocol")
 
     def valued(settings: ValuationSettings) -> Valuation:
-        own_bar = notebook_bar() if progress is None and in_notebook() else nullcontext(progress)
-        with own_bar as report:
+        bar = notebook_bar() if progress is None and in_notebook() else nullcontext(progress)
+        with bar as report:
             return value_tables(
                 label=label, parties=parties, task=task, data=data, settings=settings, protocol=protocol,
                 ids=ids, align=align, file_options=file_options or AS_DETECTED,
@@ -215,7 +215,7 @@ def value_tables(
 ) -> Valuation:
     """`value` with its settings as one object.
 
-    `coded` is called with what is known of the columns before they are valued.
+    `coded` is called once the columns are coded, before they are valued.
     """
     if protocol is None and align != "equal":
         raise InputError(
@@ -228,12 +228,12 @@ def value_tables(
         aligned=not intersect, options=file_options,
     )  # fmt: skip
     y = label_table(inputs.label, coding)
-    own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
+    x_task = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
     tables = {name: party_table(name, table, coding) for name, table in inputs.parties.items()}
-    counts = None if intersect else joint_counts(y, own, tables)
-    if own.n_samples != y.n_samples:
-        raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
-    everybody = (y, own, *tables.values())
+    counts = None if intersect else joint_counts(y, x_task, tables)
+    if x_task.n_samples != y.n_samples:
+        raise InputError(f"the task party has {x_task.n_samples:,} rows, the label has {y.n_samples:,}")
+    everybody = (y, x_task, *tables.values())
     codings = tuple(column for table in everybody for column in table.columns)
     if counts is not None:
         codings = with_leaks(codings, counts)
@@ -249,8 +249,8 @@ def value_tables(
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
-            label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align, protocol=protocol,
-            settings=settings, execution=execution,
+            label=y, task=x_task, parties=list(tables.values()), ids=inputs.ids, align=align,
+            protocol=protocol, settings=settings, execution=execution,
         )  # fmt: skip
     notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
     return with_notes(structs.replace(result, columns=codings, warnings=warnings), after=notes)

@@ -1,6 +1,6 @@
-"""The valuation of files that a command describes: in memory, streamed, on top of a state, or joined by id.
+"""The valuation of the files in a request: in memory, streamed, added to a state, or joined by id.
 
-The result carries its provenance, so that the same request can be repeated.
+The result contains its provenance, so that the same request can be repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.local.origin import described_source, provenance, with_notes
+from fedvalue.local.origin import described_source, provenance, with_notes, with_sources
 from fedvalue.local.party_files import join_by_id
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.party_table import check_ids
@@ -79,7 +79,8 @@ def value_request(
             valuation = with_notes(valuation, after=(note,))
     else:
         valuation, sources = _in_memory(request, settings, execution, coded)
-    return structs.replace(valuation, provenance=provenance(command, _public(request), tuple(sources)))
+    public = with_sources(request, shown(request.source), lambda source, _: shown(source))  # no passwords
+    return structs.replace(valuation, provenance=provenance(command, public, tuple(sources)))
 
 
 def _in_memory(
@@ -109,22 +110,17 @@ def _in_memory(
         options, key = request.options_of(party.name), party.id or request.id
         sources.append(described_source(party.source, party.name, options))
         notes += reading_notes(party.source, options)
-        columns = [key, *party.columns]
-        own_files[party.name] = (
-            read_table(party.source, columns, text_columns=(*texts, key), options=options), key
-        )  # fmt: skip
+        table = read_table(party.source, [key, *party.columns], text_columns=(*texts, key), options=options)
+        own_files[party.name] = (table, key)
     ids = main.column(request.id) if request.id else None
     parties: dict[str, Any] = {}
     if own_files and request.id is not None:
         joined = join_by_id(main, request.id, own_files)
         main, parties, ids = joined.main, joined.parties, joined.ids
         notes += joined.notes
-        matches = {match.party: match for match in joined.matches}
         sources[1:] = [
-            structs.replace(
-                source, n_rows=matches[source.party].n_rows, n_matched=matches[source.party].n_matched
-            )
-            for source in sources[1:]
+            structs.replace(source, n_rows=match.n_rows, n_matched=match.n_matched)
+            for source, match in zip(sources[1:], joined.matches, strict=True)
         ]
     elif request.id:
         check_ids(ids, name=request.id)
@@ -147,12 +143,3 @@ def _in_memory(
         coded=coded,
     )
     return with_notes(valuation, before=notes), sources
-
-
-def _public(request: Request) -> Request:
-    """The request without passwords of databases."""
-    parties = tuple(
-        party if party.source is None else structs.replace(party, source=shown(party.source))
-        for party in request.parties
-    )
-    return structs.replace(request, source=shown(request.source), parties=parties)

@@ -25,34 +25,21 @@ def arrow_parts(X: Any, name: str) -> list[tuple[str, object]]:
     if isinstance(X, pa.Array | pa.ChunkedArray):
         return [(name, X)]
     try:
-        # Not through pa.table where there is no need: it loads pandas, which takes a second.
+        # pa.table loads pandas, which takes a second, so it is called only where necessary.
         table = X if isinstance(X, pa.Table | pa.RecordBatch) else pa.table(X)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        return [(_series_name(X, name), _as_series(X, name, error))]
+        try:  # a stream of values instead of rows: a Polars series
+            series = pa.chunked_array(X)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise InputError(
+                f"{name}: expected an Arrow table or column, got {type(X).__name__}: {error}"
+            ) from error
+        return [(str(getattr(X, "name", None) or name), series)]
     return [(key, table.column(k)) for k, key in enumerate(table.schema.names)]
 
 
-def _as_series(X: Any, name: str, error: Exception) -> Any:
-    """A stream whose items are single values, not rows: a Polars series."""
-    try:
-        return pa.chunked_array(X)
-    except (pa.ArrowException, TypeError, ValueError):
-        raise InputError(
-            f"{name}: expected an Arrow table or column, got {type(X).__name__}: {error}"
-        ) from error
-
-
-def _series_name(X: Any, name: str) -> str:
-    own = getattr(X, "name", None)
-    return own if isinstance(own, str) and own else name
-
-
 def as_arrow_array(data: Any, name: str) -> Any:
-    """Any one-dimensional data as an Arrow array or chunked array.
-
-    Raises:
-        InputError: The values have no single type that Arrow knows.
-    """
+    """One-dimensional data of a single type, as an Arrow array or chunked array."""
     if isinstance(data, pa.Array | pa.ChunkedArray):
         return data
     try:
@@ -71,7 +58,7 @@ def as_arrow_array(data: Any, name: str) -> Any:
 
 
 def _kinds(data: Any) -> str:
-    """The Python types found, by name; never a value."""
+    """The Python types of the values, by name; never a value."""
     try:
         names = sorted({type(item).__name__ for item in data})
     except TypeError:
@@ -82,17 +69,17 @@ def _kinds(data: Any) -> str:
 def arrow_column(array: Any, name: str, *, categorical: bool = False) -> Column:
     """An Arrow array or chunked array as a number or text column.
 
-    Decimals become floats: a difference beyond 15 digits is not seen. The values of a dictionary are names,
-    as are the numbers of a categorical column.
+    Decimals become floats, so differences beyond 15 digits are lost. The values of a dictionary, and the
+    numbers of a categorical column, are names.
 
     Raises:
         InputError: A nested type, an infinite value, or a date out of range.
     """
     kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return arrow_column(_storage(array), name, categorical=categorical)
+    if isinstance(kind, pa.BaseExtensionType):  # a UUID, a type of a database
+        return arrow_column(array.cast(kind.storage_type), name, categorical=categorical)
     if pa.types.is_dictionary(kind):
-        return arrow_column(_undictionaried(array), name, categorical=True)
+        return arrow_column(_decoded(array), name, categorical=True)
     if not (is_scalar(kind) or is_text(kind) or is_bytes(kind) or pa.types.is_null(kind)):
         raise InputError(f"column {name!r}: columns must hold numbers, text or dates, got the type {kind}")
     if categorical or not is_scalar(kind):
@@ -100,52 +87,35 @@ def arrow_column(array: Any, name: str, *, categorical: bool = False) -> Column:
     if pa.types.is_temporal(kind):
         dates = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
         return _number_column(_microseconds(array, name), name, scale="date" if dates else "time")
-    return _number_column(_plain_numbers(array), name)
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.int64())
+    return _number_column(_floats(array) if pa.types.is_decimal(kind) else array, name)
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text."""
+    """Strings of any width, and views of them."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: Any) -> bool:
-    """Whether an Arrow type is bytes."""
+    """Binary types of any width, and views of them."""
     tests = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary")
     return any(getattr(pa.types, test)(kind) for test in tests)
 
 
 def is_scalar(kind: Any) -> bool:
-    """Whether an Arrow type lies on a scale: numbers, booleans, dates and times."""
+    """Types on a scale: numbers, booleans, dates and times."""
     tests = ("is_integer", "is_floating", "is_boolean", "is_decimal", "is_temporal")
     return any(getattr(pa.types, test)(kind) for test in tests) and not pa.types.is_interval(kind)
 
 
 def one_array(array: Any) -> Any:
-    """The array, with its chunks put together."""
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
-
-
-def _storage(array: Any) -> Any:
-    """The plain values below an extension type (a UUID's bytes, a database's own type)."""
-    if isinstance(array, pa.ChunkedArray):
-        chunks = [chunk.storage for chunk in array.chunks]
-        return pa.chunked_array(chunks, type=array.type.storage_type)
-    return array.storage
-
-
-def _plain_numbers(array: Any) -> Any:
-    if pa.types.is_boolean(array.type):
-        return array.cast(pa.int64())
-    return _floats(array) if pa.types.is_decimal(array.type) else array
+    """The array with its chunks concatenated."""
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _floats(decimals: Any) -> Any:
-    """The float nearest to each decimal.
-
-    By way of text: Arrow's own cast makes 0.30000000000000004 of 0.3, which may be another bin.
-    """
+    """The float nearest to each decimal, by way of text: Arrow's cast turns 0.3 into 0.30000000000000004."""
     return decimals.cast(pa.string()).cast(pa.float64())
 
 
@@ -173,9 +143,9 @@ def _number_column(array: Any, name: str, *, scale: Scale = "") -> NumberColumn:
 
 
 def _buffers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The numbers of an Arrow array without a copy, and which are missing (anything stands there).
+    """The numbers of an Arrow array without a copy, and which of them are missing.
 
-    Arrow's own `to_numpy` would load pandas first.
+    Arrow's `to_numpy` would load pandas. Values at missing places mean nothing.
     """
     _, data = array.buffers()
     dtype = array.type.to_pandas_dtype()
@@ -190,10 +160,7 @@ def _buffers(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def _microseconds(array: Any, name: str) -> Any:
-    """Dates, times and durations as whole microseconds, so that every chunk has the same scale.
-
-    Nanoseconds lose their last three digits; any other unit that does not fit is refused.
-    """
+    """Dates, times and durations as whole microseconds. Nanoseconds lose their last three digits."""
     kind = array.type
     try:
         if pa.types.is_date(kind):
@@ -213,7 +180,7 @@ def _microseconds(array: Any, name: str) -> Any:
         ) from error
 
 
-def _undictionaried(array: Any) -> Any:
+def _decoded(array: Any) -> Any:
     """The values of a dictionary array."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     values = [without_views(chunk.dictionary).take(chunk.indices) for chunk in chunks]
@@ -221,7 +188,7 @@ def _undictionaried(array: Any) -> Any:
 
 
 def without_views(values: Any) -> Any:
-    """Arrow cannot take from text views yet; Polars sends its categories as such."""
+    """The values with text views cast to text: Arrow cannot take from views, which Polars sends."""
     return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
@@ -232,9 +199,5 @@ def _text_column(array: Any, name: str) -> TextColumn:
     rank[_buffers(order)[0]] = np.arange(len(order))
     rank[-1] = -1  # index -1, a missing value, stays -1
     categories = encoded.dictionary.take(order).cast(pa.large_string())
-    return TextColumn(name, rank[_places(encoded.indices)], categories)
-
-
-def _places(indices: Any) -> NDArray[np.int64]:
-    values, missing = _buffers(indices)
-    return np.where(missing, -1, values.astype(np.int64))
+    places, missing = _buffers(encoded.indices)
+    return TextColumn(name, rank[np.where(missing, -1, places.astype(np.int64))], categories)

@@ -3,8 +3,8 @@
 Bins are closed on the right, and the first and last are open to the outside.
 
 - Width (the paper's): bins of equal width over [min, max], the codes of `pandas.cut(x, bins)`.
-- Quantile: about equally filled bins. A value that holds more than 1/bins of the rows has a bin of its
-  own; the values below and above it share the other bins by their rows, and are cut in the same way.
+- Quantile: about equally filled bins. A value with more than 1/bins of the rows gets its own bin;
+  the values below and above it share the other bins by their rows, and are cut in the same way.
   Without such a value, and without ties at the edges, these are the codes of `pandas.qcut(x, bins)`.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def width_edges(lowest: float, highest: float, bins: int, dtype: np.dtype[Any]) -> Floats:
     """Inner edges of `bins` bins of equal width over [lowest, highest].
 
-    Computed in the column's own precision, as `pandas.cut` does, so that ties at an edge fall the
+    Computed in the column's precision, as `pandas.cut` does, so that ties at an edge fall the
     same way. Edges that rounding makes equal are one edge. pandas drops the minimum when widening
     the range by 0.1% is lost to rounding or overflows; here it is always in the first bin.
     """
@@ -52,11 +52,14 @@ def _last_places(counts: Counts, bins: int) -> list[int]:
         places = _last_places(below, n_below) if n_below else []
         rest = _last_places(above, bins - 1 - n_below) if len(above) else []
         return [*places, heaviest, *(heaviest + 1 + place for place in rest)]
-    return _even_places(counts, bins)
+    # The k-th edge is the number at place floor((n - 1) k / bins) of the sorted rows, as in `pandas.qcut`.
+    ranks = (int(counts.sum()) - 1) * np.arange(1, bins, dtype=np.int64) // bins
+    edges = np.searchsorted(np.cumsum(counts), ranks, side="right")
+    return [*np.unique(edges[edges < len(counts) - 1]).tolist(), len(counts) - 1]
 
 
 def _bins_below(below: Counts, above: Counts, bins: int) -> int:
-    """How many of the bins the numbers below get: by their rows, and at least one for each side."""
+    """Number of bins for the numbers below: in proportion to their rows, at least one for each side."""
     if not len(below) or not len(above):
         return bins if len(below) else 0
     share = round(bins * int(below.sum()) / int(below.sum() + above.sum()))
@@ -64,16 +67,8 @@ def _bins_below(below: Counts, above: Counts, bins: int) -> int:
     return max(fewest, min(share, bins - 1, len(below)))
 
 
-def _even_places(counts: Counts, bins: int) -> list[int]:
-    """The k-th edge is the number at place floor((n - 1) k / bins) of the sorted rows, as `pandas.qcut`."""
-    n = int(counts.sum())
-    at = (n - 1) * np.arange(1, bins, dtype=np.int64) // bins
-    places = np.searchsorted(np.cumsum(counts), at, side="right")
-    return [*np.unique(places[places < len(counts) - 1]).tolist(), len(counts) - 1]
-
-
 def bin_codes(edges: NDArray[np.float64], values: NDArray[Any]) -> NDArray[np.int64]:
-    """How many edges are smaller than each value."""
+    """The number of edges below each value."""
     if len(edges) > _FEW_EDGES:
         return np.searchsorted(edges, values, side="left").astype(np.int64)
     codes = np.zeros(len(values), dtype=np.int64)

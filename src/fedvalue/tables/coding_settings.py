@@ -25,7 +25,7 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         label_bins: Bins of a label that is an amount; `bins` when None.
         pca: Replace the numbers of a party that has more columns by this many principal components; with
             "width", as in the paper, also those of a party that has as many.
-        clean_labels: Whether labels that differ only in case or blanks are one class.
+        clean_labels: Merge labels that differ only in case or blanks into one class.
         categorical: Numeric columns whose numbers are names, such as zip codes: never binned.
 
     Raises:
@@ -64,23 +64,17 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 def _whole(name: str, number: object) -> int:
     low, high = LIMITS[name]
-    problem = InputError(f"{name} must be a whole number from {low} to {high}, got {number!r}")
-    if isinstance(number, bool):
-        raise problem
-    try:
-        checked = operator.index(number)  # type: ignore[arg-type]  # the call is the check
-    except TypeError:
-        raise problem from None
-    if not low <= checked <= high:
-        raise problem
-    return checked
+    if hasattr(number, "__index__") and not isinstance(number, bool):
+        whole = operator.index(number)
+        if low <= whole <= high:
+            return whole
+    raise InputError(f"{name} must be a whole number from {low} to {high}, got {number!r}")
 
 
 def _names(names: object) -> tuple[str, ...]:
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise InputError(f"categorical must be a list of column names, got {names!r}")
-    columns = tuple(names)
-    for name in columns:
+    for name in (columns := tuple(names)):
         if not isinstance(name, str) or not name:
             raise InputError(f"categorical must be a list of column names, got {name!r} in it")
     return columns

@@ -7,9 +7,9 @@ Rules of the fit:
   rows into "other"; with the paper's width bins every category is kept.
 - Numbers with at most `bins` distinct values: one code each, in rising order.
 - Other numbers: bins (see `binning`).
-- A missing value has a code of its own.
+- Missing values: one code.
 
-Rows that come after the fit: a number outside the fitted range falls into the first or last bin. A new
+Rows added after the fit: a number outside the fitted range falls into the first or last bin. A new
 category is "other" where there is one; otherwise it gets a new code after the known ones (`extended`),
 like a new number among few and the first missing value, so that earlier codes keep their meaning.
 """
@@ -48,7 +48,6 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
     """How one column becomes codes. Frozen, and exact in JSON.
 
     Args:
-        name: The column.
         kind: What has a code: "categories", "values" (few numbers) or "bins".
         categories: Of kind "categories", in the order of their codes.
         values: Of kind "values", in the order of their codes.
@@ -57,7 +56,6 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         other: Code of the merged rare categories, if there is one.
         missing: Code of missing values, if there is one.
         most_values: Most distinct numbers of kind "values"; None for any number.
-        scale: Of the numbers.
     """
 
     name: str
@@ -81,7 +79,7 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value was seen in the fit, so that even the type is unknown."""
+        """No value was seen in the fit, so even the type is unknown."""
         return self.kind == "categories" and not self.categories and self.other is None
 
     @cached_property
@@ -98,16 +96,16 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
                 coder has not seen (see `extended`), or is of another type.
         """
         missing = column.missing
-        if missing.all():  # says nothing about the type
+        if missing.all():  # the type is unknown
             codes = np.zeros(len(column), dtype=np.int64)
         else:
             self._check_type(isinstance(column, TextColumn), getattr(column, "scale", ""))
             if isinstance(column, TextColumn):
                 codes = self._category_codes(column)
+            elif self.kind == "values":
+                codes = self._value_codes(column)
             else:
                 codes = bin_codes(np.array(self.edges), column.values)
-                if self.kind == "values":
-                    codes = self._value_codes(column)
         if missing.any():
             if self.missing is None:
                 raise InputError(f"column {self.name!r} had no missing values when it was coded, got some")
@@ -115,7 +113,7 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         return codes
 
     def rows_per_code(self, summary: ColumnSummary) -> NDArray[np.int64]:
-        """How many of the summarised rows have each code; near an edge, pooled numbers count as one."""
+        """Summarised rows per code; near an edge, pooled numbers count as one."""
         rows = np.zeros(self.n_codes, dtype=np.int64)
         if self.kind == "categories":
             for category, count in summary.categories.items():
@@ -132,7 +130,7 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         """This coder with new codes, after the known ones, for new values in later rows.
 
         Raises:
-            InputError: Another type of column, or more distinct numbers than are kept one by one.
+            InputError: Another type of column, or more distinct numbers than are kept individually.
         """
         coder = self
         if summary.is_text is not None:
@@ -208,12 +206,12 @@ def fit_column(summary: ColumnSummary, *, bins: int, binning: Binning) -> Column
 
 
 def fit_classes(summary: ColumnSummary) -> ColumnCoder:
-    """The coder of a label whose values are classes: all of them are kept, and new ones may come."""
+    """The coder of a label whose values are classes: all are kept, and later rows may add new ones."""
     return fit_values(summary) if summary.is_text is False else _fit_categories(summary, merge_rare=False)
 
 
 def fit_values(summary: ColumnSummary, *, most: int | None = None) -> ColumnCoder:
-    """The coder of numbers that are kept one by one."""
+    """The coder of numbers that keep one code each."""
     values = tuple(summary.numbers.numbers.tolist())
     missing = len(values) if summary.n_missing else None
     return ColumnCoder(

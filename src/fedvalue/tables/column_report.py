@@ -1,7 +1,7 @@
 """How each column was coded, for people: the facts and what looks wrong.
 
-Warnings state facts about the values; none is a verdict on their owner. They hold numbers and column
-names, never a value of a row.
+Warnings state facts about the values, not verdicts on their owner. They contain numbers and column names,
+never a value of a row.
 """
 
 from __future__ import annotations
@@ -49,19 +49,17 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     Args:
         party: Its owner; "label" for the label and "task" for the task party's features.
-        name: The column.
         kind: "number", "date", "time" or "category"; of a label "class" or "amount"; "component" of a PCA.
-        n_codes: Number of codes.
         n_distinct: Distinct values; None when there are more than 32,768 numbers.
         coding: The bins or categories in words.
-        n_missing: Rows without a value; they share a code of their own.
-        largest: Part of the rows in the most frequent code.
+        n_missing: Rows without a value; they share one code.
+        largest: Fraction of the rows in the most frequent code.
         edges: Inner edges of the bins, closed on the right; dates as ISO text.
         categories: Names of the codes that are not bins, the most frequent where there are many.
         counts: Rows of each bin, or of each of these categories.
         n_merged: Rare categories that share the code "other".
-        reproduces_label: Whether it predicts the label nearly without errors, as a leaked label does.
-        warnings: Facts worth a look, one sentence each.
+        reproduces_label: It predicts the label nearly without errors, as a leaked label does.
+        warnings: One sentence each.
     """
 
     party: str
@@ -82,7 +80,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class CodedColumns:
-    """What is known of coded columns before they are valued; the label comes first."""
+    """Coded columns before they are valued; the label comes first."""
 
     n_samples: int
     columns: tuple[ColumnCoding, ...]
@@ -129,15 +127,15 @@ def describe_column(
 def _in_words(coder: ColumnCoder, summary: ColumnSummary) -> str:
     if coder.kind == "bins":
         edges = [_shown(edge, coder.scale) for edge in coder.edges]
-        words = [f"≤ {edge if isinstance(edge, str) else format(edge, ',.6g')}" for edge in edges]
-        shown = words[:WORDS]
-        more = [f"{len(words) - WORDS} more bins"] if len(words) > WORDS else []
-        return " | ".join([*shown, *more, "above"])
-    names = _names(coder)
-    shown, n_more = names[:WORDS], len(names) - WORDS
-    more = [f"{n_more:,} more"] if n_more > 0 else []
-    merged = len(summary.categories) - len(coder.categories)
-    return " | ".join([*shown, *more, *([f"other ({merged:,} rare)"] if coder.other is not None else [])])
+        names = [f"≤ {edge if isinstance(edge, str) else format(edge, ',.6g')}" for edge in edges]
+        unit, last = " bins", ["above"]
+    else:
+        merged = len(summary.categories) - len(coder.categories)
+        names, unit = _names(coder), ""
+        last = [] if coder.other is None else [f"other ({merged:,} rare)"]
+    n_more = len(names) - WORDS
+    more = [f"{n_more:,} more{unit}"] if n_more > 0 else []
+    return " | ".join([*names[:WORDS], *more, *last])
 
 
 def _names(coder: ColumnCoder) -> list[str]:
@@ -186,7 +184,7 @@ def _text_warnings(summary: ColumnSummary) -> Iterable[str]:
 
 
 def _date_order(values: Iterable[str]) -> str:
-    """The order of day and month in slashed or dotted dates; nothing where one value is no such date."""
+    """The order of day and month in slashed or dotted dates; empty if any value is not such a date."""
     parts = [part.groups() if (part := _SLASHED_DATE.fullmatch(value)) else None for value in values]
     dates = [part for part in parts if part is not None]
     if not dates or len(dates) < len(parts):
@@ -195,23 +193,25 @@ def _date_order(values: Iterable[str]) -> str:
     firsts, seconds = ([int(date[k]) for date in dates] for k in (0, 2))
     if max(firsts) > 31 or max(seconds) > 31:
         return ""
+    day_first, month_first = mark.join(("DD", "MM", "YYYY")), mark.join(("MM", "DD", "YYYY"))
     if max(firsts) > 12:
-        order = ("DD", "MM", "YYYY")
-    elif max(seconds) > 12:
-        order = ("MM", "DD", "YYYY")
-    else:
-        return f"{mark.join(('DD', 'MM', 'YYYY'))} or {mark.join(('MM', 'DD', 'YYYY'))}"
-    return mark.join(order)
+        return day_first
+    return month_first if max(seconds) > 12 else f"{day_first} or {month_first}"
 
 
 def _number_warnings(coder: ColumnCoder, summary: ColumnSummary) -> Iterable[str]:
     if not summary.whole or coder.kind != "bins":
         return
-    n_distinct = summary.n_distinct
-    if n_distinct == summary.n_present >= ID_ROWS:
-        yield f"looks like an id: a different whole number in each of {n_distinct:,} rows"
+    if summary.n_distinct == summary.n_present >= ID_ROWS:
+        yield f"looks like an id: a different whole number in each of {summary.n_present:,} rows"
     elif _NAMED_NUMBER.search(summary.name):
         yield "its name suggests codes rather than amounts: list it as categorical to keep each number"
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun, as in "1 column" and "3 categories"."""
+    plural = "categories" if noun == "category" else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else plural}"
 
 
 def _percent(share: float) -> str:

@@ -1,4 +1,4 @@
-"""What the coder of a column needs to know, gathered chunk by chunk.
+"""Statistics of a column that its coder needs, gathered chunk by chunk.
 
 A summary depends on the rows, not on their order or chunks. Its memory is bounded: by `MOST_CATEGORIES`
 for text and `MOST_NUMBERS` for numbers.
@@ -30,11 +30,11 @@ _DENSE_RANGE = 1 << 14
 
 
 class NumberCounts:
-    """How many rows have each number; neighbours are pooled once there are more than `MOST_NUMBERS`.
+    """Rows per number; neighbours are pooled beyond `MOST_NUMBERS` distinct numbers.
 
     Numbers are compared as 64-bit floats, mapped to integers of the same order. Pooling drops the
-    last bits of these integers, as few as needed; since a part of the rows never needs more than all
-    of them, the pools do not depend on the order in which rows come.
+    last bits of these integers, as few as needed. A subset of the rows never needs to drop more bits than all
+    rows do, so the pools do not depend on the order of the rows.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class NumberCounts:
 
     @property
     def exact(self) -> bool:
-        """Whether every number is counted separately."""
+        """Every number is counted separately."""
         return self._dropped == 0
 
     @property
@@ -91,7 +91,7 @@ class NumberCounts:
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[np.int64], Counts | None]:
-    """The keys of these numbers, with their counts where these come cheap."""
+    """The keys of these numbers, with their counts where they are cheap to compute."""
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low < _DENSE_RANGE and high < 2**63:
@@ -118,7 +118,7 @@ class ColumnSummary:
         self.name = name
         self.n_samples = 0
         self.n_missing = 0
-        self.is_text: bool | None = None  # None until a value was seen
+        self.is_text: bool | None = None  # None before the first value
         self.categories: dict[str, int] = {}
         self.numbers = NumberCounts()
         self.whole = True
@@ -145,7 +145,7 @@ class ColumnSummary:
         self.n_samples += len(column)
         self.n_missing += n_missing
         if n_missing == len(column):
-            return  # a chunk without values says nothing about the type
+            return  # the type is unknown
         self._check_type(isinstance(column, TextColumn))
         if isinstance(column, TextColumn):
             counts = np.bincount(column.index[column.index >= 0], minlength=len(column.categories))

@@ -1,12 +1,12 @@
-"""Tables of any library, brought into two plain forms of column.
+"""Tables of any library as two kinds of column.
 
-- A `NumberColumn` holds numbers, and what lies on a scale: booleans, dates, times and decimals.
-- A `TextColumn` holds categories. Text in an array or frame is categories even where all of it is numbers;
+- A `NumberColumn` holds numbers and other values on a scale: booleans, dates, times and decimals.
+- A `TextColumn` holds categories. Text in an array or frame is categories even if every value is a number;
   the text of a file is read by its values (`text_readings`). Numbers with a few other texts are refused.
-- Missing values (None, NaN, NaT, null) are marked and never hidden. Infinite values and nested types
-  are refused here, by name, so that no later step meets them.
+- Missing values (None, NaN, NaT, null) are marked. Infinite values and nested types are refused here, so that
+  no later step meets them.
 
-Rows are matched by position here; `fedvalue.local.inputs` looks at the index of pandas inputs.
+Rows are matched by position here; `fedvalue.local.inputs` aligns pandas inputs by their index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class NumberColumn:
     """A column of finite numbers.
 
     Args:
-        name: The column.
         values: Integers or floats, shape (n_samples,). Entries at missing places mean nothing.
         missing: True where the value is missing, shape (n_samples,).
         scale: "date" for microseconds since 1970 (UTC where a zone is known), "time" for microseconds
@@ -55,7 +54,6 @@ class TextColumn:
     """A column of categories.
 
     Args:
-        name: The column.
         index: Place in `categories` per sample, -1 where missing, shape (n_samples,).
         categories: The distinct values as an Arrow array of text, in code point order.
     """
@@ -77,7 +75,7 @@ Column: TypeAlias = NumberColumn | TextColumn
 
 
 def with_one_spelling(column: Column) -> Column:
-    """Text in lower case and without needless blanks, so that "Yes" and "yes " are one category."""
+    """Text in lower case and without needless blanks, so that "Yes" and "yes " are the same category."""
     if isinstance(column, NumberColumn):
         return column
     import pyarrow as pa
@@ -123,11 +121,7 @@ def columns_of(X: object, *, name: str, categorical: Collection[str] = ()) -> di
 
 
 def column_of(data: object, *, name: str, categorical: bool = False) -> Column:
-    """One column from an array, series, Arrow array or flat list.
-
-    Raises:
-        InputError: It is not one-dimensional, or holds what `columns_of` refuses.
-    """
+    """One column from an array, series, Arrow array or flat list; see `columns_of`."""
     data = column_data(data)
     if isinstance(data, np.ndarray):
         if data.ndim != 1:
@@ -191,7 +185,7 @@ def _numpy_parts(X: NDArray[Any], name: str) -> list[tuple[str, object]]:
 
 
 def is_pandas(data: object) -> bool:
-    """Whether an object is of pandas, which need not be installed."""
+    """Recognise objects of pandas without importing it."""
     return type(data).__module__.partition(".")[0] == "pandas"
 
 
@@ -199,13 +193,13 @@ def _pandas_parts(X: Any, name: str) -> list[tuple[str, object]]:
     if getattr(X, "ndim", 0) == 2:
         return [(str(key), X.iloc[:, k]) for k, key in enumerate(X.columns)]
     if getattr(X, "ndim", 0) == 1:
-        own = getattr(X, "name", None)  # an extension array (pd.array, pd.Categorical) has none
-        return [(name if own is None else str(own), X)]
+        series_name = getattr(X, "name", None)  # an extension array (pd.array, pd.Categorical) has none
+        return [(name if series_name is None else str(series_name), X)]
     raise InputError(f"{name}: expected a pandas frame or series, got {type(X).__name__}")
 
 
 def _pandas_values(series: Any) -> object:
-    """A pandas series as a NumPy array where it is one, or sparse; Arrow reads the others."""
+    """A pandas series as a NumPy array if it is backed by one, or sparse; Arrow reads the others."""
     dtype = getattr(series, "dtype", None)
     if isinstance(dtype, np.dtype) or hasattr(dtype, "fill_value"):
         return np.asarray(series)
@@ -248,7 +242,7 @@ def _with_nulls(data: NDArray[Any], missing: NDArray[np.bool_] | None = None) ->
 
 
 def _microseconds(data: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Dates or durations as whole microseconds; NumPy wraps silently what does not fit."""
+    """Dates or durations as whole microseconds; NumPy silently wraps values that do not fit."""
     try:
         scaled = data.astype(f"{data.dtype.kind}8[us]")
         back = scaled.astype(data.dtype)

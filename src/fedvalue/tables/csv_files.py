@@ -1,7 +1,7 @@
-"""How a CSV file is written: encoding, delimiter, quotes, decimal mark and names, each detected or given.
+"""The dialect of a CSV file: encoding, delimiter, quotes, decimal mark and names, detected or chosen.
 
-Its values are read as text (see `text_readings`). A file that can be cut into columns in two ways is refused
-with both.
+Its values are read as text (see `text_readings`). A file that can be split into columns in two ways is
+refused with a message that shows both.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class CsvDialect(NamedTuple):
         delimiter: Between fields.
         quote: Around fields.
         escape: Before a quote that belongs to a field; None where such quotes are doubled.
-        decimal: The decimal mark, "." or ","; "?" where it may be either, as far as the numbers show; ""
-            where a point is decimal unless a column shows otherwise.
+        decimal: The decimal mark, "." or ","; "?" where the numbers fit both; "" where a point is decimal
+            unless a column shows otherwise.
         confidence: Of encoding, delimiter and decimal mark.
         notes: Remarks for the user, one sentence each.
         fields: The names of all fields, where Arrow cannot take them from the header.
-        skipped: Lines up to the end of the header, where `fields` are given.
+        skipped: Lines to skip before the rows, if `fields` is set.
     """
 
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ class CsvDialect(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The dialect in a few words."""
+        """As in "CSV, utf-8, semicolon, decimal comma"."""
         delimiter = _NAMES.get(self.delimiter, repr(self.delimiter))
         decimal = {".": ", decimal point", ",": ", decimal comma"}.get(self.decimal, "")
         return f"CSV, {self.encoding}, {delimiter}{decimal}"
@@ -111,8 +111,7 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
         raise InputError(f"{path}: the first line names no column; a CSV file starts with a header line")
     refuse_repeated_names(names, path)
     decimal, decimal_sure = _decimal(rows, cut.delimiter, options)
-    if cut.quote in head or _holds(path, encoding.name, cut.quote):
-        refuse_broken_quotes(path, encoding.name, cut.delimiter, cut.quote, cut.escape)
+    refuse_broken_quotes(path, encoding.name, cut.delimiter, cut.quote, cut.escape)
     notes = []
     if encoding.confidence == "fair":
         notes.append(f"the text is not UTF-8 and was read as {encoding.name}; --encoding changes that")
@@ -146,7 +145,7 @@ def arrow_options(dialect: CsvDialect) -> dict[str, Any]:
         ),
         "read_options": ReadOptions(
             block_size=BLOCK_BYTES,
-            # With a line before the header, or two fields without a name, Arrow wants to be given the names.
+            # With a line before the header, or unnamed fields, Arrow cannot take the names from the header.
             skip_rows=dialect.skipped if dialect.fields else 0,
             column_names=dialect.fields or None,
         ),
@@ -166,11 +165,7 @@ def transcoded_batches(path: str, dialect: CsvDialect, types: Mapping[str, Any])
 
 
 def refuse_repeated_names(names: tuple[str, ...], where: str) -> None:
-    """Refuse duplicate column names.
-
-    Raises:
-        InputError: Naming them.
-    """
+    """Refuse duplicate column names."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InputError(
@@ -210,14 +205,14 @@ class _Cut(NamedTuple):
         )  # fmt: skip
 
     def header_lines(self, head: str) -> int:
-        """Lines up to the end of the header, in which a quoted name may have line breaks."""
+        """Lines of the header: a quoted name may contain line breaks."""
         reader = self._reader(head)
         with long_fields():
             next(filter(None, reader))
         return int(reader.line_num)
 
 
-def _cut(path: str, head: str, given: str | None) -> tuple[_Cut, Confidence]:
+def _cut(path: str, head: str, chosen: str | None) -> tuple[_Cut, Confidence]:
     """The delimiter and quotes that cut the first rows into equally many fields, at least two."""
     quotes: list[tuple[str, str | None]] = [('"', None)]
     if '\\"' in head:
@@ -226,13 +221,13 @@ def _cut(path: str, head: str, given: str | None) -> tuple[_Cut, Confidence]:
         quotes.insert(0, ("'", None))
     scores: dict[_Cut, tuple[float, int]] = {}
     for quote, escape in quotes:
-        for delimiter in given or _DELIMITERS:
+        for delimiter in chosen or _DELIMITERS:
             cut = _Cut(delimiter, quote, escape)
             score = _score(head, cut)
             if score is not None and not any(known.delimiter == delimiter for known in scores):
                 scores[cut] = score
-    if given:
-        return next(iter(scores), _Cut(given)), "certain"
+    if chosen:
+        return next(iter(scores), _Cut(chosen)), "certain"
     if not scores:  # one column, or ragged rows: the header alone decides
         bare = re.sub(r'"(?:[^"]|"")*"', "", head.partition("\n")[0])
         return _Cut(max(_DELIMITERS, key=bare.count)), "fair"
@@ -248,7 +243,7 @@ def _cut(path: str, head: str, given: str | None) -> tuple[_Cut, Confidence]:
 
 
 def _score(head: str, cut: _Cut) -> tuple[float, int] | None:
-    """Part of the cells that hold no other delimiter, and the number of columns; None for ragged rows."""
+    """Fraction of the cells without another delimiter, and the number of columns; None for ragged rows."""
     rows = cut.rows(head)
     sizes = {len(row) for row in rows}
     if len(sizes) != 1 or sizes == {1}:
@@ -261,7 +256,7 @@ def _score(head: str, cut: _Cut) -> tuple[float, int] | None:
 
 
 def _decimal(rows: list[list[str]], delimiter: str, options: FileOptions) -> tuple[str, Confidence]:
-    """The decimal mark that the numbers of the first rows show, where they do."""
+    """The decimal mark, from the numbers in the first rows."""
     if options.decimal:
         return options.decimal, "certain"
     proven = set()
@@ -276,7 +271,7 @@ def _decimal(rows: list[list[str]], delimiter: str, options: FileOptions) -> tup
 
 
 def _head(path: str, encoding: str) -> str:
-    """The first rows as text, all of the header among them."""
+    """The first rows as text, with the whole header."""
     try:
         with opened(path) as raw:
             text = io.TextIOWrapper(raw, encoding=encoding, newline="")
@@ -293,12 +288,3 @@ def _head(path: str, encoding: str) -> str:
         ) from error
     complete = rest if len(rest) < _HEAD_CHARACTERS else rest[: rest.rfind("\n") + 1]
     return head + complete
-
-
-def _holds(path: str, encoding: str, mark: str) -> bool:
-    wanted = mark.encode("utf-16-le" if encoding.startswith("utf-16") else "utf-8")
-    with opened(path) as raw:
-        while block := raw.read(1 << 20):
-            if wanted in block:
-                return True
-    return False

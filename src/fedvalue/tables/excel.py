@@ -1,6 +1,6 @@
 """A sheet of an Excel workbook as an Arrow table.
 
-The first row that holds anything names the columns. Numbers, dates and truth values keep their types. A
+The first row with a value names the columns. Numbers, dates and truth values keep their types. A
 column of several types is text, as it would be in a CSV file, and is read by its values (`text_readings`).
 """
 
@@ -19,7 +19,7 @@ _DAY = dt.time(0)
 
 
 def sheet_table(path: str, sheet: str | None = None) -> Any:
-    """The rows of a sheet; without a name, of the only one that holds a table.
+    """The rows of a sheet; without a name, of the only sheet with rows.
 
     Raises:
         InputError: Not a workbook, several sheets, or none of that name.
@@ -83,7 +83,7 @@ def _filled(row: list[Any]) -> bool:
 
 
 def _value(cell: Any) -> Any:
-    """A cell; None where it is empty. Whole numbers are whole, and dates without a time are dates."""
+    """A cell, None if empty; whole numbers as int, and dates as datetimes."""
     if cell is None or (isinstance(cell, str) and not cell):
         return None
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:

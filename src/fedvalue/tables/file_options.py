@@ -15,7 +15,7 @@ _TABS = ("\\t", "tab", "TAB")
 
 
 class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How to read a file; None leaves it to the detection.
+    """How to read a file; None means detect.
 
     Args:
         delimiter: The character between the fields of a CSV file; "tab" for a tab.
@@ -26,7 +26,7 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         missing: Text that stands for a missing value, as in ("?", "unknown"), beside the usual spellings.
 
     Raises:
-        InputError: An option that means nothing.
+        InputError: An option has an invalid value.
     """
 
     delimiter: str | None = None

@@ -1,8 +1,8 @@
-"""The label: classes or amounts, and what is wrong with it.
+"""The label: classes or amounts, and warnings about it.
 
-Text and booleans are classes. Numbers are classes when they are whole and at most `MOST_CLASSES` of
-them are different, or when there are no more different ones than bins. Other numbers, and dates, are
-amounts and are cut into bins. Naming the label as categorical makes any label classes.
+Text and booleans are classes. Numbers are classes if they are whole and at most `MOST_CLASSES` of them are
+distinct, or if no more are distinct than there are bins. Other numbers, and dates, are amounts and are cut
+into bins. Naming the label as categorical makes any label classes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MOST_CLASSES = 20
 """More different whole numbers are amounts: the digits are 10, school grades and wine scores fewer."""
 
 IMBALANCE = 0.95
-"""A class with more than this part of the rows is pointed out."""
+"""A class with more than this fraction of the rows gets a warning."""
 
 RARE_CLASS = 10
-"""A class with fewer rows is pointed out."""
+"""A class with fewer rows gets a warning."""
 
 LEAK = 0.01
-"""A column that leaves at most this part of the errors of guessing the most frequent label reproduces it."""
+"""A column that leaves at most this fraction of the errors of a constant guess reproduces the label."""
 
 
 def fit_label(summary: ColumnSummary, settings: CodingSettings) -> tuple[ColumnCoder, ColumnCoding]:
@@ -59,11 +59,7 @@ def _is_amount(summary: ColumnSummary, bins: int) -> bool:
 
 
 def check_labels(summary: ColumnSummary) -> None:
-    """Refuse a label that some samples lack.
-
-    Raises:
-        InputError: Missing labels, or no samples.
-    """
+    """Refuse a label without rows, or with missing values."""
     if summary.n_samples == 0:
         raise InputError(f"label {summary.name!r}: at least one row is needed, got none")
     if summary.n_missing:
@@ -74,11 +70,7 @@ def check_labels(summary: ColumnSummary) -> None:
 
 
 def check_classes(name: str, n_codes: int) -> None:
-    """Refuse a constant label.
-
-    Raises:
-        InputError: It is constant.
-    """
+    """Refuse a constant label."""
     if n_codes < 2:
         raise InputError(f"label {name!r}: all rows have the same label, so there is nothing to predict")
 
@@ -127,9 +119,10 @@ def with_leaks(codings: Sequence[ColumnCoding], counts: JointCounts) -> tuple[Co
 
     Each row's label is guessed as the most frequent one among the other rows of the same code. A column
     that leaves at most `LEAK` of the errors of guessing the most frequent label of all reproduces it. Labels
-    that differ only in case or blanks count as one here, whether or not they are cleaned.
+    that differ only in case or blanks are one class here, cleaned or not.
     """
-    leaks = _leaks(counts, one_spelling_each(counts.label, codings[0].categories))
+    label = merged_spellings(counts.label, codings[0].categories)
+    leaks = _leaks(counts, label) if label.any() else set()
     return tuple(
         replace(coding, reproduces_label=True) if (coding.party, coding.name) in leaks else coding
         for coding in codings
@@ -146,47 +139,39 @@ def leak_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
     )
 
 
-def one_spelling_each(label: np.ndarray, categories: Sequence[str]) -> np.ndarray:
-    """One code for all spellings of a class; codes stay as they are where some have no name."""
-    if int(label.max()) >= len(categories):
-        return label
-    _, classes = np.unique([one_spelling(name) for name in categories], return_inverse=True)
-    return np.asarray(classes[label])
+def merged_spellings(label: np.ndarray, categories: Sequence[str]) -> np.ndarray:
+    """Codes from 0 on, the same for all spellings of a class; codes without a name stay apart."""
+    if int(label.max()) < len(categories):
+        _, classes = np.unique([one_spelling(name) for name in categories], return_inverse=True)
+        label = classes[label]
+    return np.unique(label, return_inverse=True)[1]
 
 
 def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
     """Party and name of each column that reproduces the label."""
-    label, weight = np.unique(label, return_inverse=True)[1], counts.count
-    n_labels = int(label.max()) + 1
-    errors = counts.n_samples - int(np.bincount(label, weight).max())
     leaks = set()
     for k, party in enumerate(counts.names):
         codes = counts.parties[:, k]
         book = None if counts.codebooks is None else counts.codebooks[k]
         columns = [(party, codes)] if book is None else zip(book.features, book.codes[codes].T, strict=True)
-        for feature, code in columns:
-            if n_labels > 1 and _errors_left_out(code, label, weight, n_labels) <= LEAK * errors:
-                leaks.add((party, feature))
+        leaks |= {(party, name) for name, code in columns if reproduces_label(code, label, counts.count)}
     return leaks
 
 
-def reproduces_label(code: np.ndarray, label: np.ndarray) -> bool:
-    """Whether a column leaves at most `LEAK` of the errors of guessing the most frequent label."""
-    _, classes = np.unique(label, return_inverse=True)
-    n_labels = int(classes.max()) + 1
-    errors = len(label) - int(np.bincount(classes).max())
-    weight = np.ones(len(label), dtype=np.int64)
-    return _errors_left_out(code, classes, weight, n_labels) <= LEAK * errors
+def reproduces_label(code: np.ndarray, label: np.ndarray, rows: np.ndarray) -> bool:
+    """A column leaves at most `LEAK` of the errors of guessing the most frequent label.
 
-
-def _errors_left_out(code: np.ndarray, label: np.ndarray, weight: np.ndarray, n_labels: int) -> int:
-    """Rows whose label is not the most frequent one among the other rows of their code."""
+    Args:
+        code: The code of the column.
+        label: The label, from 0 on, at least two of them.
+        rows: How many rows have each of these pairs.
+    """
     place = np.unique(code, return_inverse=True)[1]
-    table = np.zeros((int(place.max()) + 1, n_labels), dtype=np.int64)
-    np.add.at(table, (place, label), weight)
+    table = np.zeros((int(place.max()) + 1, int(label.max()) + 1), dtype=np.int64)
+    np.add.at(table, (place, label), rows)
     ordered = np.sort(table, axis=1)
     most, second = ordered[:, -1:], ordered[:, -2:-1]
     # Without the row itself, its label still wins if its count minus one exceeds every other label's.
     others = np.where(table == most, second, most)
-    right = np.where(table - 1 > others, table, 0)
-    return int(table.sum() - right.sum())
+    n_right = np.where(table - 1 > others, table, 0).sum()
+    return bool(table.sum() - n_right <= LEAK * (table.sum() - table.sum(axis=0).max()))

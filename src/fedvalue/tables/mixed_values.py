@@ -1,13 +1,14 @@
-"""Columns of numbers or dates with other texts in them, such as one "unknown" among two thousand amounts.
+"""Columns of numbers or dates with a few other texts, such as one "unknown" among two thousand amounts.
 
-As categories such a column would lose the order of its numbers, and nearly every number would be merged into
-"other". It is refused instead, with the texts to look at. A column with few different values keeps all of
-them as categories and is not refused; nor is one with hundreds of different texts, which is text.
+As categories, the numbers would lose their order, and nearly all of them would be merged into "other". Such a
+column is refused, with the texts to look at. Columns with few distinct values keep all of them as categories,
+and columns with hundreds of distinct texts are text: neither is refused.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ import pyarrow.compute as pc
 
 from fedvalue.errors import InputError
 from fedvalue.tables.column_coder import FEW_CATEGORIES
+from fedvalue.tables.column_report import counted
 from fedvalue.tables.number_shapes import NUMBER, bare_numbers
 
 Notation = Literal["number", "amount", "date", "name", "text"]
 
 MOST_KEPT = 256
-"""Different values of a notation that are kept. A column with as many texts is text."""
+"""Distinct values kept per notation. A column with this many other texts is text."""
 
 _SLICE = 1 << 16
 _SHOWN = 3
@@ -39,14 +41,13 @@ class MixedValues:
         self._rows: dict[Notation, dict[str, int]] = {}
 
     def add(self, array: Any, notation: Notation) -> None:
-        """Add text that all has this notation, without counting its rows."""
+        """Add text of one notation, without counting its rows."""
         kept = self._rows.setdefault(notation, {})
         for start in range(0, len(array), _SLICE):
             if len(kept) >= MOST_KEPT:
                 return
-            for text in pc.unique(array.slice(start, _SLICE))[: 2 * MOST_KEPT].to_pylist():
-                if text is not None and len(kept) < MOST_KEPT:
-                    kept.setdefault(text, 0)
+            texts = pc.unique(array.slice(start, _SLICE))[: 2 * MOST_KEPT].to_pylist()
+            _count(kept, ((text, 0) for text in texts if text is not None))
 
     def look(self, array: Any) -> None:
         """Add a chunk, text whose missing values are null."""
@@ -59,15 +60,15 @@ class MixedValues:
             for notation, mask in _masks(words):
                 chosen = pc.and_(left, mask)
                 left = pc.and_(left, pc.invert(mask))
-                self._keep(notation, words.filter(chosen), counts.filter(chosen))
+                kept = self._rows.setdefault(notation, {})
+                if notation == "text" or len(kept) < MOST_KEPT:
+                    texts, rows = words.filter(chosen).to_pylist(), counts.filter(chosen).to_pylist()
+                    _count(kept, zip(texts, rows, strict=True))
 
     def merge(self, other: MixedValues) -> None:
-        """Add what another part of the column has shown."""
+        """Add the values of another part of the column."""
         for notation, rows in other._rows.items():
-            kept = self._rows.setdefault(notation, {})
-            for text, count in rows.items():
-                if text in kept or len(kept) < MOST_KEPT:
-                    kept[text] = kept.get(text, 0) + count
+            _count(self._rows.setdefault(notation, {}), rows.items())
 
     @property
     def strays(self) -> str | None:
@@ -76,9 +77,9 @@ class MixedValues:
         if not texts or not self._ordered:
             return None
         named = sorted(texts, key=lambda text: (-texts[text], text))[:_SHOWN]
-        listed = ", ".join(f"{_short(text)!r} ({_counted(texts[text], 'row')})" for text in named)
+        listed = ", ".join(f"{_short(text)!r} ({counted(texts[text], 'row')})" for text in named)
         n_more = len(texts) - len(named)
-        more = f" and {_counted(n_more, 'other text')}" if n_more else ""
+        more = f" and {counted(n_more, 'other text')}" if n_more else ""
         markers = "TEXT,…" if n_more else _marker_option(named)
         verb = "is" if len(texts) == 1 else "are"
         return (
@@ -110,7 +111,7 @@ class MixedValues:
 
     @property
     def _ordered(self) -> bool:
-        """Whether most values are numbers or dates, too many to be categories."""
+        """Most values are numbers or dates, too many to be categories."""
         numbers = self._rows.get("number", {})
         if self._rows.get("name") and all(text.isdigit() for text in numbers):
             return False  # a leading zero: zip codes, phone numbers, ids
@@ -118,23 +119,16 @@ class MixedValues:
         n_texts = len(self._rows.get("text", ()))
         return not self._is_text and n_ordered > FEW_CATEGORIES and n_ordered >= n_texts
 
-    def _keep(self, notation: Notation, words: Any, counts: Any) -> None:
-        if not len(words):
-            return
-        kept = self._rows.setdefault(notation, {})
-        if notation != "text" and len(kept) >= MOST_KEPT:
-            return
-        for text, count in zip(words.to_pylist(), counts.to_pylist(), strict=True):
-            if text in kept or len(kept) < MOST_KEPT:
-                kept[text] = kept.get(text, 0) + count
+
+def _count(kept: dict[str, int], counts: Iterable[tuple[str, int]]) -> None:
+    """Add counts, of at most `MOST_KEPT` texts."""
+    for text, count in counts:
+        if text in kept or len(kept) < MOST_KEPT:
+            kept[text] = kept.get(text, 0) + count
 
 
 def refuse_strays(array: Any, name: str) -> None:
-    """Refuse a column of text in memory whose values are numbers or dates but for a few.
-
-    Raises:
-        InputError: Naming the texts.
-    """
+    """Refuse a text column in memory whose values are numbers or dates, except for a few texts."""
     mixed = MixedValues()
     mixed.look(array.cast(pa.large_string()))
     if mixed.strays:
@@ -142,7 +136,7 @@ def refuse_strays(array: Any, name: str) -> None:
 
 
 def _masks(words: Any) -> list[tuple[Notation, Any]]:
-    """Which words have each notation; the first one that fits counts."""
+    """Masks of the words by notation; the first one that fits counts."""
     trimmed = pc.utf8_trim_whitespace(words)
     bare = bare_numbers(trimmed)
     number = pc.match_substring_regex(bare, NUMBER)
@@ -157,14 +151,10 @@ def _masks(words: Any) -> list[tuple[Notation, Any]]:
 
 
 def _marker_option(texts: list[str]) -> str:
-    """The texts as the option takes them; where one would need an explanation, a placeholder."""
+    """The texts as --missing takes them; a placeholder if one needs more than shell quotes."""
     plain = all(text.isprintable() and not {",", '"'} & set(text) and len(text) <= _LONGEST for text in texts)
     return shlex.quote(",".join(text.strip() for text in texts)) if plain else "TEXT,…"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun if n == 1 else noun + 's'}"

@@ -1,9 +1,9 @@
 """Numbers as people and programs write them: decimal points or commas, and marks between thousands.
 
-A value votes for a decimal mark when it can have no other: 3.5 and 1,250,000 and 1,250.75 for the point, 3,5
-and 1.250.000 and 1.250,75 for the comma. 1.250 and 1,250 can be either; 17 and 1 250 and 1'250 have none.
+A value votes for a decimal mark if no other fits: 3.5, 1,250,000 and 1,250.75 for the point; 3,5, 1.250.000
+and 1.250,75 for the comma. 1.250 and 1,250 can be either; 17, 1 250 and 1'250 have none.
 
-Amounts may have a unit, the same in every value: a currency or a percent sign. It is left out. (12.50) and
+Amounts may have a unit, a currency or a percent sign, the same in every value; it is dropped. (12.50) and
 12.50- are -12.50, as accountants write it.
 """
 
@@ -51,7 +51,7 @@ NUMBER = f"{_SHAPES['.']}|{_SHAPES[',']}"
 
 
 class NumberShapes:
-    """What the numbers of a column show about its marks, in any number of chunks.
+    """The decimal and thousands marks of a column, from any number of chunks.
 
     Args:
         decimal: The file's decimal mark, "." or ","; "?" when it may be either; "" when a point is decimal
@@ -67,27 +67,23 @@ class NumberShapes:
 
     @property
     def mixed(self) -> bool:
-        """Whether values have different units, so that they are no numbers of one column."""
+        """Values have different units, so they are not numbers of one column."""
         return len(self._units) > 1
 
     @property
     def decimal(self) -> Mark | None:
         """The decimal mark of all numbers so far; None where they leave it open or disagree."""
-        voted: list[Mark] = [mark for mark, vote in self._votes.items() if vote]
-        if voted:
-            return voted[0] if len(voted) == 1 else None
-        if not any(self._marked.values()):
+        if self.proven:
+            return self.proven[0] if len(self.proven) == 1 else None
+        if not any(self._marked.values()) or self._decimals == {"."}:
             return "."
-        known = next(iter(self._decimals)) if len(self._decimals) == 1 else "?"
-        if known == ".":
-            return "."
-        if known == ",":
+        if self._decimals == {","}:
             return ","
-        return "." if known == "" and not self._marked[","] else None
+        return "." if self._decimals == {""} and not self._marked[","] else None
 
     @property
     def proven(self) -> tuple[Mark, ...]:
-        """The decimal marks that a value can have no other than."""
+        """The decimal marks of values that fit no other mark."""
         return tuple(mark for mark, vote in self._votes.items() if vote)
 
     @property
@@ -119,8 +115,8 @@ class NumberShapes:
         """Add a chunk of text.
 
         Returns:
-            Its numbers under the reading so far, the text itself while there is none, or None where a
-            value is no number, or has a leading zero.
+            Its numbers under the reading so far, or the text while there is none. None if a value is not a
+            number or has a leading zero.
         """
         typed = _cast(array)
         if typed is None:
@@ -147,7 +143,7 @@ class NumberShapes:
         return array if self.reading is None else read_numbers(array, self.reading)
 
     def merge(self, other: NumberShapes) -> None:
-        """Add what another part of the column has shown."""
+        """Add the marks of another part of the column."""
         self._decimals |= other._decimals
         self._odd |= other._odd
         self._units |= other._units
@@ -156,7 +152,7 @@ class NumberShapes:
             self._marked[mark] |= other._marked[mark]
 
     def _note(self, array: Any) -> None:
-        """Which marks these numbers have, and which decimal mark they vote for."""
+        """Record the marks of these numbers, and the decimal mark they vote for."""
         marked = {mark: any_true(pc.match_substring(array, mark)) for mark in _OTHER}
         for mark in _OTHER:
             self._marked[mark] |= marked[mark]
@@ -167,16 +163,14 @@ class NumberShapes:
 
 def read_numbers(array: Any, reading: NumberReading) -> Any | None:
     """The text as float64; None where a value does not fit."""
-    array = array if reading == "number" else pc.utf8_trim_whitespace(array)
-    if reading == "number":
-        typed = None if _leading_zero(array) else _cast(array)
-        if typed is not None:
-            return typed
-        trimmed = pc.utf8_trim_whitespace(array)
-        return None if _leading_zero(trimmed) else _cast(trimmed)
-    array = bare_numbers(array)
+    if reading == "number" and not _leading_zero(array) and (typed := _cast(array)) is not None:
+        return typed
+    array = pc.utf8_trim_whitespace(array)
+    array = array if reading == "number" else bare_numbers(array)
     if _leading_zero(array):
         return None
+    if reading == "number":
+        return _cast(array)
     if reading == "decimal comma" and (typed := _simple_commas(array)) is not None:
         return typed
     mark: Mark = "," if reading == "decimal comma" else "."
@@ -211,7 +205,7 @@ def _without_unit(array: Any) -> Any:
 
 
 def _simple_commas(array: Any) -> Any | None:
-    """Numbers with at most a comma in them, which is taken as decimal."""
+    """Numbers with at most one comma and no point; the comma is decimal."""
     if any_true(pc.match_substring(array, ".")):
         return None
     return _cast(pc.replace_substring(array, ",", "."))
@@ -231,7 +225,7 @@ def cast_or_none(array: Any, kind: Any) -> Any | None:
 
 
 def any_true(mask: Any) -> bool:
-    """Whether a mask holds anywhere; null is false."""
+    """A mask is true anywhere; null is false."""
     return bool(pc.any(mask, min_count=0).as_py())
 
 
@@ -244,5 +238,5 @@ def _any_match(array: Any, pattern: str) -> bool:
 
 
 def all_match(array: Any, pattern: str) -> bool:
-    """Whether every value matches; null does."""
+    """Every value matches; null does."""
     return bool(pc.all(pc.match_substring_regex(array, pattern), min_count=0).as_py())

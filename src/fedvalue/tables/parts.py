@@ -43,16 +43,15 @@ class Part:
     """One file (or query) of a source, readable by itself and in another process.
 
     Args:
-        path: The file, or the database URI (which may hold a password, so it is not shown).
-        format: How to read it.
+        path: The file, or the database URI (which may contain a password, so it is not shown).
         stored: The columns as they are stored, partition keys included.
         schema: The wanted columns and their types, the same for all parts of a source.
         file_format: How pyarrow.dataset reads it; None for databases and Arrow streams.
         partition: The values of the partition keys, as an expression.
         row_groups: Range of row groups of a Parquet file; all when None.
-        dialect: How a CSV file is written.
-        options: How the user wants it read.
-        labelled: Label column; rows without a value there are left out.
+        dialect: Of a CSV file.
+        options: The user's, which override detection.
+        labelled: Label column; rows without a label are left out.
     """
 
     path: str = field(repr=False)
@@ -83,7 +82,7 @@ class Part:
 
     @property
     def words(self) -> str:
-        """The format in a few words."""
+        """As in "Parquet" or "Excel, sheet '2024'"."""
         if self.dialect is not None:
             return self.dialect.words
         if self.format == "excel" and self.options.sheet is not None:
@@ -92,7 +91,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The part for messages, without a password."""
+        """For messages, without a password."""
         return shown(self.path)
 
     def pieces(self, piece_rows: int = PIECE_ROWS) -> list[Part]:
@@ -117,7 +116,7 @@ class Part:
 
     def with_numbers(self, columns: Collection[str]) -> Part:
         """The part with these text columns of a CSV file parsed as numbers, which is faster than casting."""
-        if self.format != "csv" or self.options.missing:  # which Arrow would only find without blanks
+        if self.format != "csv" or self.options.missing:  # Arrow would miss such texts with blanks around
             return self
         import pyarrow.dataset as ds
 
@@ -147,10 +146,11 @@ class Part:
 def with_labels(rows: Any, label: str) -> Any:
     """The rows of a batch or table that have a label."""
     labels = rows.column(label)
+    present = pc.is_valid(labels)
     if is_text(labels.type):
         blank = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(MISSING, labels.type))
-        return rows.filter(pc.and_(pc.is_valid(labels), pc.invert(blank)))
-    return rows.filter(pc.is_valid(labels))
+        present = pc.and_(present, pc.invert(blank))
+    return rows.filter(present)
 
 
 def shown(source: Source) -> str:
@@ -197,7 +197,7 @@ def _transcoded(part: Part, dialect: CsvDialect) -> Iterator[Any]:
 
 @contextmanager
 def readable(path: Source, kind: Format) -> Iterator[None]:
-    """Turn errors of Arrow and the system into an InputError that names the file."""
+    """Turn errors of Arrow and the system into an InputError with the file's name."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -206,21 +206,17 @@ def readable(path: Source, kind: Format) -> Iterator[None]:
 
 
 def _conform(batch: Any, part: Part) -> Any:
-    """The batch with the wanted columns in order and in their types."""
+    """The batch with the wanted columns, in order and in their types, and nulls for the user's `missing`."""
     arrays = []
     for wanted in part.schema:
         array = batch.column(wanted.name)
         array = array if array.type == wanted.type else _cast(array, wanted, part)
-        arrays.append(_without(part.options.missing, array) if part.options.missing else array)
+        if part.options.missing and is_text(array.type):
+            missing = pa.array(part.options.missing, array.type)
+            absent = pc.is_in(pc.utf8_trim_whitespace(array), value_set=missing)
+            array = pc.if_else(absent, pa.scalar(None, array.type), array)
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=part.schema)
-
-
-def _without(missing: tuple[str, ...], array: Any) -> Any:
-    """The values with null for these texts."""
-    if not is_text(array.type):
-        return array
-    absent = pc.is_in(pc.utf8_trim_whitespace(array), value_set=pa.array(missing, array.type))
-    return pc.if_else(absent, pa.scalar(None, array.type), array)
 
 
 def _cast(array: Any, wanted: Any, part: Part) -> Any:

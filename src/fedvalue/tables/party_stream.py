@@ -1,10 +1,9 @@
-"""One party's table in batches, for tables that need not fit into memory.
+"""One party's table in batches, for tables larger than memory.
 
 Two passes. The first fits the coders (`PartyStream.open`), the second yields ids and codes
-(`batches`). A joint code is the rank of its features' codes among those that occur, which is known
-once the last row has been read: until then codes are numbered in order of appearance, and `ranks` maps
-these numbers to codes. The codes are those of `party_table` and `label_table`. PCA needs whole columns
-and is not for streams.
+(`batches`). A joint code is the rank of its features' codes among those that occur, which is known only
+after the last row: until then codes are numbered in order of appearance, and `ranks` maps these numbers to
+codes. The codes equal those of `party_table` and `label_table`. There is no PCA, which needs whole columns.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class JointNumbers:
-    """Joint codes of columns that come in batches: numbered in order of appearance, ranked at the end.
+    """Joint codes of streamed columns: numbered in order of appearance, ranked at the end.
 
     Without columns there is one code.
     """
@@ -61,7 +60,7 @@ class JointNumbers:
         return self._counter.ranks()
 
     def counts(self) -> Counts:
-        """How many samples have each code."""
+        """Samples per code."""
         return self._counter.cells()[1]
 
     def codebook(self) -> Codebook | None:
@@ -85,13 +84,9 @@ class PartyStream:
     """A party's table whose coders are known.
 
     Args:
-        parts: The files.
         id: Column of the sample ids.
         label: Column of the label, for the task party.
         columns: One joint column of the features, and one of the label.
-        codings: How each column was coded.
-        notes: Remarks on the coding.
-        n_samples: Number of rows.
         most_codes: Most joint codes; None for any number.
         batch_rows: Rows in memory at a time.
     """
@@ -124,20 +119,19 @@ class PartyStream:
         Args:
             source: A file, a folder or a database URI.
             id: Column of the sample ids, read as text.
-            features: Columns of the features; may be empty where there is a label.
+            features: Columns of the features; may be empty if there is a label.
             label: Column of the label, for the task party.
             settings: How to code the columns; without PCA.
             most_codes: Refuse a table with more joint codes, before they fill the memory.
             batch_rows: Rows in memory at a time.
             options: How to read a file; overrides detection.
-
-        Raises:
-            InputError: As `read_table`, `party_table` and `label_table`.
         """
         settings = settings or CodingSettings()
-        own = [*([] if label is None else [label]), *features]
-        parts = open_parts(source, [id, *own], text_columns=(id,), options=options)
-        looks = settled_looks(new_looks(own, settings, label), lambda looks: _read(parts, looks, batch_rows))
+        names = [*([] if label is None else [label]), *features]
+        parts = open_parts(source, [id, *names], text_columns=(id,), options=options)
+        looks = settled_looks(
+            new_looks(names, settings, label), lambda looks: _read(parts, looks, batch_rows)
+        )
         n_samples = looks[0].summary.n_samples
         if n_samples == 0:
             raise InputError(f"{shown(source)}: the table has no rows")
@@ -157,8 +151,7 @@ class PartyStream:
         batches = (batch for part in self.parts for batch in part.batches(self.batch_rows))
         for rows in _gathered(batches, self.batch_rows):
             numbers = tuple(column.number(rows) for column in self.columns)
-            for column in self.columns:
-                self._check_codes(column.n_codes)
+            self._check_codes()
             n += rows.num_rows
             yield Batch(rows.column(self.id), numbers)
         if n != self.n_samples:
@@ -166,8 +159,8 @@ class PartyStream:
         if self.label is not None:
             check_classes(self.label, self.columns[1].n_codes)
 
-    def _check_codes(self, n_codes: int) -> None:
-        if self.most_codes is not None and n_codes > self.most_codes:
+    def _check_codes(self) -> None:
+        if self.most_codes is not None and max(c.n_codes for c in self.columns) > self.most_codes:
             raise InputError(
                 f"{self.parts[0].name}: the columns together have more than the {self.most_codes} codes "
                 "that are allowed: use fewer features or bins",
@@ -188,9 +181,10 @@ def _read(parts: Sequence[Part], looks: list[ColumnLook], batch_rows: int) -> li
 def _fitted(
     looks: Sequence[ColumnLook], label: str | None, settings: CodingSettings
 ) -> tuple[tuple[JointNumbers, ...], tuple[ColumnCoding, ...], tuple[str, ...]]:
-    own = looks if label is None else looks[1:]
-    fitted = [fit_feature("", look.summary, settings) for look in own]
-    columns = [JointNumbers([look.streamed(coder) for look, (coder, _) in zip(own, fitted, strict=True)])]
+    features = looks if label is None else looks[1:]
+    fitted = [fit_feature("", look.summary, settings) for look in features]
+    coders = [coder for coder, _ in fitted]
+    columns = [JointNumbers([look.streamed(coder) for look, coder in zip(features, coders, strict=True)])]
     codings = [coding for _, coding in fitted]
     notes = column_notes(codings)
     if label is not None:
@@ -202,19 +196,17 @@ def _fitted(
 
 
 def _gathered(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
-    """Small batches put together into larger ones of at most about `n_rows`."""
+    """Small batches concatenated to at most about `n_rows` rows."""
     waiting: list[Any] = []
     for batch in batches:
-        if waiting and sum(one.num_rows for one in waiting) + batch.num_rows > n_rows:
-            yield _one(waiting)
+        if waiting and sum(earlier.num_rows for earlier in waiting) + batch.num_rows > n_rows:
+            yield one_batch(waiting)
             waiting = []
         waiting.append(batch)
     if waiting:
-        yield _one(waiting)
+        yield one_batch(waiting)
 
 
-def _one(batches: list[Any]) -> Any:
-    if len(batches) == 1:
-        return batches[0]
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return pa.RecordBatch.from_arrays([column.chunk(0) for column in table.columns], schema=table.schema)
+def one_batch(batches: list[Any]) -> Any:
+    """Record batches with rows, concatenated."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from fedvalue.tables.column_report import ColumnCoding, fit_feature
 from fedvalue.tables.column_summary import ColumnSummary
 from fedvalue.tables.columns import (
     Column,
-    NumberColumn,
     TextColumn,
     column_of,
     columns_of,
@@ -39,13 +38,11 @@ class PartyTable:
     """One code per sample, and where it comes from.
 
     Args:
-        name: The party.
         codes: Dense codes, shape (n_samples,).
         n_codes: Number of distinct codes.
         codebook: The feature codes behind each code; None when there is no feature.
-        columns: How each column was coded.
         notes: Remarks on the coding, one sentence each.
-        warnings: Facts about a label that are worth a look.
+        warnings: Of a label, one sentence each.
     """
 
     name: str
@@ -81,11 +78,12 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     if settings.pca is not None:
         rotate = settings.binning == "width"
         components = principal_components(columns, settings.pca, name=name, rotate=rotate)
-    n_numbers = sum(isinstance(column, NumberColumn) for column in columns.values())
+    texts: dict[str, Column] = {
+        key: column for key, column in columns.items() if isinstance(column, TextColumn)
+    }
+    n_numbers = len(columns) - len(texts)
     if components:
-        columns = components | {
-            key: column for key, column in columns.items() if isinstance(column, TextColumn)
-        }
+        columns = components | texts
     codes, codings = [], []
     for key, column in columns.items():
         summary = summary_of(column)
@@ -102,7 +100,7 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
 def task_table(
     X: object | None, n: int, settings: CodingSettings | None = None, *, name: str = "task"
 ) -> PartyTable:
-    """The codes of the task party's own features X_t; one code for all `n` samples when it has none."""
+    """The codes of the task party's features X_t; a single code for all `n` samples if it has none."""
     if X is None:
         return PartyTable(name, np.zeros(n, dtype=np.int64), 1)
     return party_table(name, X, settings)
@@ -144,7 +142,7 @@ def joined(features: Sequence[str], codes: Sequence[Codes]) -> tuple[Codes, Code
 
 
 def column_notes(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
-    """How missing values and rare categories were coded, one sentence each."""
+    """Sentences on the coding of missing values and rare categories."""
     notes = []
     for coding in codings:
         if coding.n_missing:
@@ -162,11 +160,7 @@ def column_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
 
 
 def single_column(data: object, name: str, categorical: Collection[str]) -> Column:
-    """One column from a column or a table of one.
-
-    Raises:
-        InputError: A table of several columns.
-    """
+    """One column, from a column or a table of one."""
     if isinstance(data, Mapping) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "ndim"):
         columns = named_columns(data, name)
         if len(columns) != 1:
@@ -176,33 +170,20 @@ def single_column(data: object, name: str, categorical: Collection[str]) -> Colu
 
 
 def check_ids(ids: object, *, name: str = "id") -> None:
-    """Refuse a column of sample ids that do not name each sample once.
+    """Refuse missing or repeated sample ids. The error has their number, never an id."""
+    import pyarrow.compute as pc
 
-    Raises:
-        InputError: Some are missing or repeated. The message has their number, never an id.
-    """
     column = column_of(ids, name=name, categorical=True)
     assert isinstance(column, TextColumn)
-    n_missing = int(np.isin(column.index, [-1, *_blank(column.categories)]).sum())
+    blank = pc.indices_nonzero(pc.equal(pc.utf8_trim_whitespace(column.categories), ""))
+    n_missing = int(np.isin(column.index, [-1, *blank.to_pylist()]).sum())
     if n_missing:
         raise InputError(f"column {name!r}: {n_missing:,} rows have no id")
     refuse_repeated_ids(name, len(column) - len(column.categories), len(column))
 
 
-def _blank(categories: Any) -> list[int]:
-    """Where texts are blank."""
-    import pyarrow.compute as pc
-
-    blank = pc.equal(pc.utf8_trim_whitespace(categories), "")
-    return [place.as_py() for place in pc.indices_nonzero(blank)]
-
-
 def refuse_repeated_ids(name: str, n_repeated: int, n_rows: int) -> None:
-    """Refuse ids that occur more than once.
-
-    Raises:
-        InputError: There are such ids.
-    """
+    """Refuse ids that occur more than once."""
     if n_repeated:
         raise InputError(
             f"column {name!r}: ids must be distinct, got {n_repeated:,} duplicates among {n_rows:,} rows"

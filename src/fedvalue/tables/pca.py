@@ -2,7 +2,7 @@
 
 - They replace the numeric columns of a party that has more of them than components; categories stay.
 - Columns are standardised; a constant one adds nothing and weighs 0.
-- A row with a missing value takes no part in the fit and is missing in every component.
+- A row with a missing value is left out of the fit and is missing in every component.
 - Components are deterministic: the loading of largest size is positive, and scores are rounded to 10
   decimals of a standardised column, so that the order of the rows does not decide on which side of a
   bin's edge a sample falls.
@@ -29,14 +29,14 @@ def principal_components(
 ) -> dict[str, Column]:
     """The first `k` principal components of a party's numbers, as columns "pc1", "pc2", ...
 
-    A component without variance (the columns depend on each other linearly) gets loadings of 0: it
-    would be rounding noise otherwise.
+    A component without variance (linearly dependent columns) has loadings of 0, since it would be rounding
+    noise.
 
     Args:
         columns: The party's columns.
         k: Number of components.
         name: The party, for messages.
-        rotate: Whether `k` columns are replaced, too, as the paper does.
+        rotate: Also replace exactly `k` columns, as the paper does.
 
     Returns:
         Nothing when the party has no more than `k` numeric columns.

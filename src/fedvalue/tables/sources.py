@@ -1,7 +1,7 @@
 """Find, open and read tables from files, folders and databases.
 
-A source is a CSV, Excel, Parquet or Arrow file, a folder of files of one kind (its subfolders may
-be partitions, `key=value`), or the URI of a database or an object store (`sql_source`).
+A source is a CSV, Excel, Parquet or Arrow file, a folder of files of one kind (subfolders `key=value` are
+partitions), or the URI of a database or an object store (`sql_source`).
 
 - Every file of a folder must have the wanted columns, and a column has one type in all of them.
 - Text is read by its values (`text_readings`), in `read_table` and in the first pass of a stream.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +77,15 @@ def column_names(source: Source, options: FileOptions = AS_DETECTED) -> tuple[st
 
 
 def reading_notes(source: Source, options: FileOptions = AS_DETECTED) -> list[str]:
-    """Remarks on how a CSV file is read."""
+    """Remarks on the detection of a CSV file's dialect."""
     dialect = first_part(source, options).dialect
     return [] if dialect is None else [f"{shown(source)}: {note}" for note in dialect.notes]
 
 
 def is_file_name(text: str) -> bool:
-    """Whether text names a source rather than a column.
+    """Tell a source from a column name: a database URI, a file of a known kind, or a folder.
 
-    A database URI, a file of a known kind, or a folder, whose name must have a slash: a column may have the
-    name of a folder beside it.
+    A folder must be written with a slash, since a column may have the name of a folder.
     """
     if sql_source.is_database(text) or _suffix(Path(text)) in _FORMATS:
         return True
@@ -99,7 +97,7 @@ def first_part(source: Source, options: FileOptions = AS_DETECTED) -> Part:
     if sql_source.is_database(source):
         return _open_all(source, options)[0]
     files, folder = _files(source)
-    return _open_file(files[0], _format(files[0]), folder, options)
+    return _open_file(files[0], folder, options)
 
 
 def source_files(source: Source) -> list[Path] | None:
@@ -138,11 +136,7 @@ def open_parts(
 
 
 def refuse_unknown_columns(wanted: Sequence[str], available: Sequence[str], where: str) -> None:
-    """Refuse a missing column.
-
-    Raises:
-        InputError: Suggesting similar names, or listing the columns.
-    """
+    """Refuse a missing column; the error suggests similar names, or lists the columns."""
     for name in wanted:
         if name in available:
             continue
@@ -163,7 +157,7 @@ def _open_all(source: Source, options: FileOptions) -> list[Part]:
         parts = [Part(uri, "database", schema, schema, options=options)]
     else:
         files, folder = _files(source)
-        parts = [_open_file(path, _format(path), folder, options) for path in files]
+        parts = [_open_file(path, folder, options) for path in files]
     for part in parts:
         refuse_repeated_names(tuple(part.stored.names), part.name)
     return parts
@@ -222,7 +216,8 @@ def _format(path: Path) -> Format:
     raise InputError(f"{path}: unknown kind of file; use .csv, .xlsx, .parquet, .arrow or .feather")
 
 
-def _open_file(path: Path, kind: Format, folder: Path, options: FileOptions) -> Part:
+def _open_file(path: Path, folder: Path, options: FileOptions) -> Part:
+    kind = _format(path)
     steps = [step for step in path.relative_to(folder).parts[:-1] if "=" in step]
     keys = pa.schema([(step.partition("=")[0], pa.string()) for step in steps])
     if kind == "arrow stream":
@@ -261,19 +256,11 @@ def _common_schema(parts: list[Part], wanted: tuple[str, ...], text_columns: Col
     """One type per wanted column that fits all parts."""
     schemas = [pa.schema([part.stored.field(name) for name in wanted]) for part in parts]
     try:
-        merged = reduce(_merged, schemas)
+        merged = pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
         raise InputError(
             f"{parts[0].name} and the files beside it must store a column in one type: {error}"
         ) from error
-    return pa.schema([_as_text(merged.field(name), text_columns) for name in wanted])
-
-
-def _merged(a: Any, b: Any) -> Any:
-    return a if a.equals(b) else pa.unify_schemas([a, b], promote_options="permissive")
-
-
-def _as_text(known: Any, text_columns: Collection[str]) -> Any:
-    if known.name in text_columns and not pa.types.is_nested(known.type):
-        return pa.field(known.name, pa.string())
-    return pa.field(known.name, known.type)
+    types = {name: merged.field(name).type for name in wanted}
+    texts = {name for name in text_columns if name in types and not pa.types.is_nested(types[name])}
+    return pa.schema([(name, pa.string() if name in texts else kind) for name, kind in types.items()])

@@ -1,4 +1,4 @@
-"""Tables that are not files on this machine: databases and object stores, as Arrow batches.
+"""Tables in databases and object stores, as Arrow batches.
 
 A database is a URI with the table or query after a `#`:
 
@@ -50,32 +50,24 @@ _TITLES = {
 
 
 def is_database(source: object) -> bool:
-    """Whether a source is the URI of a database or an object store."""
+    """Recognise the URI of a database or an object store."""
     return isinstance(source, str) and source.partition("://")[0] in _SCHEMES and "://" in source
 
 
 def known_schemes() -> str:
-    """What a URI may begin with, for messages."""
+    """The schemes of URIs, for messages."""
     return ", ".join(f"{scheme}://" for scheme in _SCHEMES if scheme not in ("postgres", "gcs", "file"))
 
 
 def database_schema(source: str) -> Any:
-    """The columns of the table or query and their plain types, without reading rows.
-
-    Raises:
-        InputError: The database cannot be reached, or does not answer the query.
-    """
+    """The columns of the table or query and their plain types, without reading rows."""
     # SQLite has types by value: only rows show them.
     with _reader(source, None, limit=None if _kind(source) == "sqlite" else 0) as reader:
         return _plain(pa.Table.from_batches([], reader.schema)).schema
 
 
 def database_batches(source: str, columns: Collection[str] | None) -> Iterator[Any]:
-    """Record batches as the database sends them.
-
-    Raises:
-        InputError: The database cannot be reached, or does not answer the query.
-    """
+    """Record batches as the database sends them."""
     with _reader(source, columns) as reader:
         for batch in reader:
             yield _plain(batch)
@@ -91,15 +83,15 @@ def public_name(source: str) -> str:
     parts = urlsplit(head)
     port = f":{parts.port}" if parts.port else ""
     # An object store's user is an access key.
-    who = f"{parts.username}@" if parts.username and kind != "store" else ""
-    where = f"{scheme}://{who}{parts.hostname or ''}{port}{parts.path}"
-    return f"{where}#{query}" if query else where
+    user = f"{parts.username}@" if parts.username and kind != "store" else ""
+    address = f"{scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    return f"{address}#{query}" if query else address
 
 
 def _is_unclear(source: str) -> bool:
-    """Whether a part of a password may stand in the place of the port, the path or the query.
+    """Part of a password may be in the place of the port, the path or the query.
 
-    A `/` or a `#` in a password must be escaped. Where it is not, nothing of the URI may be shown.
+    A `/` or a `#` in a password must be escaped. If it is not, no part of the URI may be shown.
     """
     head, query = _cut(source)
     try:
@@ -152,7 +144,7 @@ def _reader(source: str, columns: Collection[str] | None, *, limit: int | None =
 
 
 def _connected(kind: str, driver: Any, uri: str, source: str) -> Any:
-    """A connection that reads only, where the driver can promise that."""
+    """A connection, read-only where the driver supports it."""
     if kind == "postgresql":
         return driver.connect(uri)
     if kind == "snowflake":
@@ -180,8 +172,9 @@ def _stored_files(source: str, columns: Collection[str] | None) -> Iterator[Any]
 
     form = "feather" if source.endswith((".arrow", ".feather", ".ipc")) else "parquet"
     if source.endswith((".csv", ".csv.gz", ".tsv", ".txt", ".xlsx")):
-        words = "only Parquet and Arrow are read from there; copy the file first"
-        raise InputError(f"{public_name(source)}: {words}")
+        raise InputError(
+            f"{public_name(source)}: only Parquet and Arrow are read from there; copy the file first"
+        )
     try:
         store, path = fs.FileSystem.from_uri(source)
         files = ds.dataset(path, filesystem=store, format=form)
@@ -192,7 +185,7 @@ def _stored_files(source: str, columns: Collection[str] | None) -> Iterator[Any]
 
 
 def _cut(source: str) -> tuple[str, str]:
-    """The URI and what stands behind its `#`; a `#` before the `@` belongs to the password."""
+    """The URI and the text after its `#`; a `#` before the `@` belongs to the password."""
     start = source.index("://") + 3
     authority = source[start:].partition("/")[0]
     mark = source.find("#", start + authority.rfind("@") + 1)
@@ -210,15 +203,12 @@ def _statement(kind: str, what: str, columns: Collection[str] | None, limit: int
     if _TABLE.fullmatch(what) and kind == "snowflake":
         origin = what  # Snowflake's names are upper case unless quoted: as the user wrote it
     elif _TABLE.fullmatch(what):
-        origin = ".".join(part if part.startswith('"') else _quoted(part, mark) for part in _split(what))
+        steps = re.findall(r'"[^"]+"|[^".]+', what)
+        origin = ".".join(step if step.startswith('"') else _quoted(step, mark) for step in steps)
     else:
         origin = f"({what}) AS source"
     tail = "" if limit is None else f" LIMIT {limit}"
     return f"SELECT {wanted} FROM {origin}{tail}"  # noqa: S608  the query is the user's own; names are quoted
-
-
-def _split(table: str) -> list[str]:
-    return re.findall(r'"[^"]+"|[^".]+', table)
 
 
 def _quoted(name: str, mark: str) -> str:
@@ -231,10 +221,9 @@ def _without_secrets(message: str, uri: str) -> str:
     raw = re.search(r"://[^:/@]*:(.*)@", uri)
     if raw:
         secrets += [raw.group(1), unquote(raw.group(1))]
-    secrets += [unquote(found) for found in re.findall(r"[?&]password=([^&]*)", uri)]
-    for secret in secrets:
-        if secret:
-            message = message.replace(secret, "***")
+    secrets += [unquote(password) for password in re.findall(r"[?&]password=([^&]*)", uri)]
+    for secret in filter(None, secrets):
+        message = message.replace(secret, "***")
     return " ".join(message.split())
 
 
@@ -245,11 +234,7 @@ def _plain(rows: Any) -> Any:
 
 def _plain_array(array: Any) -> Any:
     kind = array.type
-    if pa.types.is_decimal(kind):
-        return array.cast(pa.float64())
-    if not isinstance(kind, pa.OpaqueType):
-        return array
-    if isinstance(array, pa.ChunkedArray):
-        plain = [_plain_array(chunk) for chunk in array.chunks] or [_plain_array(pa.array([], kind))]
-        return pa.chunked_array(plain)
-    return array.storage.cast(pa.float64()) if kind.type_name == "numeric" else array.storage
+    if isinstance(kind, pa.OpaqueType):
+        array = array.cast(kind.storage_type)
+        return array.cast(pa.float64()) if kind.type_name == "numeric" else array
+    return array.cast(pa.float64()) if pa.types.is_decimal(kind) else array

@@ -1,8 +1,7 @@
-"""Columns of tables that need not fit into memory: examined in a first pass, coded in a second.
+"""Columns of tables larger than memory: examined in a first pass, coded in a second.
 
-The first pass gathers a summary of every column. Text is read as its first values suggest; where a
-later value does not fit, the summary is dropped, and a second look (`unsettled`) uses the reading that
-fits all of them.
+The first pass gathers a summary of every column. Text is read as its first values suggest; if a later value
+does not fit, the summary is dropped, and a second look uses the reading that fits all of them.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class ColumnLook:
-    """What a first pass learns about one column.
+    """The first pass over one column.
 
     Args:
         name: The column.
         categorical: Its numbers are names.
-        reading: How to read its text, where that is known.
-        clean: Whether text that differs only in case or blanks is the same.
+        reading: How to read its text, if known.
+        clean: Text that differs only in case or blanks is the same.
         part: The file, whose decimal mark settles what its numbers leave open.
     """
 
@@ -56,7 +55,7 @@ class ColumnLook:
 
     @property
     def reading(self) -> Reading | None:
-        """How to read the column's text; None where it has none."""
+        """How to read the column's text; None if it has none."""
         return self._known or self._readings.reading
 
     @property
@@ -66,7 +65,7 @@ class ColumnLook:
 
     @property
     def settled(self) -> bool:
-        """Whether the summary holds all rows."""
+        """The summary covers all rows."""
         return not self._dropped
 
     def add(self, array: Any) -> None:
@@ -79,7 +78,7 @@ class ColumnLook:
             self.summary.add(with_one_spelling(column) if self.clean else column)
 
     def _read(self, text: Any) -> Any:
-        """The text as it is known, or else seems, to read."""
+        """The text under its known reading, or under the one that fits so far."""
         if self._known is not None:
             return read_known(text, self._known, self.name)
         typed = self._readings.look(text)
@@ -88,7 +87,7 @@ class ColumnLook:
         return text if typed is None else typed
 
     def merge(self, other: ColumnLook) -> None:
-        """Add what a look at other rows of the column has learned."""
+        """Add a look at other rows of the column."""
         self._readings.merge(other._readings)
         used = {look._used for look in (self, other)} - {None}
         self._dropped |= other._dropped or len(used | ({self.reading} if used else set())) > 1
@@ -98,12 +97,15 @@ class ColumnLook:
 
     def again(self) -> ColumnLook:
         """A look at the same rows with the reading that fits all of them."""
-        return ColumnLook(self.name, categorical=self.categorical, reading=self.reading, clean=self.clean)
+        return self._like(self.reading)
 
     def at(self, part: Part) -> ColumnLook:
         """A look at the same column in one file, to be merged with others."""
+        return self._like(self._known, part)
+
+    def _like(self, reading: Reading | None, part: Part | None = None) -> ColumnLook:
         return ColumnLook(
-            self.name, categorical=self.categorical, reading=self._known, clean=self.clean, part=part
+            self.name, categorical=self.categorical, reading=reading, clean=self.clean, part=part
         )
 
     def streamed(self, coder: ColumnCoder) -> StreamedColumn:
@@ -114,7 +116,7 @@ class ColumnLook:
 def new_looks(
     names: Iterable[str], settings: CodingSettings, label: str | None = None, text: Collection[str] = ()
 ) -> list[ColumnLook]:
-    """Looks at columns of which nothing has been read yet; those of `text` are known to be text."""
+    """Looks at columns before anything is read; those in `text` are known to be text."""
     return [
         ColumnLook(
             name,
@@ -128,19 +130,21 @@ def new_looks(
 
 def look_at(part: Part, looks: Iterable[ColumnLook], batches: Iterable[Any]) -> list[ColumnLook]:
     """Looks at the same columns in some batches of a file, to be merged with others."""
-    mine = [look.at(part) for look in looks]
+    file_looks = [look.at(part) for look in looks]
     for batch in batches:
-        for look in mine:
+        for look in file_looks:
             look.add(batch.column(look.name))
-    return mine
+    return file_looks
 
 
 def settled_looks(
     looks: list[ColumnLook], read: Callable[[list[ColumnLook]], list[ColumnLook]]
 ) -> list[ColumnLook]:
-    """Looks that hold all rows: columns whose first values misled are read once more, alone.
+    """Looks at all rows. Columns whose first values suggested a wrong reading are read once more.
 
-    `read` reads the columns of some looks from all files.
+    Args:
+        looks: New ones.
+        read: Reads the columns of these looks from all files.
 
     Raises:
         InputError: The values of a column have two readings.
@@ -175,11 +179,7 @@ class StreamedColumn:
 
 
 def read_known(text: Any, reading: Reading, name: str) -> Any:
-    """Text whose reading is known.
-
-    Raises:
-        InputError: A value does not fit it.
-    """
+    """Text whose reading is known; a value that does not fit is refused."""
     typed = read_text(text, reading)
     if typed is None:
         raise InputError(f"column {name!r}: a value does not read as a {reading}, unlike those before it")

@@ -1,7 +1,7 @@
-"""Text that is numbers, dates or times: one rule for every file and database.
+"""Text that is numbers, dates or times: the same rule for every file and database.
 
-A CSV file holds nothing but text; a Parquet file or a database may hold the same values as text or as
-numbers. The rule looks at the values, so the same table gives the same codes wherever it comes from:
+A CSV file contains only text; a Parquet file or a database may have the same values as text or as numbers.
+The rule looks at the values, so the same table gives the same codes wherever it comes from:
 
 - Missing: empty text and the usual spellings of "not available" (`MISSING`).
 - Numbers: every value is a number, with one decimal mark in all of them (`number_shapes`).
@@ -10,10 +10,10 @@ numbers. The rule looks at the values, so the same table gives the same codes wh
 - Dates and times of day in ISO 8601, and dates as 31.12.2024, 12/31/2024, 2024/12/31 or 31-Dec-2024.
 - Categories: everything else.
 
-Values that have two readings (1,250 is 1250 or 1.25; 03/04/2024 is in March or in April) are settled by
-other values of the column, then by the file's decimal mark. Where nothing settles them, or where they
-contradict each other, the column has a `problem` and is refused; so is a column of numbers or dates with
-other texts in it (`mixed_values`).
+Values with two readings (1,250 is 1250 or 1.25; 03/04/2024 is in March or in April) are settled by other
+values of the column, then by the file's decimal mark. If nothing settles them, or they contradict each other,
+the column has a `problem` and is refused; so is a column of numbers or dates with a few other texts
+(`mixed_values`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TextReadings:
 
     Args:
         decimal: The file's decimal mark (see `CsvDialect.decimal`).
-        dates: The order of day and month, where a person gave it.
+        dates: The order of day and month, if the user has set it.
     """
 
     def __init__(self, decimal: str = "", dates: DateOrder | None = None) -> None:
@@ -89,7 +89,7 @@ class TextReadings:
 
     @property
     def problem(self) -> str | None:
-        """Why the column cannot be read without help, with its two readings."""
+        """Why the column cannot be read without help."""
         if not self._seen:
             return None
         if self._numbers is not None:
@@ -126,7 +126,7 @@ class TextReadings:
         return next((fitting[reading] for reading in self._dates if reading == self.reading), array)
 
     def merge(self, other: TextReadings) -> None:
-        """Add what another part of the column has shown."""
+        """Add the values of another part of the column."""
         if not other._seen:
             return
         if not self._seen:
@@ -134,19 +134,17 @@ class TextReadings:
                 other._numbers, other._dates, other._order, other._mixed, True
             )  # fmt: skip
             return
-        both_numbers = self._numbers is not None and other._numbers is not None
-        if both_numbers:
-            assert self._numbers is not None
-            assert other._numbers is not None
+        if self._numbers is not None and other._numbers is not None:
             self._numbers.merge(other._numbers)
-        if not both_numbers or (self._numbers is not None and self._numbers.mixed):
+            self._numbers = None if self._numbers.mixed else self._numbers
+        else:
             self._numbers = None
         self._dates = [reading for reading in self._dates if reading in other._dates]
         self._mixed.merge(other._mixed)
 
 
 def read_by_values(array: Any, name: str, decimal: str = "", dates: DateOrder | None = None) -> Any:
-    """A whole column of text as numbers, dates or times where its values are such; else as text.
+    """A column of text as numbers, dates or times if all its values are; otherwise as text.
 
     Raises:
         InputError: The values have two readings.
@@ -160,7 +158,7 @@ def read_by_values(array: Any, name: str, decimal: str = "", dates: DateOrder | 
 
 
 def without_missing_spellings(array: Any) -> Any:
-    """The text with null for every spelling of a missing value."""
+    """The text with nulls for the spellings of a missing value."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     absent = pc.is_in(array, value_set=_MISSING.cast(array.type))
@@ -185,21 +183,21 @@ def read_text(array: Any, reading: Reading) -> Any | None:
 
 
 def _written_dates(array: Any, reading: DateReading) -> Any | None:
-    """Dates with slashes, points or dashes, also followed by a time."""
+    """Dates with slashes, points or dashes, with or without a time."""
     shape, iso = _WRITTEN_DATES[reading]
     if not all_match(array[:_HEAD], shape):
         return None
     encoded = pc.dictionary_encode(array)
-    words = encoded.dictionary
-    if not all_match(words, shape):
+    texts = encoded.dictionary
+    if not all_match(texts, shape):
         return None
-    words = pc.replace_substring_regex(words, shape, iso)
+    texts = pc.replace_substring_regex(texts, shape, iso)
     if reading == "DD Mon YYYY":
         for k, month in enumerate(_MONTHS, start=1):
-            words = pc.replace_substring_regex(words, rf"(?i)-0{month}[a-z]*-", f"-0{k}-")
-    words = pc.replace_substring_regex(words, r"-0(\d\d)", r"-\1")
-    words = pc.replace_substring_regex(words, r" (\d):", r" 0\1:")
-    dates = _instants(pc.utf8_trim_whitespace(words), None)
+            texts = pc.replace_substring_regex(texts, rf"(?i)-0{month}[a-z]*-", f"-0{k}-")
+    texts = pc.replace_substring_regex(texts, r"-0(\d\d)", r"-\1")
+    texts = pc.replace_substring_regex(texts, r" (\d):", r" 0\1:")
+    dates = _instants(pc.utf8_trim_whitespace(texts), None)
     return None if dates is None else dates.take(encoded.indices)
 
 

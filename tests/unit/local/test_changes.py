@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -64,7 +65,7 @@ def test_without_an_error_of_the_data_nothing_is_claimed():
     """`se_data` was not computed: the change is told, its meaning is not."""
     (change,) = changes(valuation(10, a=(1.0, None, 0)), valuation(20, a=(2.0, None, 0)), {})
     assert change.beyond_error is None
-    assert change.to_dict() == {"name": "a", "before": 1.0, "after": 2.0, "expected": 2.0}
+    assert msgspec.to_builtins(change) == {"name": "a", "before": 1.0, "after": 2.0, "expected": 2.0}
 
 
 def test_a_new_party_has_no_change():
