@@ -55,7 +55,7 @@ def test_slow_work_without_a_terminal_says_so_ever_more_rarely_with_the_time_lef
     lines = SlowLines("valuing", clock=lambda: now[0])
     for seconds, done in ((10.0, 10), (29.0, 30), (40.0, 50), (50.0, 60), (70.0, 5), (80.0, 20)):
         now[0] = seconds
-        lines.tell(float(done), 100.0, "learnable values")
+        lines.report(float(done), 100.0, "learnable values")
     assert capsys.readouterr().err.splitlines() == [
         "valuing: learnable values, 50%, 0:40 left",
         "valuing: learnable values, 5%, 1:10 so far",

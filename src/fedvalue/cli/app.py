@@ -1,15 +1,17 @@
 """The command `fedvalue`: its subcommands, and the one place where errors become exit codes.
 
-A command is a function of its own name (`PANELS` lists them), and a group is a tuple of such functions. It
-parses, calls one function and prints. Heavy libraries are imported inside functions only, so that
+A command is a function of the same name (`PANELS` lists them), and a group is a tuple of such functions. A
+command parses, calls one function and prints. Heavy libraries are imported inside functions only, so that
 `fedvalue --help` and shell completion are instant.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Never
 
@@ -65,7 +67,7 @@ PANELS = {
         "to get them.",
     },
 }
-"""Commands by what a person wants to do, in the order of the help, each with the first words of its own help.
+"""Commands by purpose, in the order of the help, each with the first sentence of its help.
 
 The list of commands is printed from this table, without loading any of them."""
 
@@ -76,7 +78,7 @@ _MODULES = {
     "status": "operate", "doctor": "operate", "backup": "operate", "warm-up": "kernels",
     "reproduce": "research", "benchmark": "research", "datasets": "research",
 }  # fmt: skip
-"""Modules of the commands that do not have one of their own name."""
+"""Modules of the commands whose module has another name."""
 
 
 class _LazyCommands(TyperGroup):
@@ -85,11 +87,11 @@ class _LazyCommands(TyperGroup):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         for panel, commands in PANELS.items():
-            for name, words in commands.items():
-                self.add_command(TyperCommand(name, help=words, rich_help_panel=panel))
+            for name, summary in commands.items():
+                self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that `args` call, with its options, and the arguments left for it."""
+        """The called command, with its options, and the remaining arguments."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and load_command(name or ""), rest
 
@@ -101,24 +103,31 @@ class _LazyCommands(TyperGroup):
 
 def load_command(name: str) -> Any:
     """A command, or a group of them, from its module."""
-    own = name.replace("-", "_")
-    command = getattr(importlib.import_module(f"fedvalue.cli.{_MODULES.get(name, own)}"), own)
+    python_name = name.replace("-", "_")
+    module = importlib.import_module(f"fedvalue.cli.{_MODULES.get(name, python_name)}")
+    command = getattr(module, python_name)
     home = typer.Typer()
     if isinstance(command, tuple):
-        about = next(commands[name] for commands in PANELS.values() if name in commands)
-        group = typer.Typer(help=about, no_args_is_help=True)
+        summary = next(commands[name] for commands in PANELS.values() if name in commands)
+        group = typer.Typer(help=summary, no_args_is_help=True)
         for function in command:
-            group.command(function.__name__)(function)
+            group.command(function.__name__, help=_help(function))(function)
         home.add_typer(group, name=name)
     else:
-        home.command(name)(command)
+        home.command(name, help=_help(command))(command)
     return get_group(home).commands[name]
+
+
+def _help(command: Callable[..., Any]) -> str:
+    """The docstring with each paragraph on one line, so that it wraps at the width of the terminal."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _load_help_printer() -> None:
     """Load Typer's help without the Markdown parser and the traceback printer that it imports.
 
-    Neither is used here, and they take half of the time. Later imports find the real ones.
+    Neither is used here, and they take half of the time. Later imports load the real modules.
     """
     unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
     absent = {module: name for module, name in unused.items() if module not in sys.modules}
@@ -158,7 +167,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; every error of ours ends as one line on stderr and an exit code."""
+    """Run the command line; a FedValueError becomes one line on stderr and an exit code."""
     try:
         keep_kernels()
         app()
@@ -169,7 +178,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _stopped()
     except SystemExit as end:
-        # Typer makes its own exit codes of these two, without a word.
+        # Typer turns these two into its own exit codes, without a message.
         if end.code == exit_codes.INTERRUPTED:
             _stopped()
         if isinstance(end.__context__, BrokenPipeError):

@@ -1,7 +1,8 @@
-"""`fedvalue audit`: logs, certificates, ledgers, read offline."""
+"""`fedvalue audit`: check and show logs, certificates and ledgers offline."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ def verify(
         Path | None, typer.Option(help="For a certificate: folder of pinned cards to compare with.")
     ] = None,
 ) -> None:
-    """Check an audit log or a certificate, with the statement and time stamp beside it; prints a page.
+    """Check an audit log or a certificate, with its statement and time stamp, and print the findings.
 
     A log must be unbroken, signed by its writer, and agree with the receipts of others.
     """
@@ -40,7 +41,7 @@ def verify(
         return
     if card_ is None:
         raise ConfigError("name the card of the log's writer: --card CARD.json")
-    kept = [Receipt.from_line(line) for one in receipts or () for line in _lines(one)]
+    kept = [Receipt.from_line(line) for path in receipts or () for line in _lines(path)]
     for line in log_page(file, read_card(card_), kept):
         print_line(line)
 
@@ -107,13 +108,13 @@ def card(
     from fedvalue.identity.identity_files import read_card
     from fedvalue.identity.tls_certificates import validity
 
-    one = read_card(file)
+    identity = read_card(file)
     if pem:
-        typer.echo(public_pem(one.sign_key), nl=False)
+        typer.echo(public_pem(identity.sign_key), nl=False)
         return
-    typer.echo(f"identity     {one.uri}")
-    typer.echo(f"valid until  {validity(one.certificate)[1]:%Y-%m-%d %H:%M} UTC")
-    typer.echo(f"fingerprint  {one.fingerprint}")
+    typer.echo(f"identity     {identity.uri}")
+    typer.echo(f"valid until  {validity(identity.certificate)[1]:%Y-%m-%d %H:%M} UTC")
+    typer.echo(f"fingerprint  {identity.fingerprint}")
 
 
 def export(
@@ -136,21 +137,18 @@ def export(
 
 
 def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party.")]) -> None:
-    """Print all runs that were charged, exact or with noise: run, epsilon, time, and which population."""
+    """Print all charged runs, exact or with noise: run, epsilon, time and population."""
     from fedvalue.deployment.parties.ledger import Ledger
     from fedvalue.errors import ConfigError
 
     if not (state / "ledger.sqlite").exists():
         raise ConfigError(f"no ledger in {state}: no run has uploaded anything from here")
-    found = Ledger(state)
-    try:
+    with closing(Ledger(state)) as charges:
         typer.echo(f"{'run':<64}  {'epsilon':>8}  {'charged':<20}  population")
-        for entry in found.entries():
+        for entry in charges.entries():
             population = entry.population.hex()[:12]
             epsilon = "exact" if entry.epsilon is None else f"{float(entry.epsilon):g}"
             typer.echo(f"{entry.run_id.hex()}  {epsilon:>8}  {entry.time}  {population}")
-    finally:
-        found.close()
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""`fedvalue check`: how files are read, before anything is valued."""
+"""`fedvalue check`: how files are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedvalue.tables.column_report import ColumnCoding
 
 WIDE = 110
-"""Columns of a terminal from which on the bins and categories are shown."""
+"""Terminals at least this wide show the bins and categories."""
 
 
 @options.takes("reading", options.file_options)
@@ -81,18 +81,17 @@ def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
     if file.columns:
         headings = ["column", "type", "missing", "distinct", "codes", "largest", "bins or categories"]
         rows = [_row(column, file.n_rows) for column in file.columns]
-        if shutil.get_terminal_size().columns < WIDE:  # the JSON has the bins in any case
+        if shutil.get_terminal_size().columns < WIDE:  # the JSON always has the bins
             headings, rows = headings[:-1], [row[:-1] for row in rows]
         print_table(headings, rows, left=(0, 1, 6))
-    for problem in file.problems:
-        print_line(f"refused: {problem}")
-    for warning in file.warnings:
-        print_line(f"warning: {warning}")
-    for column in file.columns:
-        for warning in column.warnings:
-            print_line(f"warning: {column.name}: {warning}")
-    for note in file.notes:
-        print_line(f"note: {note}")
+    remarks = [
+        *(f"refused: {problem}" for problem in file.problems),
+        *(f"warning: {warning}" for warning in file.warnings),
+        *(f"warning: {column.name}: {text}" for column in file.columns for text in column.warnings),
+        *(f"note: {note}" for note in file.notes),
+    ]
+    for remark in remarks:
+        print_line(remark)
     way = "in batches" if file.streamed else "into memory"
     print_line(
         f"a valuation reads it {way}; as a party in a federated run it sends {_size(file.upload)} to each of "

@@ -1,4 +1,4 @@
-"""Which file and column belongs to which party, from the words of the command line."""
+"""The files and columns of each party, from the arguments of a command."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def parse_request(
     drop: str = "",
     options: Mapping[str, FileOptions] | None = None,
 ) -> Request:
-    """Read the command line's words.
+    """Parse the arguments that describe files and parties.
 
     Args:
         source: The file with the label.
         label: Its column.
-        task: The task party's own features, separated by commas.
+        task: The task party's features, separated by commas.
         party: `NAME=COL,COL` for columns of `source`, `NAME=FILE` for a file of its own.
         each: Make every other column of `source` a party.
         ids: `COL`, the id in every file, and `NAME=COL`, the id in one party's file.
@@ -47,18 +47,18 @@ def parse_request(
     from fedvalue.tables.sources import column_names
     from fedvalue.valuation.provenance import PartyRequest, Request
 
-    own, dropped = tuple(split_names(task)), set(split_names(drop))
-    main_id, own_ids = _ids(ids)
+    task_columns, dropped = tuple(split_names(task)), set(split_names(drop))
+    main_id, party_ids = _ids(ids)
     request = Request(
-        source=source, label=label, task=own, parties=(), id=main_id, options=dict(options or {})
+        source=source, label=label, task=task_columns, parties=(), id=main_id, options=dict(options or {})
     )
     parties: list[PartyRequest] = [
-        _party(request, name, words, own_ids.pop(name, None), dropped)
-        for name, words in parse_parties(party).items()
+        _party(request, name, text, party_ids.pop(name, None), dropped)
+        for name, text in parse_parties(party).items()
     ]
-    if own_ids:
-        raise InputError(f"--id names {_listed(own_ids)}, which has no file of its own")
-    taken = {label, *own, main_id, *dropped}
+    if party_ids:
+        raise InputError(f"--id names {_listed(party_ids)}, which has no file of its own")
+    taken = {label, *task_columns, main_id, *dropped}
     taken |= {column for known in parties if known.source is None for column in known.columns}
     if each:
         names = {known.name for known in parties}
@@ -76,58 +76,54 @@ def parse_request(
         raise InputError(f"{_listed(unknown)} is not a party of this command, so it has no file to read")
     owners = {f"party {known.name!r}": list(known.columns) for known in parties if known.source is None}
     id_column = {} if main_id is None else {"the id": [main_id]}
-    refuse_shared({**id_column, "the label": [label], "the task party": list(own), **owners})
+    refuse_shared({**id_column, "the label": [label], "the task party": task_columns, **owners})
     return msgspec.structs.replace(request, parties=tuple(parties))
 
 
-def _party(request: Request, name: str, words: str, own_id: str | None, dropped: set[str]) -> PartyRequest:
-    """A party's columns in the common file, or all columns of its own."""
+def _party(request: Request, name: str, text: str, party_id: str | None, dropped: set[str]) -> PartyRequest:
+    """A party with columns of the common file, or with a file of its own."""
     from fedvalue.tables.sources import column_names, is_file_name
     from fedvalue.valuation.provenance import PartyRequest
 
-    if not is_file_name(words):
-        columns = tuple(column for column in split_names(words) if column not in dropped)
-        if own_id is not None:
-            raise InputError(f"--id {name}={own_id}: party {name!r} has no file of its own")
+    if not is_file_name(text):
+        columns = tuple(column for column in split_names(text) if column not in dropped)
+        if party_id is not None:
+            raise InputError(f"--id {name}={party_id}: party {name!r} has no file of its own")
         return PartyRequest(name=name, columns=columns)
-    key = own_id or request.id
+    key = party_id or request.id
     if key is None:
         raise InputError(f"party {name!r} has a file of its own: name the column of its ids with --id")
-    every = column_names(words, request.options_of(name))
+    every = column_names(text, request.options_of(name))
     if key not in every:
         from fedvalue.tables.parts import shown
         from fedvalue.tables.sources import refuse_unknown_columns
 
-        refuse_unknown_columns([key], every, f"{shown(words)} (an id of its own: --id {name}=COL)")
+        refuse_unknown_columns([key], every, f"{shown(text)} (an id of its own: --id {name}=COL)")
     columns = tuple(column for column in every if column != key and column not in dropped)
     if not columns:
         raise InputError(f"party {name!r}: its file has no column beside the id")
-    return PartyRequest(name=name, columns=columns, source=words, id=None if key == request.id else key)
+    return PartyRequest(name=name, columns=columns, source=text, id=None if key == request.id else key)
 
 
 def _ids(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
     """The id of all files, and those of single parties."""
     common: str | None = None
-    own: dict[str, str] = {}
+    by_party: dict[str, str] = {}
     for argument in arguments:
         name, equals, column = argument.partition("=")
         if equals and name.strip() and column:
-            own[name.strip()] = column
+            by_party[name.strip()] = column
         elif common is not None:
             raise InputError(
                 f"--id is given twice ({common!r}, {argument!r}); of one party's file: --id NAME=COL"
             )
         else:
             common = argument
-    return common, own
+    return common, by_party
 
 
 def parse_file_options(**arguments_by_option: Sequence[str] | None) -> dict[str, FileOptions]:
-    """`--decimal ,` for all files and `--decimal NAME=,` for a party's own; by party, "" for all.
-
-    Raises:
-        InputError: A setting is given twice, or means nothing.
-    """
+    """`--decimal ,` for all files and `--decimal NAME=,` for a party's own; by party, "" for all."""
     from fedvalue.tables.file_options import FileOptions
 
     by_party: dict[str, dict[str, Any]] = {}
@@ -142,28 +138,21 @@ def parse_file_options(**arguments_by_option: Sequence[str] | None) -> dict[str,
 
 
 def parse_parties(arguments: Sequence[str]) -> dict[str, str]:
-    """`NAME=…` arguments by party.
-
-    Raises:
-        InputError: No `=`, no name, nothing behind it, or a party named twice.
-    """
+    """`NAME=…` arguments by party."""
     parties: dict[str, str] = {}
     for argument in arguments:
-        name, equals, words = argument.partition("=")
+        name, _, text = argument.partition("=")
         name = name.strip()
-        if not equals or not name or not split_names(words):
+        if not name or not split_names(text):
             raise InputError(f"--party must read NAME=COL,COL,… or NAME=FILE, got {argument!r}")
         if name in parties:
             raise InputError(f"party {name!r} is given twice; list all its columns in one --party")
-        parties[name] = words
+        parties[name] = text
     return parties
 
 
 def split_names(text: str) -> list[str]:
-    """Column names separated by commas.
-
-    A name with a comma, or with spaces around it, stands in double quotes.
-    """
+    """Column names separated by commas; double quotes protect commas and spaces in a name."""
     names = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
     return [name for name in names if name]
 

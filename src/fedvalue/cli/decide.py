@@ -9,7 +9,7 @@ import typer
 
 from fedvalue.cli import shared_options as options
 from fedvalue.cli.progress import progress_bar
-from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, say, write_text, wrote_json
+from fedvalue.cli.terminal import print_line, print_table, refuse_unwritable, wrote_json, wrote_text
 from fedvalue.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BASIS = {
     "pairs of parties": "; sets are valued by their members' values and the interactions of pairs",
     "sum of values": "; sets are valued by the sum of their members",
 }
-"""How sets of parties were valued."""
+"""How sets of parties were valued, by `Selection.basis`."""
 
 
 @options.takes("coding", options.coding_options)
@@ -51,8 +51,8 @@ def select(
 ) -> None:
     """Choose the parties to invite within a budget, and name those that the rows leave undecided.
 
-    A result of up to 12 parties holds the value of every set of parties; for more parties, sets are valued
-    by their members and the interactions of pairs.
+    A result of up to 12 parties has the value of every set of parties; for more parties, sets are valued by
+    their members and the interactions of pairs.
     """
     from fedvalue.decisions import selection
     from fedvalue.decisions.money import read_prices
@@ -61,9 +61,7 @@ def select(
     if label is None:
         if party or each or task:
             raise InputError("--party, --each and --task describe a table, which needs --label too")
-        from fedvalue.valuation.result import Valuation
-
-        valuation = Valuation.from_json(source)
+        valuation = _read_result(source)
     else:
         from fedvalue.valuation.settings import ValuationSettings
 
@@ -72,6 +70,20 @@ def select(
     chosen = selection.select(valuation, listed, budget, by=by)
     if not wrote_json(chosen.to_dict(), json_file, "selection"):
         _show_selection(valuation, chosen)
+
+
+def _read_result(source: str) -> Valuation:
+    from fedvalue.tables.sources import is_file_name
+    from fedvalue.valuation.result import Valuation
+
+    try:
+        return Valuation.from_json(source)
+    except InputError:
+        if is_file_name(source):
+            raise InputError(
+                f"{source} is a table: add --label, and --party or --each, to value it"
+            ) from None
+        raise
 
 
 def _value(
@@ -88,7 +100,7 @@ def _value(
 
 
 def _show_selection(valuation: Valuation, selection: Selection) -> None:
-    """Print the choice, what everybody adds one after the other, and how it was chosen."""
+    """Print the advice, the contributions of the parties in order, and the method."""
     from fedvalue.decisions.selection import GREEDY_BOUND
     from fedvalue.reports import wording
 
@@ -142,38 +154,28 @@ def payout(
     cap: Annotated[str | None, typer.Option(help="Largest amount of any party.", metavar="AMOUNT")] = None,
     csv_file: Annotated[
         str | None,
-        typer.Option("--csv", help="Write the shares as CSV; - prints it alone.", metavar="FILE|-"),
+        typer.Option("--csv", help="Write the shares as CSV; - prints only the CSV.", metavar="FILE|-"),
     ] = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Divide a pot by value, exact to the cent.
 
-    Parties whose values differ by less than their error have the same rank. Where the result holds the value
-    of every set of parties, the payout says whether some group gets less than it would bring by itself.
+    Parties whose values differ by less than their error have the same rank. If the result has the value of
+    every set of parties, the payout says whether some group gets less than it would bring by itself.
     """
-    import json
-
     from fedvalue.decisions.payout import payout as divide
     from fedvalue.valuation.result import Valuation
 
     if csv_file == "-" and json_file == "-":
         raise InputError("only one of --csv and --json can go to standard output")
     payment = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
-    as_json = json.dumps(payment.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    texts = {"CSV": (csv_file, payment.to_csv()), "JSON": (json_file, as_json)}
-    for kind, (target, text) in texts.items():
-        if target is not None and target != "-":
-            write_text(Path(target), text)
-            say(f"{kind} written to {target}")
-    alone = [text for target, text in texts.values() if target == "-"]
-    if alone:
-        typer.echo(alone[0], nl=False)
-    else:
+    csv_alone = wrote_text(payment.to_csv(), csv_file, "CSV")
+    json_alone = wrote_json(payment.to_dict(), json_file, "JSON")
+    if not csv_alone and not json_alone:
         _show_payout(payment)
 
 
 def _show_payout(payment: Payout) -> None:
-
     print_table(
         ("rank", "party", "value", "amount", "share", ""),
         [

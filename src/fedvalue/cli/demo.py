@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +21,7 @@ class Fault(StrEnum):
 
 
 class Shown(StrEnum):
-    """Protocols that can be shown."""
+    """Protocols of the demonstration."""
 
     MIRROR = "mirror"
     GRAM = "gram"
@@ -60,13 +59,17 @@ def demo(
         ended = demonstrate(
             keep or Path(temporary),
             output,
-            _say,
+            lambda name, text: typer.echo(f"{name:>9}  {text}", err=True),
             fault=None if fault is None else fault.value,
             protocol=protocol.value,
         )
     if ended.valuation is None:
         if not wrote_json({"detected": dict(ended.detected)}, json_file, "result"):
-            _print_detected(ended.detected)
+            typer.echo(
+                "The computation server cheated. No value was released; every party ended with a reason:"
+            )
+            for name, code in ended.detected.items():
+                typer.echo(f"  {name:<10} {code}")
     elif not wrote_json(ended.valuation.to_dict(), json_file, "result"):
         show_valuation(ended.valuation)
         for sentence in ended.checks:
@@ -77,19 +80,9 @@ def demo(
 
 
 def _end_as_with_ctrl_c() -> None:
-    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no process and no key stays behind."""
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that no process and no key remains."""
     import signal
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # and not ignored, as under nohup
             signal.signal(number, signal.default_int_handler)
-
-
-def _say(who: str, words: str) -> None:
-    typer.echo(f"{who:>9}  {words}", err=True)
-
-
-def _print_detected(codes: Mapping[str, str]) -> None:
-    typer.echo("The computation server cheated. No value was released; every party ended with a reason:")
-    for name, code in codes.items():
-        typer.echo(f"  {name:<10} {code}")

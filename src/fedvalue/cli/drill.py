@@ -1,4 +1,4 @@
-"""`fedvalue drill`: servers that cheat, against each protocol."""
+"""`fedvalue drill`: cheating servers against each protocol."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _deliver_rows(rows: list[DrillRow], trials: int, json_file: str | None) -> N
         ("vpsic", False): "vpsic as published",
         ("vpsic", True): "vpsic hardened",
     }
-    # The cheats of gram and of vpsic are their own: a table for each.
+    # gram and vpsic have other cheats: a table for each.
     for group in (("paper", "mirror"), ("gram",), ("vpsic",)):
         part = [row for row in rows if row.protocol in group]
         if part:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedvalue.invitation.invitation import Invitation, Seat
 
 _DELIVER_SECONDS = 60.0
-"""How long the servers may take to answer before we ask the person to come back later."""
+"""How long to wait for the servers before asking the user to come back later."""
 
 
 def init(
@@ -68,9 +68,8 @@ def invite(
 ) -> None:
     """Draft the terms and make one invitation for all data parties and operators.
 
-    It makes your identity if there is none. Send the invitation to everybody
-    over a channel that strangers do not read: anyone who reads it can take a
-    free seat. Then start `fedvalue run`.
+    It makes your identity if there is none. Send the invitation to everybody over a private channel: anyone
+    who reads it can take a free seat. Then start `fedvalue run`.
     """
     import secrets
 
@@ -92,8 +91,8 @@ def invite(
     seats = {name: "task", **servers, **dict.fromkeys(party, "data")}
     if len(seats) != 1 + len(terms["endpoints"]) + len(party):
         raise ConfigError("two participants have the same name", code="E_INVITATION")
-    stand_ins = [create_identity(group, role, one).card for one, role in seats.items() if role != "task"]
-    draft([create_identity(group, "task", name).card, *stand_ins], **terms)  # nothing is made of wrong terms
+    stand_ins = [create_identity(group, role, seat).card for seat, role in seats.items() if role != "task"]
+    draft([create_identity(group, "task", name).card, *stand_ins], **terms)  # refuses wrong terms first
     identity = place.own_identity(group, "task", name)
     proposal = draft([identity.card, *stand_ins], **terms).manifest
     invitation = make_invitation(identity, proposal, secrets.token_bytes(32))
@@ -117,10 +116,9 @@ def accept(
 ) -> None:
     """Read the terms of an invitation and accept them, as a data party or the operator of a server.
 
-    It makes your identity if there is none, shows the terms in words, checks
-    them against your own limits (accept.toml in the home folder) and asks.
-    The signature follows when everybody has accepted: a data party goes on
-    with `fedvalue join`, an operator with `fedvalue serve`.
+    It makes your identity if there is none, explains the terms, checks them against your limits (accept.toml
+    in the home folder) and asks for your consent. You sign once everybody has accepted: a data party
+    continues with `fedvalue join`, an operator with `fedvalue serve`.
     """
     import datetime as dt
 
@@ -135,9 +133,8 @@ def accept(
     paper = _read(invitation)
     seat = _seat(paper, place, name)
     if seat.role in SERVER_ROLES and place.seat_in(paper) == seat.name:
-        say(
-            f"Accepted before as {seat.name}."
-        )  # a container gets here at every restart, even after the expiry
+        # A container gets here at every restart, even after the expiry.
+        say(f"Accepted before as {seat.name}.")
         return
     paper.check_now(dt.datetime.now(dt.UTC))
     check_terms(paper.proposal, place.policy())
@@ -174,11 +171,7 @@ def _read(path: Path) -> Invitation:
 
 
 def _seat(invitation: Invitation, home: Home, name: str | None) -> Seat:
-    """The seat that is asked for, or the one that fits the identity of this home.
-
-    Raises:
-        ConfigError: E_INVITATION: no such seat, or it is not said which.
-    """
+    """The named seat, or the one of the identity in this home."""
     from fedvalue.identity.identity_files import read_card
 
     if name is None and (home.identity / "card.json").exists():

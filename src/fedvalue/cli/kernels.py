@@ -1,7 +1,7 @@
-"""`fedvalue warm-up`, and a quick start: where kernels are kept, and what need not be loaded at all.
+"""`fedvalue warm-up`, and a quick start: a cache for kernels, and pyarrow without pandas.
 
-numba keeps kernels beside the modules or else in the user's cache, and refuses to work where neither can
-be written: an installation of root's under a service without a home, a read-only container.
+numba keeps kernels beside the modules or in the user's cache, and fails if neither can be written: an
+installation by root under a service without a home, a read-only container.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import typer
 def warm_up() -> None:
     """Compile everything ahead of time, so that no valuation waits for the compiler.
 
-    Kernels are compiled once, on first use, and kept on disk (in the folder NUMBA_CACHE_DIR, where that is
-    set). For operators of servers and builders of images.
+    Kernels are compiled once, on first use, and kept on disk (in the folder NUMBA_CACHE_DIR if it is set).
+    For operators of servers and builders of images.
     """
     from fedvalue.cli.progress import progress_bar
     from fedvalue.federated.warm_up import compile_everything
@@ -31,9 +31,9 @@ def warm_up() -> None:
 
 
 def keep_kernels() -> None:
-    """Give the kernels a folder for the life of this process where numba would find none.
+    """Keep kernels in a temporary folder if numba would find none.
 
-    Its children use it too. A folder that lasts is for the operator to name, in NUMBA_CACHE_DIR.
+    Child processes use it too. For a permanent folder, the operator sets NUMBA_CACHE_DIR.
     """
     if "NUMBA_CACHE_DIR" in os.environ or any(_writable(folder) for folder in _usual_folders()):
         return
@@ -47,7 +47,7 @@ def keep_kernels() -> None:
 
 
 def load_arrow() -> None:
-    """Load pyarrow without pandas, which it would load at its first array: half a second for nothing.
+    """Load pyarrow without pandas, which it would import with its first array: half a second saved.
 
     pandas itself stays importable for libraries that use it.
     """
@@ -77,7 +77,7 @@ def _usual_folders() -> tuple[Path, Path]:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made there, or the folder itself where there is none yet."""
+    """Files can be created in the folder, or the folder itself if it does not exist."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

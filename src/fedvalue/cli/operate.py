@@ -1,4 +1,4 @@
-"""`fedvalue status`, `doctor` and `backup`: what every participant needs to keep its runs going."""
+"""`fedvalue status`, `doctor` and `backup`: tools for every participant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from fedvalue.cli import exit_codes
 from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
-from fedvalue.cli.terminal import print_line, print_table, say
+from fedvalue.cli.terminal import print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from fedvalue.deployment.run_status import RunStatus, Status
@@ -35,7 +35,7 @@ def status(
 ) -> None:
     """Show where runs stand: stage, missing participants, deadline, bytes, what to do. Changes nothing.
 
-    Works at every participant, also while a run is under way or after it has ended.
+    Works for every participant, during a run and after it.
     """
     from fedvalue.deployment.process import harden
     from fedvalue.deployment.run_status import read_status
@@ -52,7 +52,7 @@ def status(
         if current.runs != before:
             _print(current, json_, compact=watch)
             before = current.runs
-        if not watch or (run and all(one.state in ("done", "failed") for one in current.runs)):
+        if not watch or (run and all(known.state in ("done", "failed") for known in current.runs)):
             return
         time.sleep(_WATCH_SECONDS)
 
@@ -72,44 +72,37 @@ def _serve(site: Site, listen: str) -> None:
 
 def _print(current: Status, json_: bool, *, compact: bool) -> None:
     if json_:
-        import json
-
-        import msgspec
-
-        typer.echo(json.dumps(msgspec.to_builtins(current), indent=None if compact else 2))
+        print_json(current, compact=compact)
         return
     print_line(f"{current.name} ({current.role}), {current.time:%Y-%m-%d %H:%M:%S} UTC")
     if not current.runs:
         print_line("No run yet.")
-    for one in current.runs:
-        _print_run(one)
+    for run in current.runs:
+        _print_run(run)
 
 
-def _print_run(one: RunStatus) -> None:
+def _print_run(run: RunStatus) -> None:
     from fedvalue.deployment.run_status import STAGES
 
     print_line("")
-    print_line(f"run {one.run_id[:12]}  {one.purpose}")
-    facts = {"stage": STAGES.get(one.stage, one.stage)}
-    if one.code:
-        facts["why"] = f"{one.reason} [{one.code}]"
-    if one.awaited:
-        facts["awaited"] = ", ".join(one.awaited)
-    if one.deadline is not None:
-        facts["deadline"] = f"{one.deadline:%Y-%m-%d %H:%M:%S} UTC"
-    if one.n_bytes:
-        facts["stored"] = f"{one.n_bytes:,} bytes at the servers"
-    if one.audit:
-        facts["audit log"] = one.audit
-    facts["next"] = one.next
-    for name, words in facts.items():
-        print_line(f"  {name:<9} {words}")
-    for view in one.servers:
-        words = view.problem or STAGES.get(view.stage, view.stage)
-        words += f", {view.n_bytes:,} bytes from us" if view.n_bytes else ""
-        print_line(f"  {view.name:<9} {words}")
-    if one.senders:
-        rows = [[s.name, s.role, f"{s.messages:,}", f"{s.n_bytes:,}"] for s in one.senders]
+    print_line(f"run {run.run_id[:12]}  {run.purpose}")
+    facts = [
+        ("stage", STAGES.get(run.stage, run.stage)),
+        ("why", f"{run.reason} [{run.code}]" if run.code else ""),
+        ("awaited", ", ".join(run.awaited)),
+        ("deadline", "" if run.deadline is None else f"{run.deadline:%Y-%m-%d %H:%M:%S} UTC"),
+        ("stored", f"{run.n_bytes:,} bytes at the servers" if run.n_bytes else ""),
+        ("audit log", run.audit),
+        ("next", run.next),
+    ]
+    for view in run.servers:
+        sent = f", {view.n_bytes:,} bytes from us" if view.n_bytes else ""
+        facts.append((view.name, (view.problem or STAGES.get(view.stage, view.stage)) + sent))
+    for name, fact in facts:
+        if fact:
+            print_line(f"  {name:<9} {fact}")
+    if run.senders:
+        rows = [[s.name, s.role, f"{s.messages:,}", f"{s.n_bytes:,}"] for s in run.senders]
         print_table(["from", "role", "messages", "bytes"], rows, left=(0, 1))
 
 
@@ -138,19 +131,16 @@ def doctor(
     if table is not None:
         site = replace(site, table=TableConfig(source=table, id=id_, label=label))
     findings = []
-    for one in examine(site):
-        findings.append(one)
+    for finding in examine(site):
+        findings.append(finding)
         if not json_:
-            print_line(f"{one.level.value:<5} {one.check:<16} {one.words}")
-            if one.remedy:
-                print_line(f"{'':<5} {'':<16} -> {one.remedy}")
-    failed, warned = (sum(one.level is level for one in findings) for level in (Level.FAIL, Level.WARN))
+            print_line(f"{finding.level.value:<5} {finding.check:<16} {finding.words}")
+            if finding.remedy:
+                print_line(f"{'':<5} {'':<16} -> {finding.remedy}")
+    levels = [finding.level for finding in findings]
+    failed, warned = levels.count(Level.FAIL), levels.count(Level.WARN)
     if json_:
-        import json
-
-        import msgspec
-
-        typer.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
+        print_json(findings)
     else:
         warnings = f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""
         say(f"{len(findings)} checks: {failed or 'none'} failed{warnings}")
@@ -166,8 +156,8 @@ def make(
 ) -> None:
     """Back up databases, audit logs and pinned cards, also while the participant runs.
 
-    Private keys are not in it: copy the identity folder once to a safe site. Runs under way are not in it
-    either: they cannot be continued from a copy.
+    Private keys are not included: copy the identity folder to a safe place once. Neither are active runs,
+    which cannot be continued from a copy.
     """
     from fedvalue.deployment.backup import back_up
     from fedvalue.deployment.process import harden
@@ -181,7 +171,7 @@ def restore(
     archive: Annotated[Path, typer.Argument(help="An archive that `fedvalue backup make` wrote.")],
     home: HomeFolder = DEFAULT_HOME,
 ) -> None:
-    """Restore an archive into a home without a state. Put the identity folder back yourself."""
+    """Restore an archive into a home without a state. Copy the identity folder back yourself."""
     from fedvalue.deployment.backup import restore as put_back
     from fedvalue.deployment.process import harden
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from fedvalue.compile_notice import on_first_compilation
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 COMPILING = "compiling kernels, once; later runs start at once"
 
 FIRST_LINE = 30.0
-"""Seconds after which slow work is worth a line in a log."""
+"""Seconds before slow work prints a line to a log."""
 
-TELLING = 5.0
+ESTIMATE_AFTER = 5.0
 """Seconds after which the speed of a stage allows an estimate."""
 
 
@@ -32,15 +32,15 @@ TELLING = 5.0
 def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progress]:
     """A bar on stderr with the time left once it can be estimated.
 
-    Where stderr is not a terminal, slow work prints a line after half a minute, and then ever more rarely.
-    `watch_compiling` announces that numba compiles a kernel that is not in its cache.
+    If stderr is not a terminal, slow work prints a line after half a minute, and then ever more rarely.
+    `watch_compiling` announces that numba compiles a kernel.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text
 
     class Time(ProgressColumn):
-        """The time left, or the time so far while nothing is known about the rest."""
+        """The time left, or the time so far while no estimate is possible."""
 
         def render(self, task: Task) -> Text:
             return Text(time_text(task.elapsed, task.time_remaining, task.percentage))
@@ -55,14 +55,14 @@ def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progre
         lines = SlowLines(what)
         before = 0.0
 
-        def tell(done: float, total: float, note: str = "") -> None:
+        def report(done: float, total: float, note: str = "") -> None:
             nonlocal before
-            if done < before:  # another stage: its speed says nothing about the last one's
+            if done < before:  # a new stage has another speed
                 bar.reset(row)
             before = done
             bar.update(row, completed=done, total=total, note=note)
             if not console.is_terminal:
-                lines.tell(done, total, note)
+                lines.report(done, total, note)
 
         def compiling() -> None:
             if console.is_terminal:
@@ -70,11 +70,8 @@ def progress_bar(what: str, *, watch_compiling: bool = False) -> Iterator[Progre
             else:
                 sys.stderr.write(f"{COMPILING}\n")
 
-        if not watch_compiling:
-            yield tell
-            return
-        with on_first_compilation(compiling):
-            yield tell
+        with on_first_compilation(compiling) if watch_compiling else nullcontext():
+            yield report
 
 
 class SlowLines:
@@ -86,8 +83,8 @@ class SlowLines:
         self._next = FIRST_LINE
         self._done = 0.0
 
-    def tell(self, done: float, total: float, note: str = "") -> None:
-        """Take note of progress, and write a line when one is due."""
+    def report(self, done: float, total: float, note: str = "") -> None:
+        """Record progress, and write a line when one is due."""
         now = self._clock()
         if done < self._done:
             self._stage = now
@@ -98,13 +95,13 @@ class SlowLines:
             self._next *= 2
         part = done / total if total > 0 else 0.0
         elapsed = now - self._stage
-        left = elapsed * (1 - part) / part if part > 0 and elapsed >= TELLING else None
+        left = elapsed * (1 - part) / part if part > 0 and elapsed >= ESTIMATE_AFTER else None
         text = time_text(now - self._start, left, 100 * part)
         sys.stderr.write(f"{self._what}{f': {note}' if note else ''}, {part:.0%}, {text}\n")
 
 
 def time_text(elapsed: float | None, remaining: float | None, percentage: float) -> str:
-    """Time left ("0:42 left") where it can be estimated, else the time so far ("0:27 so far")."""
+    """Time left ("0:42 left") if it can be estimated, otherwise the time so far ("0:27 so far")."""
     if remaining is not None and percentage >= 1:
         return f"{_clock(remaining)} left"
     return f"{_clock(elapsed or 0.0)} so far"
@@ -118,7 +115,7 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def interruptible() -> Iterator[Stop]:
-    """The first Ctrl-C asks work that can for its best answer so far; otherwise, and next time, it ends."""
+    """The first Ctrl-C asks for the best answer so far, if the work has one; the second one ends it."""
     from fedvalue.engines import Stop
 
     stop = Stop()

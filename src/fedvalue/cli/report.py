@@ -32,8 +32,8 @@ def report(
 ) -> None:
     """Write the report of a result: whom to invite, values with intervals, overlap, how it was computed.
 
-    Of a certificate it checks every signature and writes a page that says what was agreed, found and proved.
-    The page loads nothing from anywhere and holds no script. A PDF needs Chromium, Chrome or Edge.
+    For a certificate, it checks every signature and writes a page on the agreement, the values and the proof.
+    The page loads nothing and contains no script. A PDF needs Chromium, Chrome or Edge.
     """
     from fedvalue.cli.terminal import refuse_unwritable, say
     from fedvalue.decisions.money import read_prices
@@ -60,7 +60,7 @@ def report(
 
 
 def _is_certificate(path: Path) -> bool:
-    """Whether a file says that it is a certificate."""
+    """The file has the schema of a certificate."""
     import json
 
     from fedvalue.errors import InputError
@@ -70,7 +70,7 @@ def _is_certificate(path: Path) -> bool:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except ValueError:
-        return False  # the reader of results says what is wrong with it
+        return False  # reading it as a result will explain the error
     return isinstance(content, dict) and str(content.get("schema", "")).startswith("fedvalue.certificate/")
 
 

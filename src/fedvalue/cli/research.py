@@ -44,8 +44,8 @@ def reproduce(
     """Run the paper's experiments: numbers, drawings, and a verdict on each of its claims.
 
     Writes DIR/NAME.json, DIR/NAME.svg and DIR/index.html. Finished pieces are kept, so the same command
-    continues a run that was stopped. A data set that is not on this machine is named and left out. Timings
-    are in CPU seconds, but run best on an idle machine.
+    continues a run that was stopped. Data sets that are not on this machine are named and left out. Timings
+    are in CPU seconds, but are best measured on an idle machine.
     """
     from fedvalue.paper.experiments.experiment import chosen
     from fedvalue.paper.experiments.runner import check_needs
@@ -69,17 +69,17 @@ def reproduce(
 
 def progress_lines(clock: Callable[[], float]) -> Progress:
     """Progress for a log file: a line every half minute, with an estimate of the time left."""
-    start = said = clock()
+    start = last = clock()
 
-    def tell(done: float, total: float, note: str = "") -> None:
-        nonlocal said
+    def report(done: float, total: float, note: str = "") -> None:
+        nonlocal last
         now = clock()
-        if done > 0 and now - said >= _SECONDS_BETWEEN_LINES:
-            said = now
+        if done > 0 and now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
             left = (now - start) * (total - done) / done
             sys.stderr.write(f"reproduce: {done / total:.0%}, about {left / 60:.0f} min left ({note})\n")
 
-    return tell
+    return report
 
 
 def benchmark(
@@ -109,8 +109,8 @@ def benchmark(
     """Compare ways to value data with the gain of models that were retrained with the data.
 
     Needs the extra `benchmark`. True values are kept in the cache, so the same command continues a run that
-    was stopped. A data set that is not on this machine is named and left out, a method that fails on a
-    setting is reported, and the run goes on.
+    was stopped. Data sets that are not on this machine are named and left out; a method that fails on a
+    setting is reported, and the run continues.
     """
     from fedvalue.benchmark import chosen, plan, run_benchmark
     from fedvalue.benchmark.benchmark_page import write_page
@@ -164,8 +164,8 @@ def datasets(
 ) -> None:
     """List the paper's six data sets and the benchmark's other three: where they are, how to get them.
 
-    Looked for in the folder named by FEDVALUE_DATA, in ../shared/data beside a checkout, in your cache,
-    then in scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless you ask for it.
+    They are searched in the folder FEDVALUE_DATA, in ../shared/data beside a checkout, in your cache, then in
+    scikit-learn (Wine, Breast and Digits). Nothing is downloaded unless you ask for it.
     """
     from fedvalue.datasets import locate
     from fedvalue.datasets.catalogue import CATALOGUE

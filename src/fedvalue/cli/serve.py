@@ -1,4 +1,4 @@
-"""`fedvalue serve compute|validate|assist|abort`: one of the servers, and what its operator can do."""
+"""`fedvalue serve compute|validate|assist|abort`: run a server, or end a run at it."""
 
 from __future__ import annotations
 

@@ -40,14 +40,16 @@ Party = Annotated[
         metavar="NAME=COL,…|FILE",
     ),
 ]
-Each = Annotated[bool, typer.Option("--each", help="Every remaining column is a party of its own.")]
-Task = Annotated[str, typer.Option(help="The task party's own feature columns.", metavar="COL,COL,…")]
+Each = Annotated[bool, typer.Option("--each", help="Make every remaining column a party.")]
+Task = Annotated[
+    str, typer.Option(help="Feature columns that the task party already has.", metavar="COL,COL,…")
+]
 Ids = Annotated[
     list[str] | None,
     typer.Option(
         "--id",
-        help="Column with the sample ids, which are unique and join the parties' files; NAME=COL where a "
-        "party's file has another.",
+        help="Column with the sample ids, which are unique and join the parties' files; NAME=COL if a "
+        "party's file uses another.",
         metavar="COL",
     ),
 ]
@@ -95,7 +97,7 @@ Accept = Annotated[
     typer.Option(
         help="An acceptance test, fixed beforehand: the least gain over the task party's own columns, as "
         "errors_avoided_per_1000=30, auc_gain=0.02 or log_loss_gain=0.05; PARTY:auc_gain=0.01 tests one "
-        "party alone. The result says pass, fail or undecided.",
+        "party alone. The verdict is pass, fail or undecided.",
         metavar="METRIC=AMOUNT",
         autocompletion=lambda: ["errors_avoided_per_1000=", "auc_gain=", "log_loss_gain="],
     ),
@@ -104,7 +106,7 @@ JsonFile = Annotated[
     str | None,
     typer.Option(
         "--json",
-        help="Write the result as JSON; - prints it alone.",
+        help="Write the result as JSON; - prints only the JSON.",
         metavar="FILE|-",
         rich_help_panel=OUTPUT,
     ),
@@ -156,21 +158,22 @@ def file_options(
 
 
 def takes(name: str, shared: Callable[..., Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Add the options of `shared` to a command, which gets its result as the argument `name`."""
+    """Add the options of `shared` to a command, which takes its return value as the argument `name`."""
 
     def decorate(command: Callable[..., T]) -> Callable[..., T]:
-        own = [
-            one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != name
-        ]
-        added = list(inspect.signature(shared, eval_str=True).parameters.values())
+        own = inspect.signature(command, eval_str=True).parameters
+        added = inspect.signature(shared, eval_str=True).parameters
 
         def with_options(**values: Any) -> T:
-            made = shared(**{one.name: values.pop(one.name) for one in added})
-            return command(**values, **{name: made})
+            value = shared(**{option: values.pop(option) for option in added})
+            return command(**values, **{name: value})
 
-        parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *added)]
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in (*(own[key] for key in own if key != name), *added.values())
+        ]
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
         return with_options
 
@@ -178,7 +181,7 @@ def takes(name: str, shared: Callable[..., Any]) -> Callable[[Callable[..., T]],
 
 
 def public_command(arguments: Sequence[str]) -> str:
-    """The command line as it may be stored: no password of a database."""
+    """The command line without passwords of databases, to be stored."""
     from fedvalue.tables.parts import shown
 
     def public(argument: str) -> str:

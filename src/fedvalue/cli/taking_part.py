@@ -1,4 +1,4 @@
-"""`fedvalue join`, `run` and `abort`: a party agrees if necessary, takes part, and sees the result."""
+"""`fedvalue join`, `run` and `abort`: a party signs the agreement, takes part, and sees the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from fedvalue.errors import ConfigError, InputError, VerificationError
 
 if TYPE_CHECKING:
     from fedvalue.deployment.config import PartyConfig, TableConfig
-    from fedvalue.tables.file_options import FileOptions
 
 TakePart: TypeAlias = "Callable[[str, str | None], PartyConfig]"
 """Takes part in a role (task or data), with the column of the label."""
@@ -45,13 +44,13 @@ def taking_part(
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names a sample.")] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Columns to value, separated by commas; all but id and label by default."),
+        typer.Option(help="Columns to value, separated by commas; all except id and label by default."),
     ] = None,
     categorical: Annotated[
         str | None, typer.Option(help="Numeric columns whose numbers are names, separated by commas.")
     ] = None,
     fold_case: Annotated[
-        bool, typer.Option("--fold-case", help="Ids that differ in case only are the same.")
+        bool, typer.Option("--fold-case", help="Treat ids that differ only in case as the same.")
     ] = False,
     words: Annotated[
         str | None,
@@ -63,9 +62,7 @@ def taking_part(
     ] = False,
     again: Annotated[
         bool,
-        typer.Option(
-            "--again", help="Repeat a run that has failed, under the same agreement. All parties do so."
-        ),
+        typer.Option("--again", help="Repeat a failed run under the same agreement. All parties must do so."),
     ] = False,
     agreement: AgreementId = None,
     output: Annotated[
@@ -74,30 +71,42 @@ def taking_part(
     home: HomeFolder = DEFAULT_HOME,
     config: Annotated[
         Path | None,
-        typer.Option(help="TOML file, for automation; replaces all options but --again, --psk and --json."),
+        typer.Option(help="TOML file for automation; replaces all options except --again, --psk and --json."),
     ] = None,
     psk: Annotated[
         Path | None,
         typer.Option(
-            help="A file (0600) of 32 bytes that all parties share: a second lock beside the key agreement, "
-            "which it does not replace."
+            help="A file (0600) of 32 bytes that all parties share, mixed into the keys in addition to the "
+            "key agreement."
         ),
     ] = None,
     json_file: JsonFile = None,
 ) -> TakePart:
-    """How to take part, from the options of a command: agree if necessary, run, print the result."""
+    """A function that signs the agreement if necessary, runs, and prints the result, for `takes`."""
 
     def take(role: str, label: str | None) -> PartyConfig:
         from fedvalue.deployment import process
-        from fedvalue.deployment.config import read_party_config
+        from fedvalue.deployment.config import TableConfig, read_party_config
         from fedvalue.deployment.parties.party_process import take_part
 
+        if words is not None and skip_words:
+            raise InputError("--words and --skip-words cannot be used together")
         process.harden()
         process.reuse_memory()
         if config is not None:
             settings = read_party_config(config)
+        elif table is None or id_column is None:
+            raise InputError("name your table with --table and --id, or a configuration with --config")
         else:
-            rows = _table(table, id_column, label, features, categorical, file, fold_case)
+            rows = TableConfig(
+                source=_absolute(table),
+                id=id_column,
+                label=label,
+                features=tuple(split_names(features or "")) or None,
+                categorical=tuple(split_names(categorical or "")),
+                file=file,
+                fold_case=fold_case,
+            )
             settings = _invited(home, agreement, rows, output, words, skip_words)
         command = public_command(sys.argv)
         valuation = take_part(settings, role, _report, psk, again=again, command=command)
@@ -117,9 +126,8 @@ def taking_part(
 def join(take_part: TakePart) -> None:
     """Take part as a data party, after `fedvalue accept`; prints the value of your data.
 
-    It waits until everybody has accepted, shows six words to compare over the
-    phone, signs, and takes part in the run. If it is interrupted, the same
-    command continues.
+    It waits until everybody has accepted, shows six words to compare over the phone, signs, and takes part in
+    the run. If it is interrupted, the same command continues.
     """
     take_part("data", None)
 
@@ -130,9 +138,8 @@ def run(
 ) -> None:
     """Take part as the task party, after `fedvalue invite`; prints the value of every data party.
 
-    It waits until everybody has accepted, shows six words to compare over the
-    phone, signs, takes part in the run, and writes result, report and
-    certificate. If it is interrupted, the same command continues.
+    It waits until everybody has accepted, shows six words to compare over the phone, signs, takes part in the
+    run, and writes result, report and certificate. If it is interrupted, the same command continues.
     """
     output = take_part("task", label).output
     for path in (output.result, output.report, output.certificate):
@@ -156,45 +163,21 @@ def abort(
         party = read_party_config(config)
         answers = abandon(party.identity, party.manifest, party.state, party.addresses)
     else:
-        own = Home(home.resolve())
-        answers = abandon(own.identity, own.agreement(agreement).manifest, own.state)
+        place = Home(home.resolve())
+        answers = abandon(place.identity, place.agreement(agreement).manifest, place.state)
     say("the run is over here, and its keys are erased")
-    words = {"notified": "has ended the run", "over": "had ended the run already"}
+    phrases = {"notified": "has ended the run", "over": "had ended the run already"}
     for server, answer in answers.items():
-        say(f"{server}: {words.get(answer, answer)}")
+        say(f"{server}: {phrases.get(answer, answer)}")
 
 
-def _table(
-    source: str | None,
-    id_column: str | None,
-    label: str | None,
-    features: str | None,
-    categorical: str | None,
-    file: FileOptions,
-    fold_case: bool,
-) -> TableConfig:
-    """The table that the options describe.
-
-    Raises:
-        InputError: An option is missing, or there is no such file.
-    """
-    from fedvalue.deployment.config import TableConfig
-
-    if source is None or id_column is None:
-        raise InputError("name your table with --table and --id, or a configuration with --config")
-    if "://" not in source:
-        if not Path(source).exists():
-            raise InputError(f"{source}: no such file or directory")
-        source = str(Path(source).resolve())
-    return TableConfig(
-        source=source,
-        id=id_column,
-        label=label,
-        features=tuple(split_names(features or "")) or None,
-        categorical=tuple(split_names(categorical or "")),
-        file=file,
-        fold_case=fold_case,
-    )
+def _absolute(source: str) -> str:
+    """The path of a file or folder, which must exist; database URIs stay as they are."""
+    if "://" in source:
+        return source
+    if not Path(source).exists():
+        raise InputError(f"{source}: no such file or directory")
+    return str(Path(source).resolve())
 
 
 def _invited(
@@ -205,11 +188,7 @@ def _invited(
     words: str | None,
     skip_words: bool,
 ) -> PartyConfig:
-    """The configuration of an invited party, once everybody has signed: waits for the others.
-
-    Raises:
-        FedValueError: No invitation was accepted here, or the exchange failed.
-    """
+    """The configuration of an invited party, once everybody has signed: waits for the others."""
     from fedvalue.deployment.home import Home
     from fedvalue.deployment.parties.accepting import agree
     from fedvalue.deployment.sites import party_config
@@ -232,9 +211,7 @@ def _invited(
 
 
 def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[[tuple[str, ...]], bool]:
-    """How the words are compared: typed in, asked for, or skipped."""
-    if skip and heard is not None:
-        raise InputError("--words and --skip-words cannot be used together")
+    """The comparison of the words: typed in, asked for, or skipped."""
     other = "each data party" if own == task else task
 
     def confirm(words: tuple[str, ...]) -> bool:
@@ -268,5 +245,5 @@ def _differ() -> VerificationError:
     )
 
 
-def _report(stage: str, words: str) -> None:
-    say(f"{stage}: {words}" if words else stage)
+def _report(stage: str, detail: str) -> None:
+    say(f"{stage}: {detail}" if detail else stage)

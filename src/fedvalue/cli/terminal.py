@@ -1,7 +1,7 @@
-"""Terminal output that all commands share: the valuation, messages, and files to write.
+"""Output of all commands: the valuation, messages, and files.
 
-Results go to stdout, messages to stderr, so that `--json -` can be piped. Names come from files that
-others may have written: no text of theirs reaches the terminal as a control sequence.
+Results go to stdout, messages to stderr, so that `--json -` can be piped. Names may come from files written
+by others: control sequences in them never reach the terminal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
 
 _NAMES_SHOWN = 10
-"""A remark about hundreds of parties names the first ones; the JSON has all of them."""
+"""Names in a remark about many parties; the JSON has all of them."""
 
 
 def say(message: str) -> None:
@@ -43,7 +43,7 @@ def print_table(
     left: Sequence[int] = (0,),
     title: str | None = None,
 ) -> None:
-    """Print a table on stdout: names fold, figures stay whole even where the terminal is narrow.
+    """Print a table on stdout: names wrap, figures stay whole even if the terminal is narrow.
 
     Args:
         headings: One per column.
@@ -76,11 +76,11 @@ def print_table(
 
 
 def show_valuation(valuation: Valuation, *, own: str | None = None) -> None:
-    """Print a result: what to do, the values with the best party first, and how they were computed.
+    """Print a result: the advice, the values with the best party first, and the method.
 
     Args:
-        valuation: The result; statistics that it lacks are left out.
-        own: The data party that reads its own share. The decision is the task party's, so none is printed.
+        valuation: The result; missing statistics are left out.
+        own: The data party that reads its share. The task party decides, so no advice is printed.
     """
     from fedvalue.decisions.acceptance import acceptance
     from fedvalue.decisions.selection import select
@@ -126,7 +126,7 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
 
 
 def _remarks(valuation: Valuation) -> list[str]:
-    """How it was computed, and what else to know."""
+    """The method, warnings and notes."""
     from fedvalue.decisions.games import listing
     from fedvalue.reports import wording
 
@@ -165,7 +165,7 @@ def _how(valuation: Valuation) -> str:
 
 
 def _since_last_time(details: Mapping[str, Any]) -> list[str]:
-    """What a state says about its earlier rows and values."""
+    """Added rows and changed values of a state."""
     if "state" not in details:
         return []
     state = details["state"]
@@ -180,11 +180,7 @@ def _since_last_time(details: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_unwritable(*targets: str | Path | None) -> None:
-    """Refuse files that cannot be written before doing the work that they are to hold; skip "-" and None.
-
-    Raises:
-        InputError: The folder does not exist or is not writable, or the target is a folder.
-    """
+    """Refuse output files that cannot be written, before the work is done; skip "-" and None."""
     for target in targets:
         if target is None or target == "-":
             continue
@@ -198,12 +194,18 @@ def refuse_unwritable(*targets: str | Path | None) -> None:
 
 
 def wrote_json(data: Any, target: str | None, what: str) -> bool:
-    """Write `data` to the file `target`, or to stdout for "-"; True when stdout must hold nothing else."""
-    if target is None:
-        return False
+    """Write `data` as JSON; see `wrote_text`."""
     import json
 
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return target is not None and wrote_text(
+        json.dumps(data, indent=2, ensure_ascii=False) + "\n", target, what
+    )
+
+
+def wrote_text(text: str, target: str | None, what: str) -> bool:
+    """Write to the file `target`, or to stdout for "-"; True if stdout must contain nothing else."""
+    if target is None:
+        return False
     if target == "-":
         sys.stdout.write(text)
         return True
@@ -212,12 +214,18 @@ def wrote_json(data: Any, target: str | None, what: str) -> bool:
     return False
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a result file.
+def print_json(data: Any, *, compact: bool = False) -> None:
+    """Print a document of ours on stdout, on a single line if `compact`."""
+    import json
 
-    Raises:
-        InputError: The file cannot be written.
-    """
+    import msgspec
+
+    sys.stdout.write(json.dumps(msgspec.to_builtins(data), indent=None if compact else 2) + "\n")
+    sys.stdout.flush()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a result file; a failure is an InputError."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,7 +1,8 @@
-"""The terms of an agreement as options, for every command that drafts one."""
+"""The terms of an agreement as options, for the commands that draft one."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -9,8 +10,13 @@ import typer
 from fedvalue.cli import shared_options as options
 
 
-def _term(help: str, *names: str, shown: bool = True) -> Any:
-    return typer.Option(*names, help=help, show_default=shown)
+def _term(help: str, *names: str, shown: bool = True, panel: str = "Terms") -> Any:
+    return typer.Option(*names, help=help, show_default=shown, rich_help_panel=panel)
+
+
+_protocol = partial(_term, panel="Protocol and release")
+_coding = partial(_term, panel=options.CODING)
+_method = partial(_term, panel="Computation and deadlines")
 
 
 def agreed_terms(
@@ -20,89 +26,92 @@ def agreed_terms(
     compute: Annotated[str, _term("host:port of the computation server.")],
     validate: Annotated[str, _term("host:port of the validation server.")],
     assist: Annotated[
-        str | None, _term("host:port of the assisting server, where a third operator runs one.", shown=False)
+        str | None, _term("host:port of the assisting server, if a third operator runs one.", shown=False)
     ] = None,
     protocol: Annotated[
         str | None,
-        _term(
-            "mirror, gram, paper or single; by default what fits the operators and --samples.", shown=False
+        _protocol(
+            "mirror, gram, paper or single; chosen by the operators and --samples by default.", shown=False
         ),
     ] = None,
     policy: Annotated[
-        str, _term("valuation (mirror and gram) or counts (paper, single, --exact-tables: always).")
+        str, _protocol("valuation (mirror and gram) or counts (paper, single, --exact-tables: always).")
     ] = "valuation",
-    q: Annotated[int, _term("Encryption ids per sample (paper).")] = 3,
-    n_r: Annotated[str, _term("Adversarial samples per cell (paper): a number, or random:K.", "--n-r")] = "1",
-    harden: Annotated[bool, _term("The additional checks of the paper protocol.")] = True,
+    q: Annotated[int, _protocol("Encryption ids per sample (paper).")] = 3,
+    n_r: Annotated[
+        str, _protocol("Adversarial samples per cell (paper): a number, or random:K.", "--n-r")
+    ] = "1",
+    harden: Annotated[bool, _protocol("The additional checks of the paper protocol.")] = True,
     by_coalition: Annotated[
         bool,
-        _term(
+        _protocol(
             "With --harden: ask every coalition's cells and compare them. Without it a data party can "
             "take another's value; with it the run costs up to 2^parties times the tokens."
         ),
     ] = True,
     bins: Annotated[
         int | None,
-        _term(
+        _coding(
             "Bins of a numeric column; by default 5, and 10 under noise or gram from 10,000 samples.",
             shown=False,
         ),
     ] = None,
     binning: Annotated[
-        str, _term("quantile (bins of about equal size) or width (of equal width).")
+        str, _coding("quantile (bins of about equal size) or width (of equal width).")
     ] = "quantile",
     label_bins: Annotated[
-        int | None, _term("Bins of a label that is an amount; as many as --bins, or 5, by default.")
+        int | None, _coding("Bins of a label that is an amount; as many as --bins, or 5, by default.")
     ] = None,
     pca: Annotated[
         int | None,
-        _term("Replace the numbers of each data party that has more by this many principal components."),
+        _coding("Replace the numbers of each data party that has more by this many principal components."),
     ] = None,
     columns: Annotated[
         str,
-        _term(
+        _coding(
             "features (learnable values use columns one by one) or joint (one code per party; the servers "
             "learn less)."
         ),
     ] = "features",
-    method: Annotated[str, _term("auto, exact or sampled.")] = "auto",
-    permutations: Annotated[int, _term("Permutations of the sampled method.")] = 5000,
-    seed: Annotated[int, _term("Public seed of the sampling.")] = 0,
-    research: Annotated[bool, _term("Lift the gates; every participant must accept it.")] = False,
+    method: Annotated[str, _method("auto, exact or sampled.")] = "auto",
+    permutations: Annotated[int, _method("Permutations of the sampled method.")] = 5000,
+    seed: Annotated[int, _method("Public seed of the sampling.")] = 0,
+    research: Annotated[bool, _protocol("Lift the gates; every participant must accept it.")] = False,
     align: Annotated[
-        str, _term("equal (all parties hold the same ids) or intersect (reduce to the common ids first).")
+        str, _protocol("equal (all parties hold the same ids) or intersect (reduce to the common ids first).")
     ] = "equal",
     epsilon: Annotated[
-        str | None, _term("Release values with noise, such as 0.5 (mirror and gram). Smaller protects more.")
+        str | None,
+        _protocol("Release values with noise, such as 0.5 (mirror and gram). Smaller protects more."),
     ] = None,
     exact_tables: Annotated[
         bool,
-        _term(
+        _protocol(
             "gram without noise: every party gets exact counts of pairs; every participant must accept.",
             "--exact-tables",
         ),
     ] = False,
     grid: Annotated[
         str,
-        _term(
+        _protocol(
             "Step in nats of the numbers that are released without noise, a power of ten. A finer one "
             "than 0.0001 needs --research."
         ),
     ] = "0.0001",
     shares: Annotated[
         str,
-        _term(
+        _protocol(
             "What a data party gets: small (its learnable value, the total and their errors) or full "
             "(every number about itself; every participant must accept it)."
         ),
     ] = "small",
     accept: options.Accept = None,
-    keying_seconds: Annotated[int, _term("Deadline of the key agreement.")] = 3600,
-    upload_seconds: Annotated[int, _term("Deadline of the uploads.")] = 3600,
-    compute_seconds: Annotated[int, _term("Deadline of the computation.")] = 3600,
+    keying_seconds: Annotated[int, _method("Deadline of the key agreement.")] = 3600,
+    upload_seconds: Annotated[int, _method("Deadline of the uploads.")] = 3600,
+    compute_seconds: Annotated[int, _method("Deadline of the computation.")] = 3600,
     work_limit: Annotated[
         int,
-        _term(
+        _method(
             "Most visits, samples times coalitions, of an exact walk that method auto starts; beyond it "
             "permutations are sampled."
         ),

@@ -1,4 +1,4 @@
-"""`fedvalue value`: value the parties of a table that holds all columns."""
+"""`fedvalue value`: value the parties of tables on this machine."""
 
 from __future__ import annotations
 
@@ -215,9 +215,9 @@ def value(
 def deliver(
     valuation: Valuation, json_file: str | None, html: Path | None, table: Path | None = None
 ) -> None:
-    """Write the files asked for, then print the result, or its JSON alone.
+    """Write the requested files, then print the result, or only its JSON.
 
-    Files come first: a reader that goes away (`| head`) must not cost the result of long work.
+    Files come first: a closed pipe (`| head`) must not lose the result of long work.
     """
     if json_file is not None and json_file != "-":
         write_text(Path(json_file), valuation.to_json())
@@ -235,7 +235,7 @@ def deliver(
 
 
 def _announce(request: Request) -> Callable[[CodedColumns], None] | None:
-    """On a terminal, a summary of what was read precedes the values."""
+    """On a terminal, print a summary of the columns before the values."""
     if not sys.stderr.isatty():
         return None
 

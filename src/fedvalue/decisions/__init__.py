@@ -1,7 +1,7 @@
 """From numbers to decisions: whom to invite, what to pay, which parties overlap.
 
-Everything here reads a result (`fedvalue.valuation.result.Valuation`) and the games inside it; nothing
-looks at data again. Money is exact: amounts are decimals, never binary fractions.
+Everything here reads a result (`fedvalue.valuation.result.Valuation`) and the games inside it, never the
+data. Money is exact: amounts are decimals, never binary fractions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a result passes the acceptance test that was fixed before the run."""
+"""The verdict of the acceptance test that was fixed before the run."""
 
 from __future__ import annotations
 
@@ -31,14 +31,12 @@ class Acceptance:
     """The test and its outcome.
 
     Args:
-        metric: What was tested.
-        threshold: The least gain asked for.
+        threshold: The least gain required.
         party: The party tested alone; None for all parties together.
         gain: The estimate.
         low: Lower end of its 95% interval, None without one; at the threshold or above, the test is passed.
-        high: Upper end; below the threshold, it is failed.
-        verdict: pass, fail or undecided.
-        rows_needed: Rows that would settle an undecided test; None where that cannot be said.
+        high: Upper end; below the threshold, the test is failed.
+        rows_needed: Rows that would settle an undecided test; None if unknown.
     """
 
     metric: str
@@ -52,11 +50,7 @@ class Acceptance:
 
 
 def check_party(test: AcceptanceTest | None, parties: Collection[str]) -> None:
-    """Refuse a test of a party that does not take part, before any work is done.
-
-    Raises:
-        InputError: The party is unknown.
-    """
+    """Refuse a test of an unknown party, before any work is done."""
     if test is not None and test.party is not None and test.party not in parties:
         raise InputError(
             f"the acceptance test names {test.party!r}; the data parties are {', '.join(parties)}"
@@ -64,11 +58,7 @@ def check_party(test: AcceptanceTest | None, parties: Collection[str]) -> None:
 
 
 def with_acceptance(valuation: Valuation) -> Valuation:
-    """The result with the outcome of its acceptance test in `details`, if it has one.
-
-    Raises:
-        InputError: See `acceptance`.
-    """
+    """The result with the outcome of its acceptance test in `details`, if it has one."""
     outcome = acceptance(valuation)
     if outcome is None:
         return valuation
@@ -76,7 +66,7 @@ def with_acceptance(valuation: Valuation) -> Valuation:
 
 
 def acceptance(valuation: Valuation) -> Acceptance | None:
-    """The outcome of a result's acceptance test; None without one, and where the reader sees no uplift.
+    """The outcome of a result's acceptance test; None without a test, or if the reader sees no uplift.
 
     Raises:
         InputError: The uplift lacks the party that the test names.
@@ -84,8 +74,11 @@ def acceptance(valuation: Valuation) -> Acceptance | None:
     test = None if valuation.settings is None else valuation.settings.acceptance
     if test is None or valuation.uplift is None:
         return None
-    nobody = next(row for row in valuation.uplift if row.role == "nobody")
-    gain, ends = _measured(test, nobody, _tested(valuation, test))
+    names = [party.name for party in valuation.parties] if test.party is None else [test.party]
+    nobody, tested = valuation.uplift_of(()), valuation.uplift_of(names)
+    if nobody is None or tested is None:
+        raise InputError(f"this result does not say what {test.party or 'all parties'} would bring")
+    gain, ends = _measured(test, nobody, tested)
     low, high = ends or (None, None)
     verdict, rows = AcceptanceVerdict.UNDECIDED, None
     if low is not None and low >= test.least:
@@ -96,15 +89,6 @@ def acceptance(valuation: Valuation) -> Acceptance | None:
         # Standard errors fall with the root of the number of rows.
         rows = math.ceil(valuation.n_samples * ((high - low) / 2 / (gain - test.least)) ** 2)
     return Acceptance(test.metric, test.least, test.party, gain, low, high, verdict, rows)
-
-
-def _tested(valuation: Valuation, test: AcceptanceTest) -> UpliftRow:
-    for row in valuation.uplift or ():
-        if (test.party is None and row.role == "all") or (
-            row.role == "alone" and row.parties == (test.party,)
-        ):
-            return row
-    raise InputError(f"this result does not say what {test.party or 'all parties'} would bring")
 
 
 def _measured(

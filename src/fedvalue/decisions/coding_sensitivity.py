@@ -1,4 +1,4 @@
-"""Whether the advice depends on how numbers were cut into bins."""
+"""Sensitivity of the advice to how numbers are cut into bins."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class CodingRun:
     """The advice under one coding.
 
     Args:
-        coding: The coding in words.
-        bins: Bins of a numeric column.
+        coding: As in "5 bins, about equally filled".
+        bins: Of a numeric column.
         binning: "quantile" or "width".
-        invite: Whom to invite.
+        invite: Parties to invite.
         undecided: Parties for which the rows do not show whether they add anything.
         learnable: Learnable value of each party.
     """
@@ -43,13 +43,7 @@ class CodingRun:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The advice under several codings.
-
-    Args:
-        same_advice: Whether the same parties are invited under all of them.
-        sentence: That in words, naming the parties that make the difference.
-        runs: The advice under each coding.
-    """
+    """The advice under several codings, and whether all of them invite the same parties."""
 
     same_advice: bool
     sentence: str
@@ -57,7 +51,7 @@ class Sensitivity:
 
 
 def other_codings(coding: CodingSettings) -> tuple[CodingSettings, ...]:
-    """The codings to compare with: 3, 5 and 8 bins, about equally filled and of equal width."""
+    """Alternative codings: 3, 5 and 8 bins, about equally filled and of equal width."""
     every = [replace(coding, bins=bins, binning=binning) for binning in BINNINGS for bins in BINS]
     return tuple(other for other in every if other != coding)
 
@@ -83,7 +77,7 @@ def sensitivity(valuations: Sequence[Valuation]) -> Sensitivity:
     runs = tuple(_run(valuation) for valuation in valuations)
     names = [party.name for party in valuations[0].parties]
     n = len(runs)
-    changing = []
+    changing: list[str] = []
     for name in names:
         invited = sum(name in run.invite for run in runs)
         if 0 < invited < n:

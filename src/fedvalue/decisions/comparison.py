@@ -1,14 +1,14 @@
-"""Two results side by side: what was asked differently, and which values differ beyond their error.
+"""Two results side by side: differences in the question, and values that differ beyond their error.
 
-The error of a difference depends on the rows. The same rows have the same errors of the data, which cancel:
-only the error of sampled orders remains. Other rows have errors of their own: the widths of both intervals
-add in squares, which is too wide where the rows overlap.
+The error of a difference depends on the rows. On the same rows the errors of the data cancel, and only the
+error of sampled orders remains. On different rows the widths of both intervals add in squares, which is too
+wide if the rows overlap.
 """
 
 from __future__ import annotations
 
 from math import hypot
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from fedvalue.valuation.result import Z95
 
 if TYPE_CHECKING:
     from fedvalue.valuation.result import Interval, PartyValue, Valuation
+    from fedvalue.valuation.settings import ValuationSettings
 
 _EXACT = 1e-9
 """Values of the same rows differ by rounding alone below this."""
@@ -67,37 +68,31 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The comparison in words, the advice first."""
+        earlier, later = (", ".join(names) or "nobody" for names in (self.invited_before, self.invited_after))
         if set(self.invited_before) == set(self.invited_after):
-            words = [f"the advice is the same: invite {', '.join(self.invited_before) or 'nobody'}"]
+            sentences = [f"the advice is the same: invite {earlier}"]
         else:
-            words = [
-                f"the advice changes: invite {', '.join(self.invited_after) or 'nobody'} instead of "
-                f"{', '.join(self.invited_before) or 'nobody'}"
-            ]
+            sentences = [f"the advice changes: invite {later} instead of {earlier}"]
         moved = [change for change in self.parties if change.beyond_error]
         for change in moved:
             rises = "rises" if change.after > change.before else "falls"
-            words.append(
+            sentences.append(
                 f"{change.name} {rises} beyond its error: {change.before:.4f} -> {change.after:.4f} nats"
             )
         unknown = [change.name for change in self.parties if change.beyond_error is None]
         if unknown:
-            words.append(f"the error of {', '.join(unknown)} is not known")
+            sentences.append(f"the error of {', '.join(unknown)} is not known")
         if self.parties and not moved and not unknown:
-            words.append("no value changes beyond its error")
+            sentences.append("no value changes beyond its error")
         if self.only_before:
-            words.append(f"only in the first result: {', '.join(self.only_before)}")
+            sentences.append(f"only in the first result: {', '.join(self.only_before)}")
         if self.only_after:
-            words.append(f"only in the second result: {', '.join(self.only_after)}")
-        return (*words, *self.asked)
+            sentences.append(f"only in the second result: {', '.join(self.only_after)}")
+        return (*sentences, *self.asked)
 
 
 def compare(before: Valuation, after: Valuation) -> Comparison:
-    """What changed from one result to another.
-
-    Raises:
-        InputError: A result that cannot be selected from.
-    """
+    """Compare two results."""
     same_rows = _same_rows(before, after)
     earlier = {party.name: party for party in before.parties}
     later = {party.name: party for party in after.parties}
@@ -108,15 +103,11 @@ def compare(before: Valuation, after: Valuation) -> Comparison:
     ]
     total = None
     if before.learnable_total is not None and after.learnable_total is not None:
+        # The coalition of all is valued, not sampled: on the same rows it has no error.
+        widths = [0.0 if same_rows else _half(result.learnable_total_interval) for result in (before, after)]
         total = _judged(
-            "all together", before.learnable_total, after.learnable_total,
-            *(
-                (0.0, 0.0)  # the coalition of all is valued, not sampled
-                if same_rows
-                else (_half(before.learnable_total_interval), _half(after.learnable_total_interval))
-            ),
-            same_rows=bool(same_rows),
-        )  # fmt: skip
+            "all together", before.learnable_total, after.learnable_total, *widths, same_rows=bool(same_rows)
+        )
     return Comparison(
         same_rows=same_rows,
         asked=tuple(_asked(before, after)),
@@ -141,12 +132,12 @@ def _change(before: PartyValue, after: PartyValue, *, same_rows: bool) -> ValueC
 
 
 def _judged(
-    name: str, before: float, after: float, one: float | None, other: float | None, *, same_rows: bool
+    name: str, before: float, after: float, half: float | None, later_half: float | None, *, same_rows: bool
 ) -> ValueChange:
     """A difference against the half widths of two 95% intervals."""
-    if one is None or other is None:
+    if half is None or later_half is None:
         return ValueChange(name=name, before=before, after=after)
-    width = max(hypot(one, other), _EXACT if same_rows else 0.0)
+    width = max(hypot(half, later_half), _EXACT if same_rows else 0.0)
     return ValueChange(
         name=name, before=before, after=after, error=width / Z95, beyond_error=abs(after - before) > width
     )
@@ -157,19 +148,17 @@ def _half(interval: Interval | None) -> float | None:
 
 
 def _same_rows(before: Valuation, after: Valuation) -> bool | None:
-    records = before.provenance, after.provenance
-    digests = [
-        None if record is None else sorted((source.party, source.sha256) for source in record.sources)
-        for record in records
-        if record is None or all(source.sha256 for source in record.sources)
-    ]
-    if len(digests) < 2 or not all(digests):
-        return None
+    digests = []
+    for result in (before, after):
+        sources = () if result.provenance is None else result.provenance.sources
+        if not sources or not all(source.sha256 for source in sources):
+            return None
+        digests.append(sorted((source.party, source.sha256) for source in sources))
     return digests[0] == digests[1] and before.n_samples == after.n_samples
 
 
 def _asked(before: Valuation, after: Valuation) -> list[str]:
-    """What was asked differently."""
+    """Differences in the question."""
     differences = []
     if before.n_samples != after.n_samples:
         differences.append(f"rows: {before.n_samples:,} -> {after.n_samples:,}")
@@ -178,18 +167,9 @@ def _asked(before: Valuation, after: Valuation) -> list[str]:
         differences.append(f"label: {requests[0].label!r} -> {requests[1].label!r}")
     differences += _columns(before, after)
     if before.settings is not None and after.settings is not None:
-        flat = [
-            {
-                **{key: item for key, item in structs.asdict(one.settings).items() if key != "coding"},
-                **structs.asdict(one.settings.coding),
-            }
-            for one in (before, after)
-            if one.settings is not None
-        ]
+        old, new = _flat(before.settings), _flat(after.settings)
         differences += [
-            f"{key.replace('_', ' ')}: {flat[0][key]!r} -> {flat[1][key]!r}"
-            for key in flat[0]
-            if flat[0][key] != flat[1].get(key)
+            f"{key.replace('_', ' ')}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]
         ]
     if before.estimator != after.estimator:
         differences.append(f"estimator: {before.estimator} -> {after.estimator}")
@@ -199,18 +179,27 @@ def _asked(before: Valuation, after: Valuation) -> list[str]:
     return differences
 
 
+def _flat(settings: ValuationSettings) -> dict[str, Any]:
+    fields = structs.asdict(settings)
+    return fields | structs.asdict(fields.pop("coding"))
+
+
 def _columns(before: Valuation, after: Valuation) -> list[str]:
     """Parties of both results whose columns differ."""
-    owned: list[dict[str, set[str]]] = [{}, {}]
-    for side, result in zip(owned, (before, after), strict=True):
-        for column in result.columns:
-            if column.party != "label":
-                side.setdefault(column.party, set()).add(column.name)
+    earlier, later = _owned(before), _owned(after)
     differences = []
-    for name in owned[0]:
-        gone, new = owned[0][name] - owned[1].get(name, set()), owned[1].get(name, set()) - owned[0][name]
-        if name in owned[1] and (gone or new):
-            changes = [f"without {', '.join(sorted(gone))}"] if gone else []
-            changes += [f"with {', '.join(sorted(new))}"] if new else []
+    for name in [name for name in earlier if name in later]:
+        gone, new = earlier[name] - later[name], later[name] - earlier[name]
+        changes = [f"without {', '.join(sorted(gone))}"] if gone else []
+        changes += [f"with {', '.join(sorted(new))}"] if new else []
+        if changes:
             differences.append(f"columns of {name}: {', '.join(changes)}")
     return differences
+
+
+def _owned(result: Valuation) -> dict[str, set[str]]:
+    owned: dict[str, set[str]] = {}
+    for column in result.columns:
+        if column.party != "label":
+            owned.setdefault(column.party, set()).add(column.name)
+    return owned

@@ -1,4 +1,4 @@
-"""What one more party adds, how far that number may be off, and what follows from it.
+"""The contribution of one more party, its interval, and a verdict.
 
 A contribution is a difference of two coalition values, v(S + d) - v(S). Its verdict:
 
@@ -6,13 +6,13 @@ A contribution is a difference of two coalition values, v(S + d) - v(S). Its ver
 - "adds": the lower end is above 0;
 - "undecided": neither; `rows_needed` says how many rows would settle it, since variances fall as 1/n.
 
-A result has an interval for each party's learnable value, not for each difference. Contributions of one
-party differ in size, and a small gain of log likelihood has a variance of 2 gain / n (a difference of
-log likelihoods has a mean of half its variance near 0). So the party's own half-width is scaled by the
-root of the ratio of the gains, and it is never below that of a likelihood ratio with one degree of
-freedom, sqrt(2 gain / n + 1 / (2 n^2)). Where the gain is the party's value itself, as with values that are
-added, its own interval stands; only the last term is kept, because an estimator that found nothing has not
-proved that there is nothing.
+A result has an interval for each party's learnable value, not for each difference. Contributions of a party
+differ in size, and a small gain of log likelihood has a variance of 2 gain / n (near 0, a difference of log
+likelihoods has a mean of half its variance). So the half-width of the party's value is scaled by the root of
+the ratio of the gains, and is at least that of a likelihood ratio with one degree of freedom,
+sqrt(2 gain / n + 1 / (2 n^2)). If the gain is the party's value itself, as with additive values, the interval
+of the value is used; only the last term is kept, because an estimator that found nothing has not proved that
+there is nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
 
 NEGLIGIBLE_PART = 0.05
-"""A contribution below this part of an equal share of the total is negligible."""
+"""A contribution below this fraction of an equal share of the total is negligible."""
 
 LEAST_TOTAL = 0.1
-"""For that purpose the total is at least this part of the label's uncertainty: where nobody adds anything, a
-twentieth of an equal share of nothing would be no yardstick."""
+"""For that, the total is at least this fraction of the label's uncertainty, so that the yardstick is not 0 if
+nobody adds anything."""
 
 CALIBRATION = 1.5
-"""Row-wise standard errors are this much too small (docs/statistics.md). Used where the result has none."""
+"""Row-wise standard errors are too small by this factor (docs/statistics.md). Used if the result has none."""
 
 
 class ContributionVerdict(StrEnum):
@@ -53,10 +53,10 @@ class Contribution:
 
     Args:
         gain: The estimate.
-        low: Lower end of its 95% interval; None where no error is known.
+        low: Lower end of its 95% interval; None if no error is known.
         high: Upper end.
-        verdict: What the interval says.
-        rows_needed: Rows that would settle an undecided one; None where more rows would not help.
+        verdict: Read off the interval.
+        rows_needed: Rows that would settle an undecided one; None if more rows would not help.
     """
 
     gain: float
@@ -81,7 +81,7 @@ class Judge:
         self.negligible = NEGLIGIBLE_PART * max(total or 0.0, held) / max(len(valuation.parties), 1)
 
     def half_width(self, party: PartyValue, gain: float) -> float | None:
-        """Half of the 95% interval of a party's contribution; None where no error is known."""
+        """Half of the 95% interval of a party's contribution; None if no error is known."""
         if self._by == "shapley-cmi":
             if party.se_data is None:
                 return party.half_width
@@ -89,15 +89,15 @@ class Judge:
         known = party.learnable_interval
         if known is None:
             return self.usual_half_width(gain) if self._errors_known else None
-        own, least = party.learnable or 0.0, 1.0 / self._n
+        value, least = party.learnable or 0.0, 1.0 / self._n
         half = (known[1] - known[0]) / 2
-        if math.isclose(gain, own, rel_tol=1e-9, abs_tol=1e-12):
+        if math.isclose(gain, value, rel_tol=1e-9, abs_tol=1e-12):
             return max(half, self._ratio_half_width(0.0))
-        scale = math.sqrt(max(abs(gain), least) / max(abs(own), least))
+        scale = math.sqrt(max(abs(gain), least) / max(abs(value), least))
         return max(scale * half, self._ratio_half_width(gain))
 
     def usual_half_width(self, gain: float) -> float:
-        """Half of the 95% interval of a gain of which nothing but its size is known; 0 in an own unit."""
+        """Half of the 95% interval of a gain whose size alone is known; 0 in the unit of a utility."""
         if not self._errors_known:
             return 0.0
         return CALIBRATION * self._ratio_half_width(gain)
@@ -106,21 +106,20 @@ class Judge:
         return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
 
     def one(self, party: PartyValue, gain: float, *, error: float = 0.0) -> Contribution:
-        """Judge what one party adds; `error` is how far an approximate game may be off."""
+        """Judge the gain of one party; `error` is that of an approximate game."""
         half = self.half_width(party, gain)
         wide = None if half is None else math.hypot(half, error)
         return self._judge(gain, wide, noisy=self._valuation.privacy is not None)
 
     def several(self, gain: float) -> Contribution:
-        """Judge what several parties add together."""
+        """Judge the joint gain of several parties."""
         return self._judge(gain, self.usual_half_width(gain) if self._errors_known else None, noisy=False)
 
     def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
         if half is None:
             adds = gain > self.negligible
-            return Contribution(
-                gain, None, None, ContributionVerdict.ADDS if adds else ContributionVerdict.NOTHING
-            )
+            verdict = ContributionVerdict.ADDS if adds else ContributionVerdict.NOTHING
+            return Contribution(gain, None, None, verdict)
         low, high = gain - half, gain + half
         if high <= self.negligible:
             return Contribution(gain, low, high, ContributionVerdict.NOTHING)

@@ -1,14 +1,13 @@
-"""The game behind a decision: what each set of parties is worth together.
+"""The game behind a decision: the value of each set of parties.
 
-A result of up to 12 parties carries the value of every coalition. Beyond that the game of pairs stands in:
+A result of up to 12 parties has the value of every coalition. For more parties, the game of pairs stands in:
 
     v(S) = sum of a_i over the members + sum of I_ij over their pairs,  a_i = value_i - half of sum_j I_ij
 
 with the parties' values and pairwise interactions. It has the same Shapley values and interactions as the
-true game, is exact for nobody and for everybody, and misses only what three or more parties do together. How
-far it is off is known where the result says what each party brings alone and what is lost without it:
-`Game.error`. Without interactions the sum of the members' values is all there is. `Game.basis` says which
-one it is.
+true game, is exact for nobody and for everybody, and misses only joint effects of three or more parties. Its
+error is known if the result has the value of each party alone and the loss without it: `Game.error`. Without
+interactions, values are added. `Game.basis` names the kind.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, Valuation
 
 BY = ("learnable", "shapley-cmi")
-"""The number that a decision follows: the learnable value (default) or the paper's value."""
+"""The basis of a decision: the learnable value (default) or the paper's value."""
 
 COALITIONS = "coalitions"
 CHAIN = "an order of joining"
@@ -41,10 +40,10 @@ class Game:
     Args:
         names: The parties.
         value: Value of a coalition.
-        basis: "coalitions" when every coalition was valued, "pairs of parties" when values and interactions
-            are added, "sum of values" when values alone are.
-        table: Values of all coalitions by bit mask, where there is a table.
-        error: How far the gains of each party are off where that can be checked; zeros for a table.
+        basis: "coalitions" if every coalition was valued, "pairs of parties" if values and interactions are
+            added, "sum of values" if values alone are.
+        table: Values of all coalitions by bit mask, if known.
+        error: Error of each party's gains, where it can be checked; empty for a table.
     """
 
     names: tuple[str, ...]
@@ -54,7 +53,7 @@ class Game:
     error: tuple[float, ...] = ()
 
     def error_of(self, k: int) -> float:
-        """How far the gains of party k may be off because not every coalition was valued."""
+        """Error of the gains of party k because not every coalition was valued."""
         return self.error[k] if self.error else 0.0
 
     @property
@@ -63,7 +62,7 @@ class Game:
         return (1 << len(self.names)) - 1
 
     def gain(self, k: int, mask: int) -> float:
-        """What party k adds to the other parties of a coalition, whether it is one of them or not."""
+        """What party k adds to the other parties of a coalition, of which it may be a member."""
         return self.value(mask | 1 << k) - self.value(mask & ~(1 << k))
 
     def members(self, mask: int) -> tuple[str, ...]:
@@ -86,17 +85,13 @@ class Game:
 
 
 def check_by(by: str) -> None:
-    """Refuse a number that no decision follows."""
+    """Refuse an unknown basis of decisions."""
     if by not in BY:
         raise InputError(f"by must be one of {', '.join(BY)}, got {by!r}")
 
 
 def worth(party: PartyValue, by: str) -> float:
-    """The number of a party that a decision follows.
-
-    Raises:
-        InputError: The result does not hold it.
-    """
+    """The value of a party on which a decision is based; refused if the result does not have it."""
     if by == "shapley-cmi":
         if party.value is None:
             raise InputError(f"party {party.name!r} has no Shapley-CMI in this result; decide by learnable")
@@ -110,11 +105,7 @@ def worth(party: PartyValue, by: str) -> float:
 
 
 def game_of(valuation: Valuation, by: str = "learnable") -> Game:
-    """The game that a result describes.
-
-    Raises:
-        InputError: The result lacks the number asked for, or its table of coalitions has a wrong size.
-    """
+    """The game of a result; refused if it lacks the values, or its table of coalitions has a wrong size."""
     check_by(by)
     names = tuple(party.name for party in valuation.parties)
     table = (valuation.coalitions or {}).get("learnable" if by == "learnable" else "value")
@@ -137,7 +128,7 @@ def pair_game(
 ) -> Game:
     """The game of members and pairs with these Shapley values and interactions.
 
-    `ends` is what each party brings alone and what is lost without it, where that is known.
+    `ends` has the value of each party alone and the loss without it, if known.
     """
     pairs = np.array(interactions, dtype=np.float64)
     np.fill_diagonal(pairs, 0.0)
@@ -153,7 +144,7 @@ def pair_game(
 
 
 def _ends(valuation: Valuation) -> list[tuple[float, float]]:
-    """What each party brings alone and what is lost without it, in nats; empty where not all are known."""
+    """Value of each party alone and loss without it, in nats; empty unless all are known."""
     names = [party.name for party in valuation.parties]
     nobody, everybody = valuation.uplift_of(()), valuation.uplift_of(names)
     ends = []

@@ -1,4 +1,4 @@
-"""Amounts of money, read exactly and rounded to the cent only once; prices from a file and a budget."""
+"""Exact amounts of money, rounded to the cent only once; prices from a file, and a budget."""
 
 from __future__ import annotations
 
@@ -23,14 +23,9 @@ CENT = Decimal("0.01")
 
 
 def amount(text: object, what: str) -> Decimal:
-    """A finite, non-negative amount from text or a number.
+    """A finite, non-negative amount from text or a number; `what` names it in errors.
 
-    Args:
-        text: "1200", "99.90", 5, Decimal("1"). A float is read by its shortest text, as people write it.
-        what: Names the amount in the error.
-
-    Raises:
-        InputError: Not a number, infinite, or negative.
+    A float is read by its shortest text, as people write it.
     """
     try:
         value = Decimal(str(text).strip())
@@ -44,11 +39,7 @@ def amount(text: object, what: str) -> Decimal:
 
 
 def cents(value: Decimal, what: str) -> int:
-    """The amount as whole cents.
-
-    Raises:
-        InputError: It has fractions of a cent.
-    """
+    """The amount as whole cents; fractions of a cent are refused."""
     scaled = value / CENT
     if scaled != scaled.to_integral_value():
         raise InputError(f"{what} must be whole cents, got {value}")
@@ -61,13 +52,10 @@ def from_cents(value: int) -> Decimal:
 
 
 def largest_remainder(ideal: list[Fraction], total: int, most: list[int]) -> list[int]:
-    """Whole numbers next to the ideal ones that add up to `total`.
+    """Round the ideal numbers to whole numbers that add up to `total`.
 
-    Every number is rounded down; the units left go to the largest remainders, the earlier party first
+    Every number is rounded down; the remaining units go to the largest remainders, the earlier party first
     among equals, and never beyond `most`.
-
-    Raises:
-        ValueError: The ideal numbers do not add up to `total`.
     """
     if sum(ideal) != total:
         raise ValueError(f"the ideal shares add up to {sum(ideal)}, not to {total}")
@@ -85,13 +73,7 @@ def largest_remainder(ideal: list[Fraction], total: int, most: list[int]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """What parties cost and what may be spent.
-
-    Args:
-        price: In the order of the parties; 1 each without prices.
-        budget: What may be spent; None for no limit.
-        priced: Whether there are prices.
-    """
+    """Prices, in the order of the parties (1 each if not `priced`), and a budget (None for no limit)."""
 
     price: tuple[Decimal, ...]
     budget: Decimal | None
@@ -99,11 +81,7 @@ class Purse:
 
     @classmethod
     def of(cls, valuation: Valuation, prices: Mapping[str, object] | None, budget: object | None) -> Purse:
-        """Read the prices of a result's parties.
-
-        Raises:
-            InputError: A price is missing or wrong, or the budget is negative or has no prices.
-        """
+        """Read the prices of a result's parties."""
         names = [party.name for party in valuation.parties]
         if prices is None:
             if budget is not None:
@@ -116,19 +94,15 @@ class Purse:
         return cls(price, None if budget is None else amount(budget, "the budget"), priced=True)
 
     def cost(self, mask: int) -> Decimal:
-        """What a coalition (a bit mask) costs."""
+        """Cost of a coalition (a bit mask)."""
         return sum((p for k, p in enumerate(self.price) if mask >> k & 1), Decimal(0))
 
     def allows(self, mask: int) -> bool:
-        """Whether a coalition can be afforded."""
+        """The budget covers a coalition."""
         return self.budget is None or self.cost(mask) <= self.budget
 
     def whole_numbers(self) -> tuple[NDArray[np.int64], Decimal]:
-        """Prices as multiples of one unit, so that costs are compared exactly.
-
-        Raises:
-            InputError: The prices have too many digits.
-        """
+        """Prices as multiples of a unit, and the unit, so that costs are compared exactly."""
         digits = max((-int(p.normalize().as_tuple().exponent) for p in self.price), default=0)
         unit = Decimal(1).scaleb(-max(digits, 0))
         units = [int(p / unit) for p in self.price]
@@ -138,11 +112,7 @@ class Purse:
 
 
 def read_prices(path: str | Path) -> dict[str, Decimal]:
-    """Prices from a CSV file with the columns party and price (a header line of these names, or none).
-
-    Raises:
-        InputError: The file cannot be read, a line is not a party and a price, or a party comes twice.
-    """
+    """Prices from a CSV file with the columns party and price, with or without a header of these names."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]

@@ -1,9 +1,9 @@
-"""What to pay: a pot divided by value, with floors and caps, exact to the cent.
+"""Payouts: a pot divided by value, with floors and caps, exact to the cent.
 
-Shares are proportional to the parties' values (negative ones count as 0). A floor or cap that binds
-fixes a party's amount, and the others share the rest in proportion: amount_d = clamp(lambda value_d,
-floor, cap) with the one lambda that spends the whole pot. All of this is rational arithmetic; the only
-rounding is to whole cents, by largest remainder, so the amounts add up to the pot.
+Shares are proportional to the parties' values (negative ones count as 0). A floor or cap that binds fixes a
+party's amount, and the others share the rest in proportion: amount_d = clamp(lambda value_d, floor, cap) with
+the lambda that spends the whole pot. The arithmetic is rational; the only rounding is to whole cents, by
+largest remainder, so the amounts add up to the pot.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Share:
 
     Args:
         name: The party.
-        value: The value that the share follows, in nats.
+        value: The value on which the share is based, in nats.
         amount: Its part of the pot.
         percent: The same as a percentage of the pot.
         rank: 1 for the largest value; parties too close to rank have the rank of the first of them.
-        tied: Whether another party has the same rank.
+        tied: Another party has the same rank.
         bound: "floor", "cap" or "".
     """
 
@@ -62,13 +62,13 @@ class Payout:
 
     Args:
         pot: The amount divided.
-        by: The number that the shares follow.
+        by: The basis of the shares.
         shares: One per party.
-        stability: None where not every coalition was valued or there are too many to check.
+        stability: None if not every coalition was valued or there are too many to check.
         memorised: By shapley-cmi: the parties whose amount is mostly for memorised value, with what they
-            would get by learnable value. None where the result has no learnable values.
+            would get by learnable value. None if the result has no learnable values.
         idle: Parties that the advice does not invite, because they add nothing worth mentioning.
-        undecided: Parties of which the rows do not show whether they add anything.
+        undecided: Parties for which the rows do not show whether they add anything.
     """
 
     pot: Decimal
@@ -92,43 +92,43 @@ class Payout:
         return out.getvalue()
 
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of the shares should know, a sentence each."""
-        said = []
+        """Remarks on the shares, one sentence each."""
+        remarks = []
         paid = {share.name: share.amount for share in self.shares}
         for name, fair in (self.memorised or {}).items():
-            said.append(
+            remarks.append(
                 f"Warning: {name} would be paid {paid[name]:,} mostly for memorised value; "
                 f"by learnable value it gets {fair:,}."
             )
         if self.memorised is None:
-            said.append(
+            remarks.append(
                 "Warning: without learnable values nobody can say how much of this pays for memorised value."
             )
         for names, reason in (
             (self.undecided, "these rows do not show whether it adds anything"),
             (self.idle, "it adds nothing worth mentioning to the others"),
         ):
-            said += [f"{name} is paid {paid[name]:,} although {reason}." for name in names if paid[name] > 0]
+            remarks += [
+                f"{name} is paid {paid[name]:,} although {reason}." for name in names if paid[name] > 0
+            ]
         for rank in sorted({s.rank for s in self.shares if s.tied}):
             tied = [s.name for s in self.shares if s.rank == rank]
-            said.append(f"Too close to rank: {listing(tied)}; their values differ by less than their error.")
+            remarks.append(
+                f"Too close to rank: {listing(tied)}; their values differ by less than their error."
+            )
         stable = NOT_CHECKED if self.stability is None else self.stability.sentence()
         if self.by == "shapley-cmi" and self.stability is not None:
             stable += " This is measured by Shapley-CMI, memorised value included."
-        said.append(stable)
-        return tuple(said)
+        return (*remarks, stable)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
-        out = {
-            "schema": "fedvalue.payout/2",
-            **msgspec.to_builtins({"pot": self.pot, "by": self.by, "shares": self.shares}),
-        }
+        data = {"schema": "fedvalue.payout/2", "pot": self.pot, "by": self.by, "shares": self.shares}
         if self.stability is not None:
-            out["stability"] = msgspec.to_builtins(self.stability)
+            data["stability"] = self.stability
         if self.memorised:
-            out["memorised"] = msgspec.to_builtins(self.memorised)
-        return out
+            data["memorised"] = self.memorised
+        return dict(msgspec.to_builtins(data))
 
 
 def payout(
@@ -155,6 +155,8 @@ def payout(
     amounts = money.largest_remainder(ideal, pot_cents, [high] * len(values))
     judge = Judge(valuation, by)
     ranks = _ranks(values, [judge.half_width(p, v) for p, v in zip(valuation.parties, values, strict=True)])
+    bounds = {Fraction(high): "cap"} if cap is not None else {}
+    bounds |= {Fraction(low): "floor"} if low else {}
     shares = tuple(
         Share(
             name=party.name,
@@ -163,11 +165,7 @@ def payout(
             percent=100 * amounts[k] / pot_cents if pot_cents else 0.0,
             rank=ranks[k],
             tied=ranks.count(ranks[k]) > 1,
-            bound="floor"
-            if low and ideal[k] == low
-            else "cap"
-            if cap is not None and ideal[k] == high
-            else "",
+            bound=bounds.get(ideal[k], ""),
         )
         for k, party in enumerate(valuation.parties)
     )
@@ -187,10 +185,10 @@ def _memorised(valuation: Valuation, by: str, amounts: list[int], pot: int) -> d
     """Parties whose amount by Shapley-CMI is more than twice what they would get by learnable value."""
     if by == "learnable":
         return {}
-    learned = [max(party.learnable or 0.0, 0.0) for party in valuation.parties]
-    total = sum(learned)
     if any(party.learnable is None for party in valuation.parties):
         return None
+    learned = [max(party.learnable or 0.0, 0.0) for party in valuation.parties]
+    total = sum(learned)
     fair = [round(pot * x / total) if total > 0 else 0 for x in learned]
     return {
         party.name: money.from_cents(fair[k])
@@ -200,23 +198,19 @@ def _memorised(valuation: Valuation, by: str, amounts: list[int], pot: int) -> d
 
 
 def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Fraction]:
-    """clamp(lambda value, floor, cap) per party with the lambda that spends the pot, in exact fractions.
-
-    Raises:
-        InputError: No lambda does.
-    """
+    """clamp(lambda value, floor, cap) per party with the lambda that spends the pot, in exact fractions."""
     p = len(values)
     if any(not math.isfinite(v) for v in values):
         raise InputError("the value of a party is not finite")
     weights = [Fraction(max(v, 0.0)) for v in values]
-    if floor > cap:
-        raise InputError(
-            f"the floor of {money.from_cents(floor)} is above the cap of {money.from_cents(cap)}"
-        )
     if p * floor > pot:
         raise InputError(
             f"{p} floors of {money.from_cents(floor)} take {money.from_cents(p * floor)}, "
             f"more than the pot of {money.from_cents(pot)}"
+        )
+    if floor > cap:
+        raise InputError(
+            f"the floor of {money.from_cents(floor)} is above the cap of {money.from_cents(cap)}"
         )
     if not any(weights) and p * floor != pot:
         raise InputError("no party has a value above 0, so no shares follow; agree on shares by other means")
@@ -253,23 +247,22 @@ def _water_fill(weights: list[Fraction], pot: int, floor: int, cap: int) -> list
 def _ranks(values: list[float], half_widths: list[float | None]) -> list[int]:
     """Ranks by falling value; a party that is not clearly below the first of a group joins that group.
 
-    Two values are clearly different when they differ by more than the 95% half-width of their difference,
-    taken as that of independent errors.
+    Two values are clearly different if they differ by more than the 95% half-width of their difference, with
+    independent errors.
     """
+
+    def tied(a: int, b: int) -> bool:
+        half_a, half_b = half_widths[a], half_widths[b]
+        width = 0.0 if half_a is None or half_b is None else math.hypot(half_a, half_b)
+        return abs(values[a] - values[b]) <= width
+
     order = sorted(range(len(values)), key=lambda k: -values[k])
     ranks = [0] * len(values)
     first = None
     for place, k in enumerate(order, start=1):
-        if first is not None and _tied(values, half_widths, first, k):
+        if first is not None and tied(first, k):
             ranks[k] = ranks[first]
         else:
             ranks[k] = place
             first = k
     return ranks
-
-
-def _tied(values: list[float], half_widths: list[float | None], a: int, b: int) -> bool:
-    wide_a, wide_b = half_widths[a], half_widths[b]
-    if wide_a is None or wide_b is None:
-        return values[a] == values[b]
-    return abs(values[a] - values[b]) <= math.hypot(wide_a, wide_b)

@@ -1,9 +1,9 @@
-"""Which parties overlap and which complement each other.
+"""Parties that overlap, and parties that complement each other.
 
-How B's contribution changes once A is there: change(B, A) = [v(A, B) - v(A) - v(B)] / v(B). 0 when they
-bring different things, -1 when B adds nothing to A, above 0 when B brings more beside A than alone. The
-game v is the learnable one. Where a result has no values of pairs, the pairwise Shapley interaction stands
-in for v(A, B) - v(A) - v(B): the same, averaged over the presence of the other parties.
+How the contribution of B changes if A is present: change(B, A) = [v(A, B) - v(A) - v(B)] / v(B). It is 0 if
+they bring different things, -1 if B adds nothing to A, and above 0 if B brings more beside A than alone. The
+game v is the learnable one. If a result has no values of pairs, the pairwise Shapley interaction stands in
+for v(A, B) - v(A) - v(B): it is the same, averaged over the presence of the other parties.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.decisions.contribution import Judge
+from fedvalue.decisions.games import PAIRS
 
 if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.result import Valuation
 
-PAIRS = "pairs of parties"
 INTERACTIONS = "Shapley interactions"
 
 REPLACEABLE = 0.5
-"""A sentence says from here on that a party can be replaced by another."""
+"""From this overlap on, a sentence says that one party replaces another."""
 
 TOGETHER = 0.1
-"""A sentence says from here on, as a part of the total, that two parties need each other."""
+"""From this fraction of the total on, a sentence says that two parties complement each other."""
 
 _ROUNDING = 1e-9
 
@@ -49,7 +49,7 @@ class Redundancy:
     sentences: tuple[str, ...]
 
     def text(self, row: int, column: int) -> str:
-        """One cell as people read it: "−83%", "0%", "+31%", or a dot where there is nothing to say."""
+        """One cell: "−83%", "0%", "+31%", or a dot if the change is undefined."""
         change = self.change[row, column]
         if row == column:
             return "–"
@@ -85,7 +85,7 @@ def redundancy(valuation: Valuation) -> Redundancy | None:
 
 
 def _alone(valuation: Valuation) -> Floats:
-    """Learnable value of each party alone; its Shapley value where the result does not say."""
+    """Learnable value of each party alone; its Shapley value if the result does not have it."""
     nobody = valuation.uplift_of(())
     values = []
     for party in valuation.parties:
@@ -100,8 +100,8 @@ def _alone(valuation: Valuation) -> Floats:
 def _sentences(
     names: tuple[str, ...], change: Floats, together: Floats, total: float, judge: Judge
 ) -> tuple[str, ...]:
-    """Only relations that are larger than their error."""
-    said: list[tuple[float, str]] = []
+    """Sentences on the relations that exceed their error."""
+    relations: list[tuple[float, str]] = []
     p = len(names)
     for b in range(p):
         for a in range(p):
@@ -109,12 +109,15 @@ def _sentences(
                 continue
             if change[b, a] <= -REPLACEABLE:
                 part = -float(change[b, a])
-                said.append((part, f"{names[a]} already brings {part:.0%} of what {names[b]} brings alone"))
+                relations.append(
+                    (part, f"{names[a]} already brings {part:.0%} of what {names[b]} brings alone")
+                )
             if a < b and total > 0 and together[a, b] > TOGETHER * total:
                 part = float(together[a, b] / total)
-                said.append(
-                    (part, f"{names[a]} and {names[b]} complement each other: {part:.0%} of the total comes "
-                           "only from having both")
-                )  # fmt: skip
-    said.sort(key=lambda pair: -pair[0])
-    return tuple(text for _, text in said)
+                text = (
+                    f"{names[a]} and {names[b]} complement each other: {part:.0%} of the total comes only "
+                    "from having both"
+                )
+                relations.append((part, text))
+    relations.sort(key=lambda relation: -relation[0])
+    return tuple(text for _, text in relations)

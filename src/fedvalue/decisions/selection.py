@@ -1,4 +1,4 @@
-"""Whom to invite: the best set of parties, with or without prices and a budget.
+"""The best set of parties to invite, with or without prices and a budget.
 
 1. Up to 20 parties every set is compared, so the best one is exact for this game. Beyond that,
    parties are taken greedily by gain per price, and the best single party is kept if it beats that: at
@@ -6,11 +6,11 @@
    et al., 2007).
 2. Parties whose contribution to the others of the set is not clearly above 0 leave it, the weakest first,
    and parties that clearly add something to the rest enter it.
-3. More parties than a table can hold, without prices: the sets along the result's order of joining have
-   values of the game itself. From everybody, the party missed least leaves as long as it does not clearly add
-   anything to those who stay.
-4. The steps list everybody in the order of joining: first those invited, then the others. A party is
-   invited if and only if its step says so, so the advice and its table cannot contradict each other.
+3. For more parties than a table can hold, without prices: the result has exact values of the sets along one
+   order of joining. Starting with everybody, the last party of the order leaves as long as it does not
+   clearly add anything to those before it.
+4. The steps list everybody in the order of joining, the invited parties first. A party is invited if and only
+   if its step says so, so the advice and its table cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import JoiningStep, Valuation
 
 MAX_PARTIES_EXACT = 20
-"""Up to here all sets are compared: about a million."""
+"""Up to here all sets, about a million, are compared."""
 
 GREEDY_BOUND = 0.31606027941427883
 """(1 - 1/e)/2."""
@@ -56,10 +56,10 @@ class Step:
     Args:
         party: The party.
         price: Its price; None without prices.
-        invited: Whether the advice is to invite it.
-        adds: What it adds to the parties before it. Of an invited party the verdict is about what it adds to
-            all other invited ones.
-        value: What all parties up to this one are worth.
+        invited: The advice is to invite it.
+        adds: Its contribution to the parties before it. The verdict of an invited party is about its
+            contribution to all other invited ones.
+        value: Value of all parties up to this one.
     """
 
     party: str
@@ -70,7 +70,7 @@ class Step:
 
     @property
     def only_together(self) -> bool:
-        """Whether the party is invited for what it adds to parties that come after it."""
+        """The party is invited for what it adds to later parties."""
         return self.invited and self.adds.low is not None and self.adds.low <= 0
 
 
@@ -79,17 +79,17 @@ class Selection:
     """The answer to "whom do I invite?".
 
     Args:
-        parties: Whom to invite, in the order of joining.
-        value: What they are worth together, in nats.
-        total: What all parties would be worth.
-        steps: Everybody, one by one.
-        undecided_together: What all undecided parties add together to those invited; None with fewer
-            than two.
-        budget: What may be spent; None without prices.
-        cost: What the invited parties cost together; None without prices.
+        parties: The parties to invite, in the order of joining.
+        value: Their value together, in nats.
+        total: The value of all parties.
+        steps: All parties, one by one.
+        undecided_together: The joint contribution of all undecided parties to the invited ones; None with
+            fewer than two.
+        budget: None without prices.
+        cost: Of the invited parties; None without prices.
         curve: Best value over cost, regardless of the budget; every party costs 1 without prices.
         method: "exact" or "greedy".
-        by: The number that the selection follows.
+        by: The basis of the selection, "learnable" or "shapley-cmi".
         basis: How sets were valued (see `games`).
     """
 
@@ -108,20 +108,17 @@ class Selection:
     @property
     def undecided(self) -> tuple[Step, ...]:
         """Parties for which these rows do not show whether they add anything."""
-        return self._others(ContributionVerdict.UNDECIDED)
+        return _others(self.steps, ContributionVerdict.UNDECIDED)
 
     @property
     def idle(self) -> tuple[Step, ...]:
         """Parties that add nothing worth mentioning to those before them."""
-        return self._others(ContributionVerdict.NOTHING)
+        return _others(self.steps, ContributionVerdict.NOTHING)
 
     @property
     def unaffordable(self) -> tuple[Step, ...]:
-        """Parties that would add something and do not fit into the budget."""
-        return self._others(ContributionVerdict.ADDS)
-
-    def _others(self, verdict: ContributionVerdict) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if not step.invited and step.adds.verdict is verdict)
+        """Parties that would add something but do not fit into the budget."""
+        return _others(self.steps, ContributionVerdict.ADDS)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready data; amounts are text, because JSON numbers are binary fractions."""
@@ -131,6 +128,10 @@ class Selection:
             "undecided": [step.party for step in self.undecided],
             "guarantee": 1.0 if self.method == "exact" else GREEDY_BOUND,
         }
+
+
+def _others(steps: tuple[Step, ...], verdict: ContributionVerdict) -> tuple[Step, ...]:
+    return tuple(step for step in steps if not step.invited and step.adds.verdict is verdict)
 
 
 def select(
@@ -145,10 +146,10 @@ def select(
 
     Args:
         valuation: The result.
-        prices: Price of each party; prices of others are ignored. None when prices do not matter.
-        budget: What may be spent; everything affordable when None. Only with prices.
-        by: "learnable" or "shapley-cmi"; None for the learnable value where the result has it.
-        game: The value of sets; read from the result when None.
+        prices: Price of each party; prices of others are ignored. None if prices do not matter.
+        budget: None for no limit. Only with prices.
+        by: "learnable" or "shapley-cmi"; None for the learnable value if the result has it.
+        game: The value of sets; read from the result if None.
 
     Raises:
         InputError: A price is missing or wrong, or the budget is negative or has no prices.
@@ -165,9 +166,7 @@ def select(
     best, curve = _compare_all(game, purse) if exact else _take_greedily(game, purse)
     invited = choice.settle(best)
     steps = choice.steps(invited)
-    undecided = [
-        step for step in steps if not step.invited and step.adds.verdict is ContributionVerdict.UNDECIDED
-    ]
+    undecided = _others(steps, ContributionVerdict.UNDECIDED)
     together = None
     if len(undecided) > 1:
         group = sum(1 << game.names.index(step.party) for step in undecided)
@@ -191,24 +190,24 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
     """The advice from the values of one chain of sets, from nobody to everybody."""
     before = 0.0
     adds = []
-    for one in joining:
-        adds.append(judge.one(valuation[one.party], one.learnable - before))
-        before = one.learnable
+    for joined in joining:
+        adds.append(judge.one(valuation[joined.party], joined.learnable - before))
+        before = joined.learnable
     n_invited = len(joining)
     while n_invited and adds[n_invited - 1].verdict is not ContributionVerdict.ADDS:
         n_invited -= 1
     steps = tuple(
         Step(
-            party=one.party,
+            party=joined.party,
             price=None,
             invited=k < n_invited,
-            adds=replace(own, verdict=ContributionVerdict.ADDS, rows_needed=None) if k < n_invited else own,
-            value=one.learnable,
+            adds=_invited(contribution) if k < n_invited else contribution,
+            value=joined.learnable,
         )
-        for k, (one, own) in enumerate(zip(joining, adds, strict=True))
+        for k, (joined, contribution) in enumerate(zip(joining, adds, strict=True))
     )
     value = steps[n_invited - 1].value if n_invited else 0.0
-    undecided = [step for step in steps[n_invited:] if step.adds.verdict is ContributionVerdict.UNDECIDED]
+    undecided = _others(steps, ContributionVerdict.UNDECIDED)
     return Selection(
         parties=tuple(step.party for step in steps[:n_invited]),
         value=value,
@@ -220,8 +219,8 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
         curve=(
             Point(Decimal(0), 0.0, ()),
             *(
-                Point(Decimal(k + 1), step.value, tuple(one.party for one in steps[: k + 1]))
-                for k, step in enumerate(steps)
+                Point(Decimal(k), steps[k - 1].value, tuple(step.party for step in steps[:k]))
+                for k in range(1, len(steps) + 1)
             ),
         ),
         method="greedy",
@@ -230,9 +229,14 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
     )
 
 
+def _invited(adds: Contribution) -> Contribution:
+    """The contribution of an invited party, judged by what it adds to all the others."""
+    return replace(adds, verdict=ContributionVerdict.ADDS, rows_needed=None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Turns the best set into the invited one, and everybody into steps."""
+    """Turns the best set into the invited set and the steps of all parties."""
 
     valuation: Valuation
     game: Game
@@ -244,7 +248,7 @@ class _Choice:
         return self.judge.one(self.valuation.parties[k], self.game.gain(k, mask), error=self.game.error_of(k))
 
     def settle(self, mask: int) -> int:
-        """The set in which every party clearly adds something, and to which no other one clearly would."""
+        """A set in which every party clearly adds something, and to which no other party clearly would."""
         for _ in self.game.names:
             mask = self._without_weak(mask)
             grown = self._with_strong(mask)
@@ -285,15 +289,13 @@ class _Choice:
                 k, _ = _next(self.game, mask, rest, self.purse)
                 rest.remove(k)
                 adds = self.adds(k, mask)
-                if group == invited:  # by what it adds to all the others: it may need one that comes later
-                    adds = Contribution(adds.gain, adds.low, adds.high, ContributionVerdict.ADDS)
                 mask |= 1 << k
                 steps.append(
                     Step(
                         party=self.game.names[k],
                         price=self.purse.price[k] if self.purse.priced else None,
                         invited=group == invited,
-                        adds=adds,
+                        adds=_invited(adds) if group == invited else adds,
                         value=self.game.value(mask),
                     )
                 )
@@ -308,8 +310,8 @@ def _compare_all(game: Game, purse: Purse) -> tuple[int, tuple[Point, ...]]:
     table = game.dense()
     units, unit = purse.whole_numbers()
     cost = np.zeros(len(table), dtype=np.int64)
-    for k, own in enumerate(units):
-        cost[1 << k : 1 << (k + 1)] = cost[: 1 << k] + own
+    for k, price in enumerate(units):
+        cost[1 << k : 1 << (k + 1)] = cost[: 1 << k] + price
     size = np.bitwise_count(np.arange(len(table), dtype=np.uint64))
     ranked = np.lexsort((size, -table, cost))
     # Among equal costs the most valuable comes first, so a new maximum is a point of the curve.

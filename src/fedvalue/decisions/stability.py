@@ -1,4 +1,4 @@
-"""Whether a group of parties would rather leave: its payment against what it would bring by itself.
+"""Stability of a payout: the payment of each group of parties against its value by itself.
 
 The excess of a coalition S under a sharing x is v(S) - x(S): what its members would gain by leaving with S
 alone. The least core is the set of sharings of v(N) whose largest excess is as small as possible, and
@@ -45,11 +45,7 @@ class LeastCore:
 
 
 def excesses(table: Floats, shares: Floats) -> Floats:
-    """v(S) - x(S) of all coalitions by bit mask; nobody and everybody get minus infinity.
-
-    Raises:
-        InputError: Too many parties.
-    """
+    """v(S) - x(S) of all coalitions by bit mask; minus infinity for nobody and everybody."""
     p = len(table).bit_length() - 1
     if p > MAX_PARTIES:
         raise InputError(f"all coalitions are checked for at most {MAX_PARTIES} parties, got {p}")
@@ -65,7 +61,6 @@ def least_core(table: Floats) -> LeastCore:
     """Solve for the least core of a game given by bit mask.
 
     Raises:
-        InputError: Too many parties.
         EngineError: The simplex did not finish, which would be a bug.
     """
     p = len(table).bit_length() - 1
@@ -125,14 +120,12 @@ _ROUNDING = 1e-9  # excess, relative to everybody's value, that is rounding
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Whether some group of parties is paid less than it would bring without the others.
+    """The group of parties whose payment falls short most of its value without the others.
 
     Args:
-        stable: Whether no group is, by more than is negligible (see `contribution`).
-        coalition: The group that falls short most.
-        excess: By how much, as money.
-        least: The shortfall of some group that no division of this pot avoids, as money (0 when the core is
-            not empty).
+        stable: No group falls short by more than a negligible amount (see `contribution`). coalition: The
+        group that falls short most. excess: Its shortfall, as money. least: The largest shortfall under the
+        best division of this pot, as money (0 if the core is not empty).
     """
 
     stable: bool
@@ -141,16 +134,15 @@ class Stability:
     least: Decimal
 
     def sentence(self) -> str:
-        """What this means for the parties."""
+        """The finding in a sentence."""
         if self.stable:
             return (
                 "Every group of parties gets at least what it would bring without the others: "
                 "none has a reason to leave."
             )
-        one = len(self.coalition) == 1
+        gets, it = ("gets", "it") if len(self.coalition) == 1 else ("get", "they")
         short = (
-            f"{listing(self.coalition)} {'gets' if one else 'get'} {self.excess:,} less than "
-            f"{'it' if one else 'they'} would bring without the others"
+            f"{listing(self.coalition)} {gets} {self.excess:,} less than {it} would bring without the others"
         )
         if self.least == 0:
             return f"{short}; another division of this pot would leave no group short."
@@ -158,10 +150,7 @@ class Stability:
 
 
 def stability_of(valuation: Valuation, by: str, amounts: list[int], pot: int) -> Stability | None:
-    """Check a payout of amounts in cents that add up to the pot.
-
-    None where not every coalition was valued, or there are too many to check.
-    """
+    """Check amounts in cents that add up to the pot; None if not every coalition has a value to check."""
     game = game_of(valuation, by)
     if game.table is None or not 2 <= len(game.names) <= MAX_PARTIES or pot == 0:
         return None

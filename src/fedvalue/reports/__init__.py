@@ -1,1 +1,1 @@
-"""Result -> view -> HTML and plots. Nothing is computed about data here; decisions are asked for."""
+"""Result -> view -> HTML and plots. Nothing is computed from data here; `decisions` gives the advice."""

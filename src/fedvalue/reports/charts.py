@@ -1,4 +1,4 @@
-"""Drawings of a report: parties that join, the best value for the money, and who overlaps with whom."""
+"""Drawings of a report: the waterfall of joining parties, the price curve, and the overlap of parties."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def round_up(value: float) -> float:
 
 
 MOST_BARS = 20
-"""Beyond this, parties that are neither invited nor beyond the budget are counted instead of drawn."""
+"""Beyond this many bars, parties that are neither invited nor over budget are counted instead of drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,11 @@ class WaterfallStep:
     """One party in the waterfall; lengths in percent of the chart's width.
 
     Args:
-        party: The party.
         kind: "invited", "unaffordable", "undecided" or "nothing".
-        start: Where its bar starts: what the parties before it bring.
-        end: Where its bar ends.
-        low: Start of the zone in which the end may lie (95%); None where no error is known.
-        high: End of that zone.
+        start, end: Of its bar, which starts where the parties before it end.
+        low, high: The 95% interval of `end`; None if no error is known.
         figure: What it adds, in the unit of the waterfall.
-        note: What follows for it.
+        note: The advice.
     """
 
     party: str
@@ -73,11 +70,11 @@ class Waterfall:
     """The drawing.
 
     Args:
-        unit: What the bars measure.
+        unit: Of the bars.
         steps: The parties in the order of joining.
         axis: Positions and texts of the ticks.
-        text: The drawing in words, for people who cannot see it.
-        left_out: How many further parties are not drawn; none of them is invited.
+        text: Alt text.
+        left_out: Number of parties that are not drawn; none of them is invited.
     """
 
     unit: str
@@ -88,7 +85,7 @@ class Waterfall:
 
     @property
     def lead(self) -> str:
-        """What the bars show, in a sentence."""
+        """A caption."""
         if self.unit != UNCERTAINTY:
             return f"{self.unit[0].upper()}{self.unit[1:]} as the parties join, one after the other."
         return (
@@ -98,7 +95,7 @@ class Waterfall:
 
 
 def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
-    """The waterfall of a selection; None where learnable values or the label's uncertainty are not known."""
+    """The waterfall of a selection; None without learnable values or the label's uncertainty."""
     scale = gain_scale(valuation, selection)
     if scale is None:
         return None
@@ -126,12 +123,12 @@ def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
     useful = sum(step.kind in ("invited", "unaffordable") for step in steps)
     shown = max(MOST_BARS, useful)
     left_out, steps = len(steps[shown:]), steps[:shown]
-    said = [f"{step.party} {step.figure}" for step in steps]
+    figures = [f"{step.party} {step.figure}" for step in steps]
     return Waterfall(
         unit=scale.unit,
         steps=tuple(steps),
         axis=tuple((round(100 * tick / top, 3), scale.tick(tick)) for tick in (0.0, *ticks(top))),
-        text=f"Waterfall chart of what each party adds to those before it: {listing(said)}.",
+        text=f"Waterfall chart of what each party adds to those before it: {listing(figures)}.",
         left_out=left_out,
     )
 
@@ -161,12 +158,12 @@ LEFT, RIGHT, TOP, BOTTOM = 62.0, 26.0, 16.0, 46.0
 """The drawing and its margins, in its own units."""
 
 MOST_DOTS = 60
-"""Beyond this the line alone is drawn; dots would cover it."""
+"""Beyond this many points only the line is drawn; dots would cover it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point of the curve, with what it stands for."""
+    """A point of the curve, with its label."""
 
     x: float
     y: float
@@ -179,11 +176,9 @@ class PriceCurve:
 
     Args:
         path: The line, as an SVG path.
-        dots: Its points.
-        x_ticks: Costs and their positions.
-        y_ticks: Values and their positions.
+        x_ticks, y_ticks: Positions of costs and values, with their texts.
         budget_x: Position of the budget; None without one.
-        text: The drawing in words.
+        text: Alt text.
     """
 
     path: str
@@ -200,13 +195,12 @@ def price_curve(selection: Selection) -> PriceCurve | None:
         return None
     top_cost = max(float(selection.curve[-1].cost), 1e-9)
     whole = max(selection.total, selection.curve[-1].value, 1e-9)
-    top_value = 100.0
 
     def x(cost: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * cost / top_cost, 2)
 
     def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * max(value, 0.0) / top_value, 2)
+        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * max(value, 0.0) / 100, 2)
 
     points = [(x(float(p.cost)), y(100 * p.value / whole)) for p in selection.curve]
     path = f"M{points[0][0]} {points[0][1]}" + "".join(f"H{px}V{py}" for px, py in points[1:])
@@ -218,7 +212,7 @@ def price_curve(selection: Selection) -> PriceCurve | None:
             if len(points) <= MOST_DOTS
         ),
         x_ticks=tuple((x(t), f"{t:,.10g}") for t in (0.0, *ticks(round_up(top_cost))) if t <= top_cost),
-        y_ticks=tuple((y(t), f"{t:g}%") for t in (0.0, *ticks(top_value))),
+        y_ticks=tuple((y(t), f"{t:g}%") for t in (0.0, *ticks(100.0))),
         budget_x=None if selection.budget is None else x(min(float(selection.budget), top_cost)),
         text=_in_words(selection, whole),
     )
@@ -235,7 +229,7 @@ def _in_words(selection: Selection, whole: float) -> str:
 
 
 MAP_PARTIES = 6
-"""Up to here the overlap is a square table, which fits a phone; beyond, a list of the strongest pairs."""
+"""Up to here the overlap is a square table, which fits a phone; beyond that, the strongest pairs."""
 
 PAIRS_LISTED = 12
 
@@ -254,11 +248,10 @@ class Overlap:
     """Which parties overlap: a square table for few parties, else the strongest pairs.
 
     Args:
-        sentences: The strongest relations in words.
-        names: The parties.
+        sentences: The strongest relations.
         rows: One row of cells per party; empty for many parties.
         pairs: "A beside B" and the change; empty for few parties.
-        basis: What it was computed from, where that needs saying.
+        basis: A remark on averaged values, if there are any.
     """
 
     sentences: tuple[str, ...]
@@ -270,34 +263,28 @@ class Overlap:
 
 def overlap(valuation: Valuation) -> Overlap | None:
     """The overlap of a result's parties; None with one party or without the learnable game."""
-    found = redundancy(valuation)
-    if found is None:
+    changes = redundancy(valuation)
+    if changes is None:
         return None
-    p = len(found.names)
-    few = p <= MAP_PARTIES
-    rows = tuple((name, tuple(_cell(found, b, a) for a in range(p))) for b, name in enumerate(found.names))
+    names = changes.names
+    few = len(names) <= MAP_PARTIES
+    rows = ((name, tuple(_cell(changes, b, a) for a in range(len(names)))) for b, name in enumerate(names))
     return Overlap(
-        sentences=found.sentences[:6],
-        names=found.names,
-        rows=rows if few else (),
-        pairs=() if few else _pairs(found),
-        basis="Averaged over the presence of the other parties." if found.basis == INTERACTIONS else "",
+        sentences=changes.sentences[:6],
+        names=names,
+        rows=tuple(rows) if few else (),
+        pairs=() if few else _pairs(changes),
+        basis="Averaged over the presence of the other parties." if changes.basis == INTERACTIONS else "",
     )
 
 
 def _pairs(overlap: Redundancy) -> tuple[tuple[str, OverlapCell], ...]:
-    p = len(overlap.names)
-    known = [(b, a) for b in range(p) for a in range(p) if not np.isnan(overlap.change[b, a])]
-    known.sort(key=lambda pair: -abs(overlap.change[pair]))
-    return tuple(
-        (f"{overlap.names[b]} beside {overlap.names[a]}", _cell(overlap, b, a))
-        for b, a in known[:PAIRS_LISTED]
-    )
+    names, change = overlap.names, overlap.change
+    known = sorted(np.argwhere(~np.isnan(change)).tolist(), key=lambda pair: -abs(change[tuple(pair)]))
+    return tuple((f"{names[b]} beside {names[a]}", _cell(overlap, b, a)) for b, a in known[:PAIRS_LISTED])
 
 
 def _cell(overlap: Redundancy, b: int, a: int) -> OverlapCell:
     change = overlap.change[b, a]
-    if np.isnan(change):
-        return OverlapCell(overlap.text(b, a), "empty", 0.0)
-    kind = "overlaps" if change < 0 else "complements"
-    return OverlapCell(overlap.text(b, a), kind, float(min(abs(change), 1.0)))
+    kind = "empty" if np.isnan(change) else "overlaps" if change < 0 else "complements"
+    return OverlapCell(overlap.text(b, a), kind, float(min(abs(np.nan_to_num(change)), 1.0)))

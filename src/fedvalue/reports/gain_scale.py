@@ -1,8 +1,8 @@
-"""The unit in which a report draws gains: right predictions where they show the gain, else percent.
+"""The unit of gains in a report: errors avoided if they show the gain, otherwise percent.
 
-The advice follows the learnable value, a log loss. Errors are what people count, but they are coarser:
-with a rare label no decision may change although cases are ranked better. So they are drawn where the result
-has them for every bar, all invited parties avoid some of them clearly, and the bars agree with the advice: a
+The advice is based on the learnable value, a log loss. People count errors, but errors are coarser: with a
+rare label no decision may change although cases are ranked better. So errors are drawn only if the result has
+them for every bar, the invited parties together clearly avoid some, and the bars agree with the advice: a
 party that clearly adds something has a longer bar than one that does not.
 """
 
@@ -26,7 +26,7 @@ UNCERTAINTY = "% of what cannot be predicted without these parties"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the parties up to one step bring together, with its 95% interval."""
+    """The joint gain of the parties up to a step, with its 95% interval."""
 
     value: float
     low: float | None
@@ -55,7 +55,7 @@ class GainScale:
 
 
 def gain_scale(valuation: Valuation, selection: Selection) -> GainScale | None:
-    """The unit for a selection; None where learnable values or the label's uncertainty are not known."""
+    """The levels of a selection; None without learnable values or the label's uncertainty."""
     before = wording.uncertainty(valuation)
     if selection.by != "learnable" or not before or before <= 0:
         return None
@@ -65,15 +65,15 @@ def gain_scale(valuation: Valuation, selection: Selection) -> GainScale | None:
     levels = []
     for step in selection.steps:
         start = step.value - step.adds.gain
-        ends = [
+        low, high = (
             None if end is None else 100 * (start + end) / before for end in (step.adds.low, step.adds.high)
-        ]
-        levels.append(Level(100 * step.value / before, ends[0], ends[1]))
+        )
+        levels.append(Level(100 * step.value / before, low, high))
     return GainScale(UNCERTAINTY, tuple(levels))
 
 
 def distinct_uplift(valuation: Valuation) -> list[UpliftRow]:
-    """Rows for nobody, each party alone, all but each, and all, in this order; no set of parties twice."""
+    """Rows for nobody, each party alone, all but each, and all, in this order, without duplicates."""
     order = {"nobody": 0, "alone": 1, "all_but": 2, "all": 3}
     rows: dict[frozenset[str], UpliftRow] = {}
     for role in ("nobody", "all", "alone", "all_but"):

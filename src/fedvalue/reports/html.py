@@ -30,7 +30,7 @@ ROLES = {
     "task": "asked, and holds the label", "data": "data party", "compute": "computation server",
     "validate": "validation server", "assist": "assisting server",
 }  # fmt: skip
-"""What participants do, in the order of the page."""
+"""Titles of the roles, in the order of the page."""
 
 
 def render(
@@ -52,7 +52,7 @@ def write(
     prices: Mapping[str, object] | None = None,
     budget: object | None = None,
 ) -> Path:
-    """Write the report and return its path: PDF for a name that ends with .pdf, else HTML.
+    """Write the report and return its path: PDF for a name that ends with .pdf, otherwise HTML.
 
     Raises:
         InputError: The file cannot be written, a price is missing or wrong, or no browser can print the PDF.
@@ -61,11 +61,7 @@ def write(
 
 
 def write_page(page: str, path: str | Path, *, mode: int | None = None) -> Path:
-    """Write a page as PDF or HTML, by the name of the file. It appears whole or not at all.
-
-    Raises:
-        InputError: The file cannot be written, or no browser can print the PDF.
-    """
+    """Write a page atomically, as PDF or HTML by the name of the file."""
     target = Path(path)
     content = print_to_pdf(page) if target.suffix.lower() == ".pdf" else page.encode()
     try:
@@ -83,37 +79,34 @@ def notebook(result: Valuation) -> str:
 def render_certificate(
     result: Valuation, manifest: Manifest, *, proved: Sequence[str], unproved: Sequence[str], digest: str
 ) -> str:
-    """A checked certificate for people: what was agreed, found and proved, and what is not.
+    """A page about a checked certificate: the agreement, the values, what was proved and what was not.
 
     Args:
         result: The certificate's result.
         manifest: The agreement in it.
-        proved: One sentence per thing that was checked.
-        unproved: What a reader might believe to be checked, and is not.
+        proved: One sentence per check.
+        unproved: Sentences on what a reader might believe to be checked but is not.
         digest: SHA-256 of the certificate file, in hex.
     """
-    return (
-        templates()
-        .get_template("certificate.html")
-        .render(
-            v=view(result),
-            headline=_headline(manifest),
-            agreement=(
-                ("Purpose", manifest.purpose),
-                ("Consortium", manifest.consortium),
-                ("Agreed on", f"{manifest.created:%d %B %Y, %H:%M} UTC, for one run"),
-                ("Cases", f"{result.n_samples:,}"),
-                ("Run", manifest.run_id.hex()),
-                ("SHA-256 of this certificate", digest),
-            ),
-            proved=[_sentence(one) for one in proved],
-            unproved=[*map(_sentence, unproved), *_NEVER_PROVED],
-            signers=[
-                {"name": one.name, "role": words, "fingerprint": manifest.card_of(one).fingerprint}
-                for role, words in ROLES.items()
-                for one in manifest.of_role(role)
-            ],
-        )
+    template = templates().get_template("certificate.html")
+    return template.render(
+        v=view(result),
+        headline=_headline(manifest),
+        agreement=(
+            ("Purpose", manifest.purpose),
+            ("Consortium", manifest.consortium),
+            ("Agreed on", f"{manifest.created:%d %B %Y, %H:%M} UTC, for one run"),
+            ("Cases", f"{result.n_samples:,}"),
+            ("Run", manifest.run_id.hex()),
+            ("SHA-256 of this certificate", digest),
+        ),
+        proved=[_sentence(text) for text in proved],
+        unproved=[*map(_sentence, unproved), *_NEVER_PROVED],
+        signers=[
+            {"name": signer.name, "role": title, "fingerprint": manifest.card_of(signer).fingerprint}
+            for role, title in ROLES.items()
+            for signer in manifest.of_role(role)
+        ],
     )
 
 
@@ -146,12 +139,9 @@ def templates(package: str = "fedvalue.reports") -> Environment:
 
     # Autoescape everything: names of parties come from other organisations.
     return Environment(
-        loader=PackageLoader(package),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
+        loader=PackageLoader(package), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
-    )
+    )  # fmt: skip
 
 
 BROWSERS = (
@@ -159,25 +149,19 @@ BROWSERS = (
     "msedge", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )  # fmt: skip
-"""Programs that are tried, in this order."""
+"""Programs to try, in this order."""
 
 SECONDS = 120
-"""A page takes a second or two; a browser that hangs must not hang us."""
+"""Timeout. A page takes a second or two."""
 
 
 def find_browser() -> str | None:
     """The first browser that is installed."""
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def print_to_pdf(page: str) -> bytes:
-    """An HTML page as PDF.
-
-    The browser gets an empty profile and reads the page from a private folder. The page loads nothing.
-
-    Raises:
-        InputError: There is no browser, or it failed.
-    """
+    """An HTML page as PDF. The browser gets an empty profile and reads the page from a private folder."""
     browser = find_browser()
     if browser is None:
         raise InputError(

@@ -38,7 +38,7 @@ METRICS = {
     "accuracy": "accuracy",
     "log_loss": "log loss, nats per case (lower is better)",
 }
-"""What an uplift curve may show, and the label of its axis."""
+"""Metrics of an uplift curve, with the labels of its axis."""
 
 
 class Plots:
@@ -56,7 +56,7 @@ class Plots:
         return self.values(ax)
 
     def values(self, ax: Axes | None = None) -> Axes:
-        """Learnable value of each party with its 95% interval; Shapley-CMI where that is all there is."""
+        """Learnable value of each party with its 95% interval; Shapley-CMI if there are none."""
         learnable = self._valuation.learnable_total is not None
         ax = _axes(ax)
         numbers = [party.leading for party in self._parties]
@@ -100,10 +100,10 @@ class Plots:
         prices: Mapping[str, object] | None = None,
         budget: object | None = None,
     ) -> Axes:
-        """What parties add one after the other, with 95% intervals; colours say whom to invite.
+        """Contributions of the parties one after the other, with 95% intervals; colours show the advice.
 
-        The unit is the report's: errors avoided where they show the gain, else percent of what
-        cannot be predicted without the parties.
+        The unit is the report's: errors avoided if they show the gain, otherwise percent of what cannot be
+        predicted without the parties.
 
         Raises:
             InputError: The result has no learnable values, or a price is missing or wrong.
@@ -135,7 +135,7 @@ class Plots:
         return _plain(ax)
 
     def redundancy(self, ax: Axes | None = None) -> Axes:
-        """How much less (-) or more (+) the row's party brings once the column's party is there.
+        """How much less (-) or more (+) the row's party brings if the column's party is present.
 
         Raises:
             InputError: The result has fewer than two parties or no interactions.
@@ -182,7 +182,7 @@ class Plots:
         return _plain(ax)
 
     def uplift_curve(self, ax: Axes | None = None, *, metric: str = "errors_avoided_per_1000") -> Axes:
-        """How well the label is predicted as the parties join, in the order of the waterfall.
+        """Quality of the prediction as the parties join, in the order of the waterfall.
 
         Args:
             ax: Where to draw.
@@ -196,19 +196,18 @@ class Plots:
         names = [step.party for step in select(self._valuation).steps]
         path = [self._valuation.uplift_of(names[:k]) for k in range(len(names) + 1)]
         points = [None if row is None else _number(row, metric) for row in path]
-        if any(point is None for point in points):
+        if None in points:
             raise InputError(
                 f"this result does not have {metric} for every step; results of up to six parties have it, "
                 "unless they were computed without coalitions or statistics"
             )
         ax = _axes(ax)
         places = range(len(points))
-        values = [0.0 if point is None else point for point in points]
-        ax.plot(places, values, marker="o", color=SOLID)
+        ax.plot(places, [point or 0.0 for point in points], marker="o", color=SOLID)
         known = [end for row in path if row is not None and (end := _ends(row, metric, path[0] or row))]
         with_interval = len(known) == len(points)
         if with_interval:
-            low, high = [end[0] for end in known], [end[1] for end in known]
+            low, high = zip(*known, strict=True)
             ax.fill_between(places, low, high, color=SOLID, alpha=0.18, linewidth=0)
         ax.set_xticks(list(places), ["nobody", *(f"+ {name}" for name in names)], rotation=20, ha="right")
         ax.set_title(
@@ -218,13 +217,13 @@ class Plots:
         return _plain(ax)
 
     def bins(self, ax: Axes | None = None) -> Axes:
-        """Learnable values against the number of bins: does the coding matter?
+        """Learnable values against the number of bins.
 
         Raises:
             InputError: The result was not valued with other bins.
         """
-        found = self._valuation.details.get("sensitivity")
-        runs = found.get("runs", ()) if isinstance(found, Mapping) else ()
+        sensitivity = self._valuation.details.get("sensitivity")
+        runs = sensitivity.get("runs", ()) if isinstance(sensitivity, Mapping) else ()
         known = [run for run in runs if isinstance(run, Mapping) and isinstance(run.get("bins"), int)]
         if not known:
             raise InputError(
@@ -256,29 +255,30 @@ class Plots:
         """Learnable values against the number of rows, from this result and others of the same parties.
 
         Args:
-            others: Results of other numbers of rows: random parts of a table, or earlier months.
+            others: Results on other numbers of rows: random parts of a table, or earlier months.
             ax: Where to draw.
 
         Raises:
             InputError: The results have the same number of rows, other parties, or no learnable values.
         """
-        ordered = sorted([*others, self._valuation], key=lambda one: one.n_samples)
-        names = sorted(self._valuation.learnable)
-        if len({one.n_samples for one in ordered}) < 2:
+        results = sorted([*others, self._valuation], key=lambda result: result.n_samples)
+        names = set(self._valuation.learnable)
+        sizes = [result.n_samples for result in results]
+        if len(set(sizes)) < 2:
             raise InputError("a plot against sample size needs results with different numbers of rows")
-        if any(sorted(one.learnable) != names for one in ordered):
+        if any(set(result.learnable) != names for result in results):
             raise InputError("all results must have the same parties")
-        if any(one.learnable_total is None for one in ordered):
+        if any(result.learnable_total is None for result in results):
             raise InputError(
                 "a plot against sample size needs learnable values: compute them with statistics=True"
             )
         ax = _axes(ax)
-        sizes = [one.n_samples for one in ordered]
-        for name in _by_value(ordered[-1]):
-            values = [one[name].learnable or 0.0 for one in ordered]
-            ends = [one[name].learnable_interval or (v, v) for one, v in zip(ordered, values, strict=True)]
+        for name in _by_value(results[-1]):
+            parties = [result[name] for result in results]
+            values = [party.learnable or 0.0 for party in parties]
+            ends = [party.learnable_interval or (v, v) for party, v in zip(parties, values, strict=True)]
             (line,) = ax.plot(sizes, values, marker="o", markersize=4, label=name)
-            low, high = [end[0] for end in ends], [end[1] for end in ends]
+            low, high = zip(*ends, strict=True)
             ax.fill_between(sizes, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         ax.set_xscale("log")
         ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
@@ -317,7 +317,7 @@ class Plots:
 
 
 def _error_bars(numbers: Sequence[float], ends: Sequence[Interval | None]) -> NDArray[Any] | None:
-    """Lengths of the error bars to both sides; None where there is none at all."""
+    """Lengths of the error bars to both sides; None if there are none."""
     if not any(ends):
         return None
     known = [end or (x, x) for x, end in zip(numbers, ends, strict=True)]

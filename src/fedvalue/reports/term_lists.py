@@ -1,4 +1,4 @@
-"""Lists of terms in a report: what was asked, how it was computed, and what its words mean."""
+"""Lists of terms in a report: the question, the computation, and a glossary."""
 
 from __future__ import annotations
 
@@ -15,24 +15,18 @@ if TYPE_CHECKING:
 
 
 def asked(valuation: Valuation) -> tuple[tuple[str, str], ...]:
-    """The question as terms and their values; what the result does not know is left out."""
+    """The question as terms and values, without those that the result does not know."""
     names = [party.name for party in valuation.parties]
     label = label_of(valuation)
     what = f"“{label}”" if label else "the label"
-    rows = [
-        (
-            "Question",
-            f"How much better can {what} be predicted with the data of {listing(names, NAMES_SHOWN)}?",
-        )
-    ]
+    question = f"How much better can {what} be predicted with the data of {listing(names, NAMES_SHOWN)}?"
+    rows = [("Question", question)]
     column = label_column(valuation)
     if column is not None and column.coding:
         rows.append(("What is predicted", f"{label or 'the label'}: {column.coding}"))
-    own = [column.name for column in valuation.columns if column.party == TASK]
-    if own:
-        rows.append(
-            ("Known already", f"the columns {listing(own, 12)}" if len(own) > 1 else f"the column {own[0]}")
-        )
+    task = [column.name for column in valuation.columns if column.party == TASK]
+    if task:
+        rows.append(("Known already", f"the column{'s' if len(task) > 1 else ''} {listing(task, 12)}"))
     elif label:
         rows.append(("Known already", "nothing: the task party gave no columns of its own"))
     rows += _agreement(valuation.details.get("agreement"))
@@ -41,7 +35,7 @@ def asked(valuation: Valuation) -> tuple[tuple[str, str], ...]:
 
 
 def _provenance(origin: Provenance | None) -> list[tuple[str, str]]:
-    """When it was computed, from which files, with which software."""
+    """Date, software and files."""
     if origin is None:
         return []
     rows = [("Computed", f"{_moment(origin.created)}, with {origin.software}")]
@@ -58,26 +52,26 @@ def _provenance(origin: Provenance | None) -> list[tuple[str, str]]:
 
 
 def _moment(created: str) -> str:
-    """A moment as people write it; as it is where it is no ISO time."""
+    """An ISO time as people write it; other text unchanged."""
     try:
         return f"{dt.datetime.fromisoformat(created):%d %B %Y, %H:%M} UTC"
     except ValueError:
         return created
 
 
-def _agreement(found: object) -> list[tuple[str, str]]:
-    """The terms of a federated run that a reader asks for first."""
-    if not isinstance(found, Mapping):
+def _agreement(agreement: object) -> list[tuple[str, str]]:
+    """The main terms of a federated run."""
+    if not isinstance(agreement, Mapping):
         return []
     terms = (
         ("Purpose", "purpose"), ("Asked by", "task"), ("Servers", "servers"), ("Agreed on", "agreed"),
         ("Consortium", "consortium"),
     )  # fmt: skip
-    return [(term, _text(found[key])) for term, key in terms if found.get(key)]
-
-
-def _text(item: object) -> str:
-    return listing([str(one) for one in item]) if isinstance(item, list | tuple) else str(item)
+    known = [(term, agreement[key]) for term, key in terms if agreement.get(key)]
+    return [
+        (term, listing([str(name) for name in item]) if isinstance(item, list | tuple) else str(item))
+        for term, item in known
+    ]
 
 
 _NAMES = {
@@ -94,11 +88,11 @@ _NAMES = {
 }
 
 _ELSEWHERE = ("notes", "sensitivity", "state", "changes", "acceptance", "agreement", "plug_in_bias")
-"""Details that have their own places."""
+"""Details that are shown elsewhere."""
 
 
 def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
-    """How a result was computed, as terms and their values."""
+    """The computation as terms and values."""
     rows = []
     if valuation.utility_name is not None:
         rows.append(("Utility", f"{valuation.utility_name}, given by the caller"))
@@ -106,10 +100,8 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
         rows.append(("Learnable values", valuation.estimator.replace("-", " ").replace("/", ", version ")))
     settings = valuation.settings
     if settings is not None and valuation.learnable_total is not None:
-        one_by_one = settings.columns == "features"
-        rows.append(
-            ("Columns", "valued one by one and in pairs" if one_by_one else "one joint code per party")
-        )
+        joint = settings.columns == "joint"
+        rows.append(("Columns", "one joint code per party" if joint else "valued one by one and in pairs"))
     rows.append(("Shapley-CMI", _method(valuation)))
     if settings is not None:
         rows.append(("Numbers", f"cut into {settings.coding.words}"))
@@ -120,12 +112,12 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
         rows.append(("Run", valuation.run_id))
     if valuation.privacy is not None:
         noise = valuation.privacy
-        words = (
-            f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
-            f"±{noise.pair_noise:.3g} in every count of two codes"
-        )
         rows += [
-            ("Noise", words),
+            (
+                "Noise",
+                f"Gaussian, ±{noise.label_noise:.3g} persons in every count of a code with a label, "
+                f"±{noise.pair_noise:.3g} in every count of two codes",
+            ),
             ("Epsilon, delta", f"{noise.epsilon:g}, {noise.delta:g}"),
             ("Adjacency", noise.adjacency),
             ("Observer", noise.observer),
@@ -149,7 +141,7 @@ def _method(valuation: Valuation) -> str:
 
 
 def _detail(item: object) -> str:
-    """A detail as text; lists have no place here."""
+    """A detail as text; empty for lists."""
     if isinstance(item, bool):
         return "yes" if item else "no"
     if isinstance(item, Mapping):
@@ -225,7 +217,7 @@ NOISE = (
 
 
 def glossary(valuation: Valuation) -> tuple[tuple[str, str], ...]:
-    """The terms that the report of this result uses, with their plain meanings."""
+    """The terms in the report of this result, with plain explanations."""
     if valuation.privacy is not None:
         return NOISE + LEARNABLE + (UPLIFT if valuation.uplift else ())
     terms = LEARNABLE if valuation.learnable_total is not None else LEARNABLE[-1:]

@@ -1,13 +1,13 @@
-"""What a report shows, as plain data: a pure function of the result.
+"""The contents of a report as plain data: a pure function of the result.
 
-The template only lays these out. Lengths are percentages of a chart's width, so that the page scales
-with the reader's screen.
+The template only does the layout. Lengths are percentages of a chart's width, so that the page scales with
+the screen.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PartyValue, UpliftRow, Valuation
 
 UPLIFT_PARTIES = 15
-"""Up to here the table of gains has each party alone and all but each; beyond, all and nobody only."""
-
+"""Up to here the table of gains has each party alone and all but each; beyond that, all and nobody."""
 
 COLUMNS_LISTED = 12
-"""The report lists this many columns of a party; a vendor may have hundreds."""
+"""Columns listed per party; a vendor may have hundreds."""
 
 _KEPT = "Each data party read and coded its columns at home. Their names and values are not in this report."
 
@@ -46,15 +45,13 @@ class PartyRow:
     """One party: its bar in percent of the chart's width, and its numbers as text.
 
     Args:
-        name: The party.
-        bar: Length of its bar: the learnable value, or Shapley-CMI where that is all there is.
-        low: Start of the 95% interval of that number; None where there is none.
-        high: Its end.
+        bar: Length of its bar: the learnable value, or Shapley-CMI without learnable values.
+        low, high: The 95% interval of that number; None without one.
         share: Learnable share.
-        value: The number that the bar shows, in nats.
+        value: The number of the bar, in nats.
         interval: Its 95% interval.
-        cmi: Shapley-CMI with its interval, where `value` is another number.
-        text: The row in words.
+        cmi: Shapley-CMI with its interval, if `value` is another number.
+        text: Alt text.
     """
 
     name: str
@@ -70,7 +67,7 @@ class PartyRow:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something to know about parties or columns: who, and one sentence."""
+    """A fact about parties or columns, as one sentence."""
 
     who: str
     sentence: str
@@ -78,18 +75,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How well the label is predicted with one set of parties, as text; empty where not known.
+    """Quality of the prediction with one set of parties, as text; empty if not known.
 
     Args:
         parties: The set.
         wrong: Errors per 1,000 cases.
-        interval: 95% interval of how many fewer they are than with nobody.
-        auc: AUC.
-        auc_change: 95% interval of its difference to that with nobody.
-        ks: KS.
-        ks_change: The same of KS.
-        log_loss: Log loss.
-        log_loss_change: The same of the log loss.
+        interval: 95% interval of the errors avoided, compared with nobody.
+        auc_change, ks_change, log_loss_change: 95% intervals of the differences to nobody.
     """
 
     parties: str
@@ -116,7 +108,7 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """Everything that the report shows, in its order."""
+    """Everything in the report, in its order."""
 
     title: str
     decision: str
@@ -161,14 +153,16 @@ def view(
     sentences = wording.decision(valuation, selection)
     parties = sorted(valuation.parties, key=lambda party: -party.leading)
     learnable = valuation.learnable_total is not None
-    top = round_up(max([*(_end(party) for party in parties), 1e-9]))
+    measure = "learnable values" if learnable else "Shapley-CMI"
+    top = round_up(max([*((_interval(p) or (0.0, p.leading))[1] for p in parties), 1e-9]))
     rows = tuple(_party(party, top) for party in parties)
+    label = wording.label_of(valuation)
     return ReportView(
-        title=_title(valuation),
+        title="What each party’s data is worth" + (f" for predicting “{label}”" if label else ""),
         decision=sentences[0],
         more=sentences[1:],
         acceptance=_acceptance(valuation),
-        about=_about(valuation),
+        about=f"{valuation.n_samples:,} cases, {len(rows)} data {'party' if len(rows) == 1 else 'parties'}.",
         waterfall=waterfall(valuation, selection),
         price_curve=price_curve(selection),
         learnable=learnable,
@@ -178,7 +172,7 @@ def view(
         parties=rows,
         total=_total(valuation, top),
         axis=tuple((round(100 * tick / top, 3), f"{tick:g}") for tick in ticks(top)),
-        chart_text=_chart_text(parties, learnable),
+        chart_text=f"Bar chart of {measure} in nats: {listing([f'{row.name} {row.value}' for row in rows])}.",
         cmi_reason=wording.no_interval(valuation) if learnable else "",
         facts=_facts(valuation),
         notes=tuple(str(note) for note in valuation.details.get("notes", ())),
@@ -198,31 +192,16 @@ def view(
     )
 
 
-def _title(valuation: Valuation) -> str:
-    label = wording.label_of(valuation)
-    return "What each party’s data is worth" + (f" for predicting “{label}”" if label else "")
-
-
 def _acceptance(valuation: Valuation) -> tuple[str, str] | None:
     """Verdict and sentence of an acceptance test."""
     outcome = acceptance(valuation)
-    return (
-        None if outcome is None else (outcome.verdict.value, wording.acceptance_sentence(valuation, outcome))
-    )
-
-
-def _about(valuation: Valuation) -> str:
-    p = len(valuation.parties)
-    return f"{valuation.n_samples:,} cases, {p} data {'party' if p == 1 else 'parties'}."
+    if outcome is None:
+        return None
+    return outcome.verdict.value, wording.acceptance_sentence(valuation, outcome)
 
 
 def _interval(party: PartyValue) -> tuple[float, float] | None:
     return party.interval if party.learnable is None else party.learnable_interval
-
-
-def _end(party: PartyValue) -> float:
-    interval = _interval(party)
-    return party.leading if interval is None else interval[1]
 
 
 def _party(party: PartyValue, top: float) -> PartyRow:
@@ -233,7 +212,6 @@ def _party(party: PartyValue, top: float) -> PartyRow:
     share = party.learnable_share
     if share is None and party.learnable is None:
         share = party.share
-    cmi = "" if party.learnable is None else _cmi(party)
     what = "Shapley-CMI" if party.learnable is None else "learnable value"
     return PartyRow(
         name=party.name,
@@ -243,15 +221,15 @@ def _party(party: PartyValue, top: float) -> PartyRow:
         share="" if share is None else wording.percent(share),
         value=wording.nats(party.leading),
         interval=wording.interval(ends),
-        cmi=cmi,
+        cmi=_cmi(party),
         text=f"{what} {wording.nats(party.leading)} nats",
     )
 
 
 def _cmi(party: PartyValue) -> str:
-    half = party.half_width
-    if party.value is None:
+    if party.learnable is None or party.value is None:
         return ""
+    half = party.half_width
     return wording.nats(party.value) + ("" if half is None else f" ± {wording.nats(half)}")
 
 
@@ -269,13 +247,6 @@ def _total(valuation: Valuation, top: float) -> PartyRow:
         cmi="" if learned is None or valuation.total is None else wording.nats(valuation.total),
         text="",
     )
-
-
-def _chart_text(parties: list[PartyValue], learnable: bool) -> str:
-    """The chart in words, for people who cannot see it."""
-    said = [f"{party.name} {wording.nats(party.leading)}" for party in parties]
-    what = "learnable values" if learnable else "Shapley-CMI"
-    return f"Bar chart of {what} in nats: {listing(said)}."
 
 
 def _facts(valuation: Valuation) -> tuple[Fact, ...]:
@@ -305,7 +276,7 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
     return Gain(
         parties=wording.uplift_name(valuation, row),
         wrong=wording.per_1000(1000 * (1 - row.accuracy)),
-        interval="" if ends is None or not compared else _fewer(*ends),
+        interval=_range([wording.per_1000(end) for end in ends]) if ends and compared else "",
         auc="" if row.auc is None else f"{row.auc:.3f}",
         auc_change=_change(row.auc_gain_interval) if compared else "",
         ks="" if row.ks is None else f"{row.ks:.3f}",
@@ -316,21 +287,16 @@ def _gain(row: UpliftRow, valuation: Valuation) -> Gain:
 
 
 def _change(ends: tuple[float, float] | None) -> str:
-    """An interval of a difference, with signs; "0" where nothing changes."""
-    if ends is None:
-        return ""
-    texts = [f"{end:+z.3f}".replace("-", "−") for end in ends]
-    return "0" if set(texts) == {"+0.000"} else " to ".join(texts)
+    """An interval of a difference, with signs."""
+    return "" if ends is None else _range([f"{end:+z.3f}".replace("-", "−") for end in ends])
 
 
-def _fewer(low: float, high: float) -> str:
-    """An interval of errors avoided; "0" where nothing changes."""
-    texts = [wording.per_1000(end) for end in (low, high)]
-    return "0" if set(texts) == {"0"} else " to ".join(texts)
+def _range(ends: list[str]) -> str:
+    return "0" if set(ends) in ({"0"}, {"+0.000"}) else " to ".join(ends)
 
 
 def _sensitivity(valuation: Valuation, *, priced: bool) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """The sentence and the advice under each coding. The result has that advice without prices only."""
+    """The sentence and the advice under each coding, which ignores prices."""
     sensitivity = valuation.details.get("sensitivity")
     if not isinstance(sensitivity, Mapping):
         return None
@@ -344,17 +310,14 @@ def _sensitivity(valuation: Valuation, *, priced: bool) -> tuple[str, tuple[tupl
 
 
 def _coding_advice(run: Mapping[str, object]) -> str:
-    invited, undecided = ([str(name) for name in _listed(run.get(key))] for key in ("invite", "undecided"))
+    parties = (run.get(key) for key in ("invite", "undecided"))
+    invited, undecided = ([*map(str, names)] if isinstance(names, list | tuple) else [] for names in parties)
     advice = f"invite {listing(invited) or 'nobody'}"
     return f"{advice}; undecided: {listing(undecided)}" if undecided else advice
 
 
-def _listed(item: object) -> Sequence[object]:
-    return item if isinstance(item, list | tuple) else ()
-
-
 def _columns_note(valuation: Valuation) -> str:
-    """Who keeps columns to itself, or how many of them are not listed."""
+    """Remarks on columns that are not listed, or not known here."""
     owners = {column.party for column in valuation.columns}
     kept = valuation.protocol and not owners & {party.name for party in valuation.parties}
     hidden = [

@@ -1,6 +1,7 @@
-"""Numbers, sentences and the label as people read them. The terminal and the report use the same ones.
+"""Numbers and sentences for people, shared by the terminal and the report.
 
-A class is decided. An amount was cut into ranges, and nobody decides anything by a miss of a range.
+Predicting a class is a decision, which can be wrong. An amount is predicted by its range, and a wrong range
+is not a wrong decision.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import PrivacyStatement, UpliftRow, Valuation
 
 NAMES_SHOWN = 6
-"""A sentence lists this many names; the table below it has all of them."""
+"""Names listed in a sentence; the table below it has all of them."""
 
 FAR_MORE_ROWS = 100
-"""Beyond this many times the rows of the result, a sentence states no number of rows."""
+"""Beyond this multiple of the rows of the result, sentences state no number of rows."""
 
 PROTECTION = {
     None: "All columns were on one machine and were valued as plain tables. Nothing was hidden from that "
@@ -42,10 +43,10 @@ PROTECTION = {
     "codes occur together (protocol gram). No server saw a row or a sum. If a single server "
     "cheats and the parties are honest, this is detected.",
 }
-"""What each protocol protects, in plain words."""
+"""What each protocol protects."""
 
 LABEL, TASK = "label", "task"
-"""Owners in the list of columns that are no data party."""
+"""Owners of columns that are not data parties."""
 
 
 def nats(value: float) -> str:
@@ -60,7 +61,7 @@ def interval(ends: tuple[float, float] | None) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of a whole; small ones keep a digit, and what is not nothing is not called 0%."""
+    """A fraction as a percentage; small ones keep a digit, and a positive one is never 0%."""
     if 0 < part < 0.0005:
         return "<0.1%"
     if -0.0005 < part <= 0:
@@ -81,19 +82,19 @@ def rows(number: int) -> str:
 
 
 def label_column(valuation: Valuation) -> ColumnCoding | None:
-    """How the label was coded, where the result knows it."""
+    """The coding of the label, if the result has it."""
     return next((column for column in valuation.columns if column.party == LABEL), None)
 
 
 def label_of(valuation: Valuation) -> str:
-    """Name of the label's column; empty where the result does not know it, as with an array."""
+    """Name of the label's column; empty if unknown, as for an array."""
     column = label_column(valuation)
     return "" if column is None or column.name == LABEL else column.name
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionWords:
-    """Right and wrong predictions of a label, in words; `n_ranges` is 0 for classes."""
+    """Phrases for right and wrong predictions of a label; `n_ranges` is 0 for classes."""
 
     label: str
     n_ranges: int = 0
@@ -138,7 +139,7 @@ class PredictionWords:
 
 
 def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
-    """What to do, in a few sentences; the first one stands alone."""
+    """The advice in a few sentences; the first one stands alone."""
     if valuation.learnable_total is None:
         return (
             "No advice: learnable values were not computed, and Shapley-CMI alone also counts what is "
@@ -149,23 +150,26 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
             "Invite nobody: the columns that are already there determine the label in these rows.",
             "If one of them is known only afterwards, leave it out and value again.",
         )
-    said = _unless_leaked(valuation, selection, _invitation(valuation, selection))
+    sentences = _unless_leaked(valuation, selection, _invitation(valuation, selection))
     if selection.unaffordable:
-        names = [step.party for step in selection.unaffordable]
-        said.append(f"The budget leaves no room for {listing(names, NAMES_SHOWN)}, which would add more.")
+        names = _names(selection.unaffordable)
+        sentences.append(f"The budget leaves no room for {names}, which would add more.")
     if selection.undecided and selection.parties:
-        said.append(_undecided(valuation, selection))
+        sentences.append(_undecided(valuation, selection))
     if selection.idle and (selection.parties or selection.undecided):
-        said.append(_idle(selection))
-    if selection.basis == ADDITIVE and len(selection.parties) + len(selection.undecided) > 1:
-        said.append("This does not take into account that parties may overlap.")
-    if selection.basis == PAIRS and len(selection.parties) + len(selection.undecided) > 2:
-        said.append("Overlap of three or more parties is taken into account only pair by pair.")
-    return tuple(said)
+        noun, verb = ("party", "adds") if len(selection.idle) == 1 else ("parties", "add")
+        names = _names(selection.idle)
+        sentences.append(f"The remaining {noun}, {names}, {verb} nothing worth mentioning.")
+    n_relevant = len(selection.parties) + len(selection.undecided)
+    if selection.basis == ADDITIVE and n_relevant > 1:
+        sentences.append("This does not take into account that parties may overlap.")
+    if selection.basis == PAIRS and n_relevant > 2:
+        sentences.append("Overlap of three or more parties is taken into account only pair by pair.")
+    return tuple(sentences)
 
 
 def effect(valuation: Valuation, parties: Sequence[str]) -> str:
-    """What a model gains from these parties, as a verb phrase for several of them ("avoid 46 of 190 …")."""
+    """The gain of a model from these parties, as a plural verb phrase ("avoid 46 of 190 …")."""
     nobody = valuation.uplift_of(())
     chosen = valuation.uplift_of(parties)
     if nobody is None or valuation.privacy is not None:  # noise: the uplift has no intervals
@@ -183,9 +187,9 @@ def effect(valuation: Valuation, parties: Sequence[str]) -> str:
 
 
 def acceptance_sentence(valuation: Valuation, outcome: Acceptance) -> str:
-    """The outcome of a result's acceptance test, with what was measured and what was required."""
-    who, verb = ("all parties together", "") if outcome.party is None else (f"{outcome.party} alone", "s")
-    said = {"pass": "passed", "fail": "failed", "undecided": "undecided"}[outcome.verdict]
+    """The outcome of a result's acceptance test, with the measured and the required gain."""
+    parties, s = ("all parties together", "") if outcome.party is None else (f"{outcome.party} alone", "s")
+    verdict = {"pass": "passed", "fail": "failed", "undecided": "undecided"}[outcome.verdict]
     number = {
         "errors_avoided_per_1000": per_1000, "auc_gain": lambda x: f"{x:.3f}", "log_loss_gain": nats,
     }[outcome.metric]  # fmt: skip
@@ -194,18 +198,18 @@ def acceptance_sentence(valuation: Valuation, outcome: Acceptance) -> str:
     else:
         measured, sure = f"{number(outcome.low)} to {number(outcome.high)}", " (95% interval)"
     does = {
-        "errors_avoided_per_1000": PredictionWords.of(valuation).measured(measured, verb),
-        "auc_gain": f"raise{verb} the AUC by {measured}",
-        "log_loss_gain": f"lower{verb} the log loss by {measured} nats",
+        "errors_avoided_per_1000": PredictionWords.of(valuation).measured(measured, s),
+        "auc_gain": f"raise{s} the AUC by {measured}",
+        "log_loss_gain": f"lower{s} the log loss by {measured} nats",
     }[outcome.metric]
-    text = f"Acceptance test {said}: {who} {does}{sure}; required: at least {outcome.threshold:g}."
+    text = f"Acceptance test {verdict}: {parties} {does}{sure}; required: at least {outcome.threshold:g}."
     if outcome.rows_needed is not None:
         text += f" About {rows(outcome.rows_needed)} rows would settle it."
     return text
 
 
 def noise(statement: PrivacyStatement) -> str:
-    """The promise of a result with noise, with everything that belongs to it."""
+    """The privacy guarantee of a result with noise."""
     return (
         f"Noise of ±{statement.label_noise:.3g} persons was added to every count behind these values. "
         f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
@@ -214,15 +218,15 @@ def noise(statement: PrivacyStatement) -> str:
 
 
 def uncertainty(valuation: Valuation) -> float | None:
-    """What the task party cannot predict by itself, in nats per row: out of sample where that is known."""
+    """The task party's uncertainty about the label, in nats per row: out of sample if known."""
     if valuation.utility_name is not None:
-        return None  # its values are no log losses
+        return None  # its values are not log losses
     nobody = valuation.uplift_of(())
     return valuation.label_entropy if nobody is None else nobody.log_loss
 
 
 def uplift_name(valuation: Valuation, row: UpliftRow) -> str:
-    """The parties of a row of the uplift, by their role."""
+    """The parties of a row of the uplift, in words."""
     missing = [party.name for party in valuation.parties if party.name not in row.parties]
     return {
         "nobody": "nobody",
@@ -233,7 +237,7 @@ def uplift_name(valuation: Valuation, row: UpliftRow) -> str:
 
 
 def flags(valuation: Valuation) -> list[tuple[list[str], str]]:
-    """Each flag in words, with the parties that have it."""
+    """A sentence for each flag, with the parties that have it."""
     flagged: dict[str, list[str]] = {}
     for party in valuation.parties:
         for flag in party.flags:
@@ -242,13 +246,13 @@ def flags(valuation: Valuation) -> list[tuple[list[str], str]]:
 
 
 def no_interval(valuation: Valuation) -> str:
-    """Why Shapley-CMI has no interval, where all parties have the same reason; else empty."""
+    """Why Shapley-CMI has no interval, if all parties have the same reason; otherwise empty."""
     reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
     return f"Shapley-CMI has no interval: {reasons.pop()}." if len(reasons) == 1 and all(reasons) else ""
 
 
 def measure(valuation: Valuation) -> str:
-    """What the leading number is, in a sentence."""
+    """A sentence on the leading number."""
     if valuation.utility_name is not None:
         return (
             f"The Shapley value of the utility “{valuation.utility_name}”, in its own unit. Its error is not "
@@ -265,13 +269,14 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
     names = selection.parties
     if not names:
         if selection.undecided:
-            who = listing([step.party for step in selection.undecided], NAMES_SHOWN)
-            return f"Invite nobody yet: {valuation.n_samples:,} rows cannot show whether {who} " + (
-                f"{'helps' if len(selection.undecided) == 1 else 'help'}; {_settling(valuation, selection)}."
+            help = "helps" if len(selection.undecided) == 1 else "help"
+            return (
+                f"Invite nobody yet: {valuation.n_samples:,} rows cannot show whether "
+                f"{_names(selection.undecided)} {help}; {_settling(valuation, selection)}."
             )
+        add, them = ("adds", "it") if len(selection.steps) == 1 else ("add", "them")
         return (
-            f"Invite nobody: {_subject(selection.steps)} nothing to what can be predicted without "
-            f"{'it' if len(selection.steps) == 1 else 'them'}."
+            f"Invite nobody: {_names(selection.steps)} {add} nothing to what can be predicted without {them}."
         )
     whom, they = listing(names), "together they"
     gain = effect(valuation, names)
@@ -286,26 +291,25 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
 
 
 def _unless_leaked(valuation: Valuation, selection: Selection, invitation: str) -> list[str]:
-    """The invitation; after a warning where an invited party has a column that reproduces the label."""
+    """The invitation, after a warning if an invited party has a column that reproduces the label."""
     leaks = [c for c in valuation.columns if c.reproduces_label and c.party in selection.parties]
     if not leaks:
         return [invitation]
     whom = listing(list(dict.fromkeys(column.party for column in leaks)), NAMES_SHOWN)
     what = listing([f"column {column.name!r} of {column.party}" for column in leaks], NAMES_SHOWN)
-    single = len(leaks) == 1
+    reproduce, they_are, them = "reproduce", "they are", "them"
+    if len(leaks) == 1:
+        reproduce, they_are, them = "reproduces", "it is", "it"
     return [
-        f"Do not invite {whom} yet: {what} {'reproduces' if single else 'reproduce'} the label and may be "
-        "known only after it.",
-        f"If {'it is' if single else 'they are'} known only then, leave {'it' if single else 'them'} out and "
-        f"value again; otherwise {invitation[0].lower()}{invitation[1:]}",
+        f"Do not invite {whom} yet: {what} {reproduce} the label and may be known only after it.",
+        f"If {they_are} known only then, leave {them} out and value again; otherwise "
+        f"{invitation[0].lower()}{invitation[1:]}",
     ]
 
 
 def _undecided(valuation: Valuation, selection: Selection) -> str:
-    steps = selection.undecided
-    who = listing([step.party for step in steps], NAMES_SHOWN)
-    single = len(steps) == 1
-    text = f"Whether {who} {'adds' if single else 'add'} to that is undecided; "
+    add = "adds" if len(selection.undecided) == 1 else "add"
+    text = f"Whether {_names(selection.undecided)} {add} to that is undecided; "
     text += _settling(valuation, selection)
     together = selection.undecided_together
     if together is not None and together.verdict == "adds":
@@ -323,21 +327,12 @@ def _settling(valuation: Valuation, selection: Selection) -> str:
     return f"about {rows(most)} rows would settle it"
 
 
-def _idle(selection: Selection) -> str:
-    steps = selection.idle
-    names = [step.party for step in steps]
-    if len(names) == 1:
-        return f"The remaining party, {names[0]}, adds nothing worth mentioning."
-    return f"The remaining parties, {listing(names, NAMES_SHOWN)}, add nothing worth mentioning."
-
-
-def _subject(steps: Sequence[Step]) -> str:
-    names = [step.party for step in steps]
-    return f"{listing(names, NAMES_SHOWN)} {'adds' if len(names) == 1 else 'add'}"
+def _names(steps: Sequence[Step]) -> str:
+    return listing([step.party for step in steps], NAMES_SHOWN)
 
 
 def _gain(valuation: Valuation, nobody: UpliftRow, chosen: UpliftRow) -> str | None:
-    """More right predictions where they are clear; else a better ranking of cases; else None."""
+    """More right predictions if that is clear; otherwise a better ranking of cases; otherwise None."""
     avoided, ends = chosen.errors_avoided_per_1000, chosen.errors_avoided_interval
     if avoided is not None and avoided >= 1 and ends is not None and ends[0] > 0:
         return PredictionWords.of(valuation).gain(

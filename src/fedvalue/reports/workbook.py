@@ -1,7 +1,6 @@
 """A result as a spreadsheet: an Excel workbook of four sheets, or a CSV file of the values.
 
-Names of parties and columns come from others. They are written as text, so that a spreadsheet program never
-takes one for a formula.
+Names of parties and columns come from others. They are written as text, never as a formula.
 """
 
 from __future__ import annotations
@@ -95,12 +94,10 @@ def _write_workbook(sheets: dict[str, Rows], path: Path) -> None:
         sheet = book.create_sheet(title)
         for k, line in enumerate([list(rows[0]), *(list(row.values()) for row in rows)], start=1):
             for j, item in enumerate(line, start=1):
-                cell = sheet.cell(row=k, column=j)
-                cell.value = _printable(item)
+                cell = sheet.cell(row=k, column=j, value=_printable(item))
+                cell.font = Font(bold=k == 1)
                 if isinstance(item, str):
                     cell.data_type = "s"
-                if k == 1:
-                    cell.font = Font(bold=True)
         sheet.freeze_panes = "A2"
     book.save(path)
 
