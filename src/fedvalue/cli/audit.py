@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, Peers
 
 
 def verify(
@@ -18,9 +18,7 @@ def verify(
         list[Path] | None,
         typer.Option(help="For a log: receipts from its writer, *.jsonl. Repeat for each file."),
     ] = None,
-    peers: Annotated[
-        Path | None, typer.Option(help="For a certificate: folder of pinned cards to compare with.")
-    ] = None,
+    peers: Peers = None,
 ) -> None:
     """Check an audit log or a certificate, with its statement and time stamp, and print the findings.
 

@@ -30,7 +30,7 @@ def check(
     ],
     reading: Any,
     coding: Any,
-    label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
+    label: options.Label = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with the sample ids.", metavar="COL")
     ] = None,
@@ -66,7 +66,7 @@ def check(
 
 def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
     """Print how one file was read."""
-    from fedvalue.local.check import label_words
+    from fedvalue.local.check import label_text
 
     sure = [f"{what} {how}" for what, how in file.confidence.items() if how != "certain"]
     print_line(f"{file.name}: {file.n_rows:,} rows, {len(file.columns)} columns; {file.format}")
@@ -77,7 +77,7 @@ def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
         print_line(f"id {ids!r}: {file.n_matched:,} of the {n_first:,} ids of the first file ({share:.1%})")
     for column in file.columns:
         if column.party == "label":
-            print_line(f"label {column.name!r}: {label_words(column)}")
+            print_line(f"label {column.name!r}: {label_text(column)}")
     if file.columns:
         headings = ["column", "type", "missing", "distinct", "codes", "largest", "bins or categories"]
         rows = [_row(column, file.n_rows) for column in file.columns]

@@ -40,9 +40,7 @@ def select(
     budget: Annotated[str, typer.Option(help="What may be spent.", metavar="AMOUNT")],
     coding: Any,
     by: options.By = "learnable",
-    label: Annotated[
-        str | None, typer.Option(help="DATA: column with the task's label.", metavar="COL")
-    ] = None,
+    label: options.Label = None,
     party: options.Party = None,
     each: options.Each = False,
     task: options.Task = "",

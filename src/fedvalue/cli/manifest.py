@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedvalue.cli.shared_options import takes
+from fedvalue.cli.shared_options import Peers, takes
 from fedvalue.cli.terms import agreed_terms
 
 if TYPE_CHECKING:
@@ -82,10 +82,7 @@ def merge(
     typer.echo(f"missing signatures: {', '.join(signed.missing) or 'none'}", err=True)
 
 
-def verify(
-    file: File,
-    peers: Annotated[Path | None, typer.Option(help="Folder of pinned cards to compare with.")] = None,
-) -> None:
+def verify(file: File, peers: Peers = None) -> None:
     """Check signatures, validity and, with --peers, that the keys are those of the pinned cards."""
     import datetime as dt
 
@@ -157,7 +154,7 @@ def preview_text(manifest: Manifest, sizes: PublicSizes, rows: Sequence[PreviewR
 
 
 def _advice(rows: Sequence[PreviewRow]) -> str:
-    """Whether a run with noise can answer at this size."""
+    """Advice on a run with noise at this size."""
     epsilons = [row.epsilon for row in rows if row.epsilon is not None]
     clear = [row.epsilon for row in rows if row.epsilon is not None and row.is_clear]
     if not clear:
@@ -206,12 +203,12 @@ def _tokens(manifest: Manifest, sizes: PublicSizes) -> str:
         n_label_codes=sizes.n_labels,
         n_codes=(n_codes,) * len(sizes.parties),
     )
-    words = []
+    costs = []
     for by_coalition, name in ((True, "coalition by coalition"), (False, "grand coalition alone")):
         cost = estimate(replace(agreed, by_coalition=by_coalition))
         agreed_mark = ", as agreed" if agreed.by_coalition == by_coalition else ""
-        words.append(f"{name}{agreed_mark}: {cost.n_tokens:.3g} tokens, {cost.n_bytes / 1e9:.3g} GB")
-    return f"Protocol paper with up to {n_codes} codes per party. {'; '.join(words)}."
+        costs.append(f"{name}{agreed_mark}: {cost.n_tokens:.3g} tokens, {cost.n_bytes / 1e9:.3g} GB")
+    return f"Protocol paper with up to {n_codes} codes per party. {'; '.join(costs)}."
 
 
 def without(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedvalue.cli import exit_codes
-from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder
+from fedvalue.cli.shared_options import DEFAULT_HOME, HomeFolder, Label
 from fedvalue.cli.terminal import print_json, print_line, print_table, say
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def doctor(
     home: HomeFolder = DEFAULT_HOME,
     table: Annotated[str | None, typer.Option(help="Your table, if no configuration names it.")] = None,
     id_: Annotated[str, typer.Option("--id", help="Column of the table that names a sample.")] = "id",
-    label: Annotated[str | None, typer.Option(help="Column with the label, at the task party.")] = None,
+    label: Label = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check clock, ports, names, TLS and pins, cards, permissions, disk, memory, versions, table and terms.

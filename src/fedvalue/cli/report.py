@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fedvalue.cli.shared_options import Peers
+
 
 def report(
     result: Annotated[
@@ -23,12 +25,7 @@ def report(
         typer.Option(help="CSV file with the columns party and price, for the selection.", metavar="FILE"),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="What may be spent.", metavar="AMOUNT")] = None,
-    peers: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a certificate: folder of pinned cards to compare its keys with.", metavar="FOLDER"
-        ),
-    ] = None,
+    peers: Peers = None,
 ) -> None:
     """Write the report of a result: whom to invite, values with intervals, overlap, how it was computed.
 

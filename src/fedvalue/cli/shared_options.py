@@ -20,6 +20,11 @@ HomeFolder = Annotated[
     Path, typer.Option("--home", envvar="FEDVALUE_HOME", help="Folder of your identity, agreements and runs.")
 ]
 
+Label = Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")]
+Peers = Annotated[
+    Path | None, typer.Option(help="Folder of pinned cards to compare the keys with.", metavar="FOLDER")
+]
+
 DEFAULT_HOME = Path("fedvalue")
 """In the folder where the command is started."""
 

@@ -14,6 +14,7 @@ from fedvalue.cli.shared_options import (
     DEFAULT_HOME,
     HomeFolder,
     JsonFile,
+    Label,
     file_options,
     public_command,
     takes,
@@ -133,9 +134,7 @@ def join(take_part: TakePart) -> None:
 
 
 @takes("take_part", taking_part)
-def run(
-    take_part: TakePart, label: Annotated[str | None, typer.Option(help="Column with the label.")] = None
-) -> None:
+def run(take_part: TakePart, label: Label = None) -> None:
     """Take part as the task party, after `fedvalue invite`; prints the value of every data party.
 
     It waits until everybody has accepted, shows six words to compare over the phone, signs, takes part in the

@@ -45,12 +45,7 @@ def print_table(
 ) -> None:
     """Print a table on stdout: names wrap, figures stay whole even if the terminal is narrow.
 
-    Args:
-        headings: One per column.
-        rows: The cells, as text.
-        footer: The last line, if any.
-        left: Columns that are text; the others are figures and flush right.
-        title: A line above the table.
+    Columns in `left` are text; the others are figures, flush right. `footer` is the last line.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -78,9 +73,7 @@ def print_table(
 def show_valuation(valuation: Valuation, *, own: str | None = None) -> None:
     """Print a result: the advice, the values with the best party first, and the method.
 
-    Args:
-        valuation: The result; missing statistics are left out.
-        own: The data party that reads its share. The task party decides, so no advice is printed.
+    With `own`, a data party reads its share: the task party decides, so no advice is printed.
     """
     from fedvalue.decisions.acceptance import acceptance
     from fedvalue.decisions.selection import select

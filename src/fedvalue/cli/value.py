@@ -43,7 +43,7 @@ def value(
             help="CSV, Excel, Parquet or Arrow file, Parquet folder, or a database URI.", metavar="DATA"
         ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the task's label.", metavar="COL")] = None,
+    label: options.Label = None,
     party: options.Party = None,
     each: options.Each = False,
     task: options.Task = "",

@@ -101,7 +101,7 @@ def _run(valuation: Valuation) -> CodingRun:
     assert valuation.settings is not None, "a valuation made here knows its settings"
     coding = valuation.settings.coding
     return CodingRun(
-        coding=coding.words,
+        coding=coding.description,
         bins=coding.bins,
         binning=coding.binning,
         invite=selection.parties,

@@ -105,7 +105,7 @@ class Judge:
     def _ratio_half_width(self, gain: float) -> float:
         return Z95 * math.sqrt(2 * abs(gain) / self._n + 1 / (2 * self._n**2))
 
-    def one(self, party: PartyValue, gain: float, *, error: float = 0.0) -> Contribution:
+    def single(self, party: PartyValue, gain: float, *, error: float = 0.0) -> Contribution:
         """Judge the gain of one party; `error` is that of an approximate game."""
         half = self.half_width(party, gain)
         wide = None if half is None else math.hypot(half, error)

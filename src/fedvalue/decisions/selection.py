@@ -191,7 +191,7 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
     before = 0.0
     adds = []
     for joined in joining:
-        adds.append(judge.one(valuation[joined.party], joined.learnable - before))
+        adds.append(judge.single(valuation[joined.party], joined.learnable - before))
         before = joined.learnable
     n_invited = len(joining)
     while n_invited and adds[n_invited - 1].verdict is not ContributionVerdict.ADDS:
@@ -245,7 +245,9 @@ class _Choice:
 
     def adds(self, k: int, mask: int) -> Contribution:
         """What party k adds to the other parties of a coalition."""
-        return self.judge.one(self.valuation.parties[k], self.game.gain(k, mask), error=self.game.error_of(k))
+        return self.judge.single(
+            self.valuation.parties[k], self.game.gain(k, mask), error=self.game.error_of(k)
+        )
 
     def settle(self, mask: int) -> int:
         """A set in which every party clearly adds something, and to which no other party clearly would."""

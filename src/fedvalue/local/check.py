@@ -88,15 +88,9 @@ def check_sources(
     options: FileOptions = AS_DETECTED,
     progress: Progress | None = None,
 ) -> Check:
-    """Check files.
+    """Check files, folders or database URIs.
 
-    Args:
-        sources: Files, folders or database URIs.
-        label: Column of the label, in the files that have it.
-        ids: Column of the sample ids, in the files that have it.
-        coding: How columns would be coded.
-        options: How to read files; overrides detection.
-        progress: Called with progress updates.
+    `label` and `ids` are columns of some of the files; `coding` is how columns would be coded.
 
     Raises:
         InputError: A file cannot be read at all, or no file has the label or the id.
@@ -214,7 +208,7 @@ class _FileLook:
                 n_matched = pc.sum(pc.is_in(ids, value_set=first_ids.cast(ids.type))).as_py() or 0
         return FileCheck(
             name=shown(self._source),
-            format=part.words,
+            format=part.description,
             confidence={} if part.dialect is None else dict(part.dialect.confidence),
             size=source_bytes(self._source),
             n_rows=self._n_rows,
@@ -292,7 +286,7 @@ def summary_lines(coded: CodedColumns, request: Request) -> list[str]:
         kinds[column.kind] = kinds.get(column.kind, 0) + 1
     listed = ", ".join(counted(n, kind) for kind, n in kinds.items())
     lines = [
-        f"{shown(request.source)}: {coded.n_samples:,} rows; label {label.name!r}: {label_words(label)}",
+        f"{shown(request.source)}: {coded.n_samples:,} rows; label {label.name!r}: {label_text(label)}",
         f"{counted(len(features), 'column')}: {listed}",
         *coded.warnings[:3],
     ]
@@ -302,7 +296,7 @@ def summary_lines(coded: CodedColumns, request: Request) -> list[str]:
     return lines
 
 
-def label_words(label: ColumnCoding) -> str:
+def label_text(label: ColumnCoding) -> str:
     """Classes with their balance, or the bins of an amount."""
     total = sum(label.counts) or 1
     if label.kind == "amount":

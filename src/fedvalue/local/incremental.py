@@ -134,11 +134,12 @@ def _added(
 
 def _news(before: ColumnCoder, after: ColumnCoder, later: ColumnSummary) -> str:
     """A sentence on new values in a column; empty if there are none."""
-    if before.kind == "bins" and later.lowest is not None and later.highest is not None:
-        assert before.lowest is not None
-        assert before.highest is not None
-        if later.lowest < before.lowest or later.highest > before.highest:
-            return f"column {before.name!r}: new numbers beyond the binned range fall into the outer bins"
+    if (
+        before.lowest is not None
+        and before.highest is not None
+        and (later.numbers.lowest < before.lowest or later.numbers.highest > before.highest)
+    ):
+        return f"column {before.name!r}: new numbers beyond the binned range fall into the outer bins"
     if after.n_codes > before.n_codes:
         return f"column {before.name!r}: {after.n_codes - before.n_codes} new categories"
     return ""

@@ -28,7 +28,7 @@ def described_source(source: str, party: str, options: FileOptions) -> SourceFil
     return SourceFile(
         name=shown(source),
         party=party,
-        format=part.words + more,
+        format=part.description + more,
         size=source_bytes(source),
         sha256=source_sha256(source),
         notes=() if part.dialect is None else part.dialect.notes,
@@ -67,12 +67,10 @@ def with_notes(valuation: Valuation, *, before: Iterable[str] = (), after: Itera
 def repeated_request(
     earlier: Valuation, path: Path, data: str | None = None
 ) -> tuple[Request, ValuationSettings]:
-    """The request and settings of an earlier result.
+    """The request and settings of an earlier result, which was read from `path`.
 
-    Args:
-        earlier: The result.
-        path: Its file. Sources that do not exist are also looked for beside it.
-        data: Another file with the label, to value in the same way.
+    Sources that do not exist are also looked for beside that file. `data` is another file with the label, to
+    value in the same way.
 
     Raises:
         InputError: The result has no provenance, or a file is missing or has changed.

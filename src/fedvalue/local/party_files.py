@@ -59,10 +59,8 @@ class Joined:
 def join_by_id(main: Any, main_id: str, parties: Mapping[str, tuple[Any, str]]) -> Joined:
     """Reduce Arrow tables to their common ids.
 
-    Args:
-        main: The table with the label.
-        main_id: Its column of ids, as text.
-        parties: Each party's table and the name of its column of ids.
+    `main` is the table with the label and `main_id` its column of ids, as text; each party has a table and
+    the name of its column of ids.
 
     Raises:
         InputError: Repeated or missing ids, or no common id.

@@ -37,13 +37,8 @@ def value_request(
 ) -> Valuation:
     """Value the files of a request.
 
-    Args:
-        request: Files, columns and owners.
-        settings: How to value them.
-        state: Add the rows to the counts in this file.
-        command: The command line, for the provenance.
-        execution: Where the work runs, its progress callback, and how to stop it.
-        coded: Called once the columns are coded, before they are valued.
+    With `state`, the rows are added to the counts in that file. The `command` line goes into the provenance.
+    `coded` is called once the columns are coded, before they are valued.
 
     Raises:
         InputError: Options that exclude each other, or wrong data.

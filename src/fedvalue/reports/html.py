@@ -81,12 +81,8 @@ def render_certificate(
 ) -> str:
     """A page about a checked certificate: the agreement, the values, what was proved and what was not.
 
-    Args:
-        result: The certificate's result.
-        manifest: The agreement in it.
-        proved: One sentence per check.
-        unproved: Sentences on what a reader might believe to be checked but is not.
-        digest: SHA-256 of the certificate file, in hex.
+    `proved` has one sentence per check, `unproved` sentences on what a reader might believe to be checked but
+    is not. `digest` is the SHA-256 of the certificate file, in hex.
     """
     template = templates().get_template("certificate.html")
     return template.render(

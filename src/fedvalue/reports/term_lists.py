@@ -104,7 +104,7 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
         rows.append(("Columns", "one joint code per party" if joint else "valued one by one and in pairs"))
     rows.append(("Shapley-CMI", _method(valuation)))
     if settings is not None:
-        rows.append(("Numbers", f"cut into {settings.coding.words}"))
+        rows.append(("Numbers", f"cut into {settings.coding.description}"))
     elif valuation.bins is not None:
         rows.append(("Numbers", f"cut into {valuation.bins} bins"))
     rows.append(("Protocol", valuation.protocol or "none, plain tables"))

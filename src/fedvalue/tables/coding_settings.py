@@ -55,7 +55,7 @@ class CodingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return self.bins if self.label_bins is None else self.label_bins
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How numbers are cut, as in "5 bins, about equally filled"."""
         return (
             f"{self.bins} bins, {'about equally filled' if self.binning == 'quantile' else 'of equal width'}"

@@ -73,9 +73,8 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
     @property
     def n_codes(self) -> int:
         """Size of the code range."""
-        plain = {"categories": self.categories, "values": self.values}.get(self.kind)
-        n_plain = len(self.edges) + 1 if plain is None else len(plain)
-        return n_plain + (self.other is not None) + (self.missing is not None)
+        sizes = {"categories": len(self.categories), "values": len(self.values), "bins": len(self.edges) + 1}
+        return sizes[self.kind] + (self.other is not None) + (self.missing is not None)
 
     @property
     def is_empty(self) -> bool:
@@ -221,19 +220,17 @@ def fit_values(summary: ColumnSummary, *, most: int | None = None) -> ColumnCode
 
 def fit_bins(summary: ColumnSummary, *, bins: int, binning: Binning) -> ColumnCoder:
     """The coder of numbers that are cut into bins."""
-    assert summary.dtype is not None
-    assert summary.lowest is not None
-    assert summary.highest is not None
+    numbers = summary.numbers
     if binning == "width":
-        edges = width_edges(summary.lowest, summary.highest, bins, summary.dtype)
+        edges = width_edges(numbers.lowest, numbers.highest, bins, numbers.dtype)
     else:
-        edges = quantile_edges(summary.numbers.numbers, summary.numbers.counts, bins)
+        edges = quantile_edges(numbers.numbers, numbers.counts, bins)
     return ColumnCoder(
         summary.name,
         "bins",
         edges=tuple(edges.tolist()),
-        lowest=float(summary.lowest),
-        highest=float(summary.highest),
+        lowest=float(numbers.lowest),
+        highest=float(numbers.highest),
         missing=len(edges) + 1 if summary.n_missing else None,
         scale=summary.scale,
     )

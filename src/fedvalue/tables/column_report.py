@@ -100,13 +100,10 @@ def describe_column(
 ) -> ColumnCoding:
     """The report of a column that was coded by its summary."""
     rows = coder.rows_per_code(summary)
-    shown = np.argsort(-rows[coder.plain_codes], kind="stable")[:SHOWN_CODES]
-    names, edges = _names(coder), tuple(_shown(edge, coder.scale) for edge in coder.edges)
+    names, counts = _names(coder), rows[coder.plain_codes]
     if len(names) > SHOWN_CODES:
-        names = [names[k] for k in shown]
-        counts = rows[coder.plain_codes][shown]
-    else:
-        counts = rows[: len(edges) + 1] if coder.kind == "bins" else rows[coder.plain_codes]
+        shown = np.argsort(-counts, kind="stable")[:SHOWN_CODES]
+        names, counts = [names[k] for k in shown], counts[shown]
     return ColumnCoding(
         party=party,
         name=coder.name,
@@ -116,9 +113,9 @@ def describe_column(
         n_distinct=summary.n_distinct,
         n_missing=summary.n_missing,
         largest=float(rows.max() / rows.sum()) if rows.sum() else 0.0,
-        edges=edges,
+        edges=tuple(_shown(edge, coder.scale) for edge in coder.edges),
         categories=tuple(names),
-        counts=tuple(counts.tolist()) if len(edges) < SHOWN_CODES else (),
+        counts=tuple(counts.tolist()) if len(coder.edges) < SHOWN_CODES else (),
         n_merged=0 if coder.other is None else len(summary.categories) - len(coder.categories),
         warnings=tuple(_warnings(coder, summary, rows, is_label=kind in ("class", "amount"))),
     )
@@ -200,7 +197,7 @@ def _date_order(values: Iterable[str]) -> str:
 
 
 def _number_warnings(coder: ColumnCoder, summary: ColumnSummary) -> Iterable[str]:
-    if not summary.whole or coder.kind != "bins":
+    if not summary.numbers.whole or coder.kind != "bins":
         return
     if summary.n_distinct == summary.n_present >= ID_ROWS:
         yield f"looks like an id: a different whole number in each of {summary.n_present:,} rows"

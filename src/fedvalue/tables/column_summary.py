@@ -6,13 +6,14 @@ for text and `MOST_NUMBERS` for numbers.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.information.cells import CellCounter
-from fedvalue.tables.columns import Column, NumberColumn, Scale, TextColumn
+from fedvalue.tables.columns import Column, Scale, TextColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,17 +39,25 @@ class NumberCounts:
     """
 
     def __init__(self) -> None:
+        self.lowest, self.highest = math.inf, -math.inf
+        self.dtype: np.dtype[Any] = np.dtype(np.bool_)  # any number's type widens it to itself
+        self.whole = True
         self._cells = CellCounter(1)
         self._dropped = 0
 
     def add(self, values: NDArray[Any]) -> None:
-        """Count these numbers."""
+        """Count these numbers, at least one."""
+        self._widen(values.dtype, values.min().item(), values.max().item())
+        if self.whole and values.dtype.kind == "f":
+            self.whole = bool((values == np.floor(values)).all())
         for start in range(0, len(values), _SLICE):
             keys, counts = _counted(values[start : start + _SLICE])
             self._add(keys >> self._dropped, counts)
 
     def merge(self, other: NumberCounts) -> None:
         """Add the counts of other rows."""
+        self._widen(other.dtype, other.lowest, other.highest)
+        self.whole &= other.whole
         keys, counts = other._cells.cells()
         self._drop(other._dropped)
         self._add(keys[:, 0] >> (self._dropped - other._dropped), counts)
@@ -68,6 +77,10 @@ class NumberCounts:
         """The numbers in rising order; the upper end of a pool."""
         keys = self._cells.cells()[0][:, 0]
         return _number((keys << self._dropped) | ((1 << self._dropped) - 1))
+
+    def _widen(self, dtype: np.dtype[Any], lowest: float, highest: float) -> None:
+        self.dtype = np.result_type(self.dtype, dtype)
+        self.lowest, self.highest = min(self.lowest, lowest), max(self.highest, highest)
 
     def _add(self, keys: NDArray[np.int64], counts: Counts | None) -> None:
         self._cells.add(keys[:, np.newaxis], counts)
@@ -121,11 +134,7 @@ class ColumnSummary:
         self.is_text: bool | None = None  # None before the first value
         self.categories: dict[str, int] = {}
         self.numbers = NumberCounts()
-        self.whole = True
         self.scale: Scale = ""
-        self.dtype: np.dtype[Any] | None = None
-        self.lowest: float | None = None
-        self.highest: float | None = None
 
     @property
     def n_present(self) -> int:
@@ -146,12 +155,13 @@ class ColumnSummary:
         self.n_missing += n_missing
         if n_missing == len(column):
             return  # the type is unknown
-        self._check_type(isinstance(column, TextColumn))
         if isinstance(column, TextColumn):
+            self._check_type(is_text=True)
             counts = np.bincount(column.index[column.index >= 0], minlength=len(column.categories))
             self._add_categories(zip(column.categories.to_pylist(), counts.tolist(), strict=True))
         else:
-            self._add_numbers(column)
+            self._check_type(is_text=False, scale=column.scale)
+            self.numbers.add(column.present())
 
     def merge(self, other: ColumnSummary) -> None:
         """Add another summary of the same column."""
@@ -159,21 +169,18 @@ class ColumnSummary:
         self.n_missing += other.n_missing
         if other.is_text is None:
             return
-        self._check_type(other.is_text)
+        self._check_type(is_text=other.is_text, scale=other.scale)
         if other.is_text:
             self._add_categories(other.categories.items())
-            return
-        assert other.dtype is not None
-        assert other.lowest is not None
-        assert other.highest is not None
-        self._note_range(other.dtype, other.lowest, other.highest, other.scale)
-        self.whole &= other.whole
-        self.numbers.merge(other.numbers)
+        else:
+            self.numbers.merge(other.numbers)
 
-    def _check_type(self, is_text: bool) -> None:
+    def _check_type(self, *, is_text: bool, scale: Scale = "") -> None:
         if self.is_text is not None and self.is_text != is_text:
             raise InputError(f"column {self.name!r} has numbers in one part and text in another")
-        self.is_text = is_text
+        if self.is_text is not None and self.scale != scale:
+            raise InputError(f"column {self.name!r} has dates in one part and numbers in another")
+        self.is_text, self.scale = is_text, scale
 
     def _add_categories(self, counts: Any) -> None:
         for category, count in counts:
@@ -184,18 +191,3 @@ class ColumnSummary:
                 f"column {self.name!r} has more than {MOST_CATEGORIES:,} different texts: "
                 "leave it out or group them"
             )
-
-    def _add_numbers(self, column: NumberColumn) -> None:
-        values = column.present()
-        self._note_range(values.dtype, values.min().item(), values.max().item(), column.scale)
-        if values.dtype.kind == "f" and self.whole:
-            self.whole = bool((values == np.floor(values)).all())
-        self.numbers.add(values)
-
-    def _note_range(self, dtype: np.dtype[Any], lowest: float, highest: float, scale: Scale) -> None:
-        if self.dtype is not None and self.scale != scale:
-            raise InputError(f"column {self.name!r} has dates in one part and numbers in another")
-        self.scale = scale
-        self.dtype = dtype if self.dtype is None else np.result_type(self.dtype, dtype)
-        self.lowest = lowest if self.lowest is None else min(self.lowest, lowest)
-        self.highest = highest if self.highest is None else max(self.highest, highest)

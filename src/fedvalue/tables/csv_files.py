@@ -75,7 +75,7 @@ class CsvDialect(NamedTuple):
     skipped: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """As in "CSV, utf-8, semicolon, decimal comma"."""
         delimiter = _NAMES.get(self.delimiter, repr(self.delimiter))
         decimal = {".": ", decimal point", ",": ", decimal comma"}.get(self.decimal, "")

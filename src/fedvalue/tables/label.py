@@ -54,7 +54,7 @@ def _is_amount(summary: ColumnSummary, bins: int) -> bool:
     if summary.is_text is not False:
         return False
     n_distinct = summary.n_distinct
-    whole = summary.whole and not summary.scale
+    whole = summary.numbers.whole and not summary.scale
     return n_distinct is None or n_distinct > (max(bins, MOST_CLASSES) if whole else bins)
 
 
@@ -161,10 +161,8 @@ def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
 def reproduces_label(code: np.ndarray, label: np.ndarray, rows: np.ndarray) -> bool:
     """A column leaves at most `LEAK` of the errors of guessing the most frequent label.
 
-    Args:
-        code: The code of the column.
-        label: The label, from 0 on, at least two of them.
-        rows: How many rows have each of these pairs.
+    Labels are numbered from 0 on, at least two of them; `rows` is the number of rows with each pair of code
+    and label.
     """
     place = np.unique(code, return_inverse=True)[1]
     table = np.zeros((int(place.max()) + 1, int(label.max()) + 1), dtype=np.int64)

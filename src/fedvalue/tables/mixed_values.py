@@ -55,15 +55,15 @@ class MixedValues:
             if self._is_text:
                 return
             values = pc.value_counts(array.slice(start, _SLICE).drop_null())
-            words, counts = values.field(0), values.field(1)
-            left = pa.array([True] * len(words), pa.bool_())
-            for notation, mask in _masks(words):
+            texts, counts = values.field(0), values.field(1)
+            left = pa.array([True] * len(texts), pa.bool_())
+            for notation, mask in _masks(texts):
                 chosen = pc.and_(left, mask)
                 left = pc.and_(left, pc.invert(mask))
                 kept = self._rows.setdefault(notation, {})
                 if notation == "text" or len(kept) < MOST_KEPT:
-                    texts, rows = words.filter(chosen).to_pylist(), counts.filter(chosen).to_pylist()
-                    _count(kept, zip(texts, rows, strict=True))
+                    chosen_texts, rows = texts.filter(chosen).to_pylist(), counts.filter(chosen).to_pylist()
+                    _count(kept, zip(chosen_texts, rows, strict=True))
 
     def merge(self, other: MixedValues) -> None:
         """Add the values of another part of the column."""
@@ -135,9 +135,9 @@ def refuse_strays(array: Any, name: str) -> None:
         raise InputError(f"column {name!r}: {mixed.strays}")
 
 
-def _masks(words: Any) -> list[tuple[Notation, Any]]:
-    """Masks of the words by notation; the first one that fits counts."""
-    trimmed = pc.utf8_trim_whitespace(words)
+def _masks(texts: Any) -> list[tuple[Notation, Any]]:
+    """Masks of the texts by notation; the first one that fits counts."""
+    trimmed = pc.utf8_trim_whitespace(texts)
     bare = bare_numbers(trimmed)
     number = pc.match_substring_regex(bare, NUMBER)
     date = pc.or_(pc.match_substring_regex(trimmed, _DATE), pc.match_substring_regex(trimmed, _TIME))
@@ -146,7 +146,7 @@ def _masks(words: Any) -> list[tuple[Notation, Any]]:
         ("amount", pc.and_(number, pc.not_equal(trimmed, bare))),
         ("number", number),
         ("date", date),
-        ("text", pa.array([True] * len(words), pa.bool_())),
+        ("text", pa.array([True] * len(texts), pa.bool_())),
     ]
 
 

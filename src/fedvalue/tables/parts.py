@@ -81,10 +81,10 @@ class Part:
         return whole.subset(row_group_ids=list(range(*self.row_groups)))
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """As in "Parquet" or "Excel, sheet '2024'"."""
         if self.dialect is not None:
-            return self.dialect.words
+            return self.dialect.description
         if self.format == "excel" and self.options.sheet is not None:
             return f"Excel, sheet {self.options.sheet!r}"
         return self.format if self.format == "database" else self.format.capitalize()

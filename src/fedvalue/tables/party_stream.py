@@ -114,17 +114,10 @@ class PartyStream:
         batch_rows: int = BATCH_ROWS,
         options: FileOptions = AS_DETECTED,
     ) -> PartyStream:
-        """Make the first pass.
+        """Make the first pass over a file, a folder or a database URI.
 
-        Args:
-            source: A file, a folder or a database URI.
-            id: Column of the sample ids, read as text.
-            features: Columns of the features; may be empty if there is a label.
-            label: Column of the label, for the task party.
-            settings: How to code the columns; without PCA.
-            most_codes: Refuse a table with more joint codes, before they fill the memory.
-            batch_rows: Rows in memory at a time.
-            options: How to read a file; overrides detection.
+        The ids are read as text. `features` may be empty if there is a label; `settings` must be without PCA.
+        A table with more than `most_codes` joint codes is refused before they fill the memory.
         """
         settings = settings or CodingSettings()
         names = [*([] if label is None else [label]), *features]

@@ -30,16 +30,8 @@ def principal_components(
     """The first `k` principal components of a party's numbers, as columns "pc1", "pc2", ...
 
     A component without variance (linearly dependent columns) has loadings of 0, since it would be rounding
-    noise.
-
-    Args:
-        columns: The party's columns.
-        k: Number of components.
-        name: The party, for messages.
-        rotate: Also replace exactly `k` columns, as the paper does.
-
-    Returns:
-        Nothing when the party has no more than `k` numeric columns.
+    noise. There are none if the party has no more than `k` numeric columns; with `rotate`, exactly `k`
+    columns are replaced too, as in the paper.
 
     Raises:
         InputError: Numbers that are too large, no complete row, or only constant columns.

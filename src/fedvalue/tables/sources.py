@@ -41,16 +41,10 @@ def read_table(
     text_columns: Collection[str] = (),
     options: FileOptions = AS_DETECTED,
 ) -> Any:
-    """A source as one Arrow table, its text read by its values (see `text_readings`).
+    """A file, folder or database URI as an Arrow table with at least one row.
 
-    Args:
-        source: A file, a folder or a database URI.
-        columns: The columns wanted, in this order; all when None.
-        text_columns: Columns to return as text even where all values are numbers or dates, such as ids.
-        options: How to read a file; overrides detection.
-
-    Returns:
-        A pyarrow.Table with at least one row.
+    Text is read by its values (see `text_readings`), except in `text_columns`, such as ids, which stay text
+    even if all values are numbers or dates. `columns` are the wanted ones, in this order; None for all.
 
     Raises:
         InputError: Unreadable, empty, of an unknown kind, or without a wanted column.

@@ -142,9 +142,7 @@ def settled_looks(
 ) -> list[ColumnLook]:
     """Looks at all rows. Columns whose first values suggested a wrong reading are read once more.
 
-    Args:
-        looks: New ones.
-        read: Reads the columns of these looks from all files.
+    `read` reads the columns of some looks from all files.
 
     Raises:
         InputError: The values of a column have two readings.

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from fedvalue.local.check import SAMPLE_ROWS, Check, _Sample, check_sources, label_words, summary_lines
+from fedvalue.local.check import SAMPLE_ROWS, Check, _Sample, check_sources, label_text, summary_lines
 from fedvalue.local.streaming import value_files
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_report import CodedColumns, ColumnCoding
@@ -45,9 +45,9 @@ def test_the_summary_names_rows_label_columns_and_what_looks_wrong():
 def test_an_amount_is_described_by_its_bins_and_many_classes_by_the_largest():
     """For the line about the label."""
     amount = label_table({"loss": np.arange(100.0)}).columns[0]
-    assert label_words(amount).startswith("an amount in 5 bins: ≤ 19 | ≤ 39")
+    assert label_text(amount).startswith("an amount in 5 bins: ≤ 19 | ≤ 39")
     digits = label_table({"digit": [str(k % 10) for k in range(100)]}).columns[0]
-    assert label_words(digits).endswith("and 5 more")
+    assert label_text(digits).endswith("and 5 more")
 
 
 def test_the_summary_comes_before_the_values_on_a_terminal():
