@@ -227,6 +227,14 @@ def test_join_and_run_name_what_is_missing(bank, tmp_path):
     assert (done.code, "cannot be used together" in done.err) == (3, True)
 
 
+def test_serve_refuses_the_home_of_a_party_and_a_malformed_address(bank, tmp_path):
+    done = fedvalue_here("serve", "compute", cwd=bank)
+    assert (done.code, "'bank' has role 'task' in fedvalue and runs no server" in done.err) == (4, True)
+    assert accept(tmp_path, bank / "invitation.txt", "--as", "compute", "--yes").code == 0
+    done = fedvalue_here("serve", "compute", "--listen", "nowhere", cwd=tmp_path)
+    assert (done.code, "--listen: listen must be host:port, got 'nowhere'" in done.err) == (4, True)
+
+
 def test_intersect_is_a_term_that_everybody_sees(tmp_path):
     """Problem 18 of the first review: it was a switch in six files."""
     done = fedvalue_here(*INVITE, "--align", "intersect", cwd=tmp_path)

@@ -89,7 +89,12 @@ def _config(config: Path | None, home: Path, listen: str | None = None) -> Serve
     from fedvalue.deployment.config import read_server_config
     from fedvalue.deployment.sites import server_config
 
-    return server_config(home, listen) if config is None else read_server_config(config)
+    if config is not None:
+        return read_server_config(config)
+    try:
+        return server_config(home, listen)
+    except ValueError as error:
+        raise ConfigError(f"--listen: {error}") from None
 
 
 def _serve(role: str, config: ServerConfig) -> None:

@@ -142,16 +142,22 @@ def server_config(folder: Path, listen: str | None = None) -> ServerConfig:
         listen: host:port; the port of the invitation's address if None.
 
     Raises:
-        ConfigError: E_INVITATION: no invitation was accepted.
+        ConfigError: E_INVITATION: no invitation was accepted, or not as a server.
     """
     home = Home(folder.resolve())
     agreement = home.agreement()
-    endpoint = agreement.invitation.seat(agreement.progress.seat).endpoint
+    seat = agreement.invitation.seat(agreement.progress.seat)
+    if seat.role not in SERVER_ROLES:
+        raise ConfigError(
+            f"{seat.name!r} has role {seat.role!r} in {folder} and runs no server; name another folder with "
+            "--home",
+            code="E_INVITATION",
+        )
     return ServerConfig(
         identity=home.identity,
         peers=home.peers,
         state=home.state,
-        listen=listen or _local(endpoint),
+        listen=listen or _local(seat.endpoint),
         accept=home.policy(),
         home=home.folder,
     )

@@ -228,12 +228,12 @@ def value_tables(
         aligned=not intersect, options=file_options,
     )  # fmt: skip
     y = label_table(inputs.label, coding)
-    x_task = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
+    own = task_table(inputs.task, len(y.codes), structs.replace(coding, pca=None))
     tables = {name: party_table(name, table, coding) for name, table in inputs.parties.items()}
-    counts = None if intersect else joint_counts(y, x_task, tables)
-    if x_task.n_samples != y.n_samples:
-        raise InputError(f"the task party has {x_task.n_samples:,} rows, the label has {y.n_samples:,}")
-    everybody = (y, x_task, *tables.values())
+    counts = None if intersect else joint_counts(y, own, tables)
+    if own.n_samples != y.n_samples:
+        raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
+    everybody = (y, own, *tables.values())
     codings = tuple(column for table in everybody for column in table.columns)
     if counts is not None:
         codings = with_leaks(codings, counts)
@@ -249,7 +249,7 @@ def value_tables(
         from fedvalue.federated.run import federated_value
 
         result = federated_value(
-            label=y, task=x_task, parties=list(tables.values()), ids=inputs.ids, align=align,
+            label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align,
             protocol=protocol, settings=settings, execution=execution,
         )  # fmt: skip
     notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]

@@ -150,11 +150,14 @@ def merged_spellings(label: np.ndarray, categories: Sequence[str]) -> np.ndarray
 def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
     """Party and name of each column that reproduces the label."""
     leaks = set()
+    n_labels = int(label.max()) + 1
     for k, party in enumerate(counts.names):
-        codes = counts.parties[:, k]
+        rows = np.bincount(counts.parties[:, k] * n_labels + label, counts.count).astype(np.int64)
+        present = np.flatnonzero(rows)
+        codes, labels = np.divmod(present, n_labels)
         book = None if counts.codebooks is None else counts.codebooks[k]
         columns = [(party, codes)] if book is None else zip(book.features, book.codes[codes].T, strict=True)
-        leaks |= {(party, name) for name, code in columns if reproduces_label(code, label, counts.count)}
+        leaks |= {(party, name) for name, code in columns if reproduces_label(code, labels, rows[present])}
     return leaks
 
 

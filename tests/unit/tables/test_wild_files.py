@@ -86,13 +86,13 @@ def test_what_was_detected_is_stated_with_its_confidence(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(written(delimiter=";", decimal=",").encode("cp1252"))
     dialect = csv_dialect(str(path))
-    assert dialect.words == "CSV, cp1252, semicolon, decimal comma"
+    assert dialect.description == "CSV, cp1252, semicolon, decimal comma"
     assert dialect.confidence == {"encoding": "fair", "delimiter": "high", "decimal": "high"}
     assert dialect.notes == ("the text is not UTF-8 and was read as cp1252; --encoding changes that",)
     given = csv_dialect(str(path), FileOptions(encoding="latin-1", delimiter=";", decimal=","))
     assert set(given.confidence.values()) == {"certain"}
     path.write_text(written())
-    assert csv_dialect(str(path)).words == "CSV, utf-8, comma, decimal point"
+    assert csv_dialect(str(path)).description == "CSV, utf-8, comma, decimal point"
     path.write_text("1,2\n3,4\n")
     assert "the first line holds numbers only" in csv_dialect(str(path)).notes[0]
 
