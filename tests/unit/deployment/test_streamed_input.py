@@ -302,7 +302,7 @@ from tests.unit.deployment.test_streamed_input import config
 
 source, rows, scratch = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 table = config(source, "telco")
-samples, _ = read_streamed(table, manifest(n_samples=rows), ("x",), Space(scratch, 8 << 20))
+samples, *_ = read_streamed(table, manifest(n_samples=rows), ("x",), Space(scratch, 8 << 20))
 hashed = samples.hashed(bytes(16))
 assert sum(len(part.hashes) for part in hashed.parts(bytes(16))) == rows
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)
