@@ -1,6 +1,6 @@
 """The protocols: `paper` beside the published simulation, `mirror` beside a plain join, growth.
 
-All roles run in this process on real messages; over mTLS the deployment's benchmark measures again.
+All roles run in this process on real messages; `bench_deployment` measures them over mTLS.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,16 +23,10 @@ from fedvalue.federated.options import Paper
 from fedvalue.federated.run import federated_value
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.paper.experiments.published import random_codes, simulation_seconds
+from fedvalue.protocol.samples import CodedColumn
 from fedvalue.valuation.settings import ValuationSettings
 
 PLAIN = ValuationSettings(method="exact", statistics=False)
-
-
-@dataclass(frozen=True)
-class Column:
-    name: str
-    codes: np.ndarray
-    n_codes: int
 
 
 def binary_columns(n: int, n_parties: int, seed: int = 0) -> dict[str, Any]:
@@ -41,10 +34,14 @@ def binary_columns(n: int, n_parties: int, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     parties = [
-        Column(f"p{k}", np.where(rng.random(n) < 0.2 + 0.1 * k, y, rng.integers(0, 2, n)), 2)
+        CodedColumn(f"p{k}", np.where(rng.random(n) < 0.2 + 0.1 * k, y, rng.integers(0, 2, n)), 2)
         for k in range(n_parties)
     ]
-    return {"label": Column("y", y, 2), "task": Column("t", rng.integers(0, 2, n), 2), "parties": parties}
+    return {
+        "label": CodedColumn("y", y, 2),
+        "task": CodedColumn("t", rng.integers(0, 2, n), 2),
+        "parties": parties,
+    }
 
 
 def rows() -> Iterator[Row]:
@@ -57,7 +54,7 @@ def rows() -> Iterator[Row]:
 
 
 def _warm_up() -> None:
-    """Compile the kernels before anything is timed, in a process set up as `fedvalue value` does."""
+    """Compile the kernels before anything is timed, in a process set up like that of `fedvalue value`."""
     reuse_memory()
     for protocol in ("mirror", "paper"):
         federated_value(**binary_columns(2000, 2), protocol=protocol, settings=PLAIN)
@@ -193,7 +190,7 @@ def _duckdb_seconds(columns: dict[str, Any], ids: np.ndarray) -> float:
 
 
 def _mirror_growth() -> Iterator[Row]:
-    """Rows 10^5 -> 10^6 in process; 10^7 over the network is the deployment's benchmark."""
+    """Rows 10^5 -> 10^6 in process; `bench_deployment` has 10^7 over the network."""
     times = {}
     for n in (100_000, 1_000_000):
         times[n] = _mirror_seconds(binary_columns(n, 5), PackedIds.of_rows(n))[0]

@@ -14,12 +14,14 @@ from fedvalue.errors import VerificationError
 from fedvalue.federated.cast import Cast
 from fedvalue.federated.valuers import make_valuer
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.mirror.blame import UploadOpening, liars
 from fedvalue.protocol.party_roles import PartyRole
 from fedvalue.protocol.settlement import committed
-from fedvalue.simulation.drill import mirror_cheats as cheats
+from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill import party_cheats as parties
-from fedvalue.simulation.drill.plot import Plot
+from fedvalue.simulation.drill.mirror_cheats import FiddlingCounting, swap
+from fedvalue.simulation.drill.plot import Plot, cheating
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Postman, World
 
@@ -80,15 +82,12 @@ def test_a_party_that_signed_two_roots_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "kind"),
-    [
-        ("computation", cheats.FiddlingComputationServer),
-        ("validation", cheats.FiddlingValidationServer),
-    ],
+    ("role", "kind"), [("computation", ComputationServer), ("validation", ValidationServer)]
 )
 def test_a_server_that_computed_wrongly_is_named(role: str, kind: Any) -> None:
     plot = Plot(np.random.default_rng(1))
-    cast = world().cast(engine=ENGINE, servers={role: partial(kind, plot=plot, fiddle=cheats.swap)})
+    cheat = cheating(kind, FiddlingCounting, plot, fiddle=swap)
+    cast = world().cast(engine=ENGINE, servers={role: cheat})
     audit, named = audited(cast)
     assert "E_MIRROR" in {error.code for error in audit.errors.values()}
     assert named(audit.openings, audit.answers) == ("compute" if role == "computation" else "validate",)

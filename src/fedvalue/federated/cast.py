@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,16 +12,7 @@ import numpy as np
 from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError
-from fedvalue.federated.options import (
-    Gram,
-    Mirror,
-    Paper,
-    ProtocolOptions,
-    Single,
-    Vpsic,
-    name_of,
-    options_of,
-)
+from fedvalue.federated.options import Mirror, Paper, ProtocolOptions, Vpsic, name_of, options_of
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Valuer
@@ -53,7 +44,7 @@ TASK = "task party"
 
 
 class CodeColumn(Protocol):
-    """One party's codes: what `fedvalue.tables` makes of its features."""
+    """One party's codes, as `fedvalue.tables` makes them: a `PartyTable`, or a plain `CodedColumn`."""
 
     @property
     def name(self) -> str:
@@ -66,6 +57,10 @@ class CodeColumn(Protocol):
     @property
     def n_codes(self) -> int:
         """Size of the code range."""
+
+    @property
+    def codebook(self) -> Codebook | None:
+        """The features behind the codes; None where the code is the only feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +76,13 @@ class CodedTables:
     label: CodeColumn
     parties: Sequence[CodeColumn]
     task: CodeColumn | None = None
+
+    @property
+    def task_column(self) -> CodedColumn:
+        """X_t as a column; one code for all samples where the task party has no features."""
+        if self.task is None:
+            return CodedColumn(TASK, np.zeros(len(self.label.codes), dtype=np.int64), 1)
+        return CodedColumn(TASK, self.task.codes, max(1, self.task.n_codes), self.task.codebook)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,30 +131,26 @@ def make_terms(
         align=Align(align),
         columns=columns,
         gates=gates,
-        **_chosen(options),
+        **_option_terms(options),
     )
 
 
-def _chosen(options: Single | Paper | Mirror | Gram) -> dict[str, Any]:
-    """The terms that a protocol's options decide."""
+def _option_terms(options: ProtocolOptions) -> dict[str, Any]:
+    """The terms that a protocol's options decide: its fields, most under the same name."""
+    terms = asdict(options)
     if isinstance(options, Mirror):
-        return {"policy": Policy(options.policy), "epsilon": options.epsilon, "grid": options.grid}
-    if isinstance(options, Gram):
-        return {"epsilon": options.epsilon, "exact_tables": options.exact_tables}
-    chosen: dict[str, Any] = {
-        "by_coalition": options.by_coalition, "max_tokens": options.max_tokens, "pad": options.pad,
-    }  # fmt: skip
+        terms["policy"] = Policy(options.policy)
     if isinstance(options, Paper):
-        hardening = dict.fromkeys(("h1", "h2", "h3"), options.harden)
-        chosen |= {**hardening, "q": options.q, "n_r": Adversarial.parse(options.n_r)}
-    return chosen
+        terms |= dict.fromkeys(("h1", "h2", "h3"), terms.pop("harden"))
+        terms["n_r"] = Adversarial.parse(options.n_r)
+    return terms
 
 
 def expected_settings(terms: RunTerms, tables: CodedTables) -> Settings:
     """The settings of a run over these tables, as far as they are known before ids are aligned."""
     return terms.with_sizes(
         n_samples=terms.max_samples,
-        n_task_codes=1 if tables.task is None else max(1, tables.task.n_codes),
+        n_task_codes=tables.task_column.n_codes,
         n_label_codes=tables.label.n_codes,
         n_codes=tuple(party.n_codes for party in tables.parties),
         features=_features(terms, tables),
@@ -162,22 +160,16 @@ def expected_settings(terms: RunTerms, tables: CodedTables) -> Settings:
 def _features(terms: RunTerms, tables: CodedTables) -> tuple[tuple[int, ...], ...]:
     if terms.columns is ColumnView.JOINT:
         return ()
-    own = codebook_of(tables.task)
-    task = () if own is None or tables.task is None else feature_sizes(own, tables.task.n_codes)
-    return (task, *(feature_sizes(codebook_of(party), party.n_codes) for party in tables.parties))
+    task = tables.task_column
+    task_sizes = () if task.codebook is None else feature_sizes(task.codebook, task.n_codes)
+    return (task_sizes, *(feature_sizes(party.codebook, party.n_codes) for party in tables.parties))
 
 
-def codebook_of(table: CodeColumn | None) -> Codebook | None:
-    """The features behind a table's joint code, where it has a codebook."""
-    book: Codebook | None = getattr(table, "codebook", None)
-    return book if book is not None and book.n_features else None
-
-
-def _free_name(wanted: str, taken: Sequence[str]) -> str:
+def _free_name(name: str, taken: Sequence[str]) -> str:
     """A role's name that no data party has: a party may well be called 'compute'."""
-    while wanted in taken:
-        wanted += "'"
-    return wanted
+    while name in taken:
+        name += "'"
+    return name
 
 
 def make_cast(
@@ -198,9 +190,9 @@ def make_cast(
         terms: What was agreed.
         tables: The parties' codes.
         ids: Sample ids, common or by party name.
-        valuer: What the servers make of the counts under policy `valuation`.
-        secret: Where all keys come from; drawn from the system when None (tests fix it).
-        computation: Makes the computation server; tests and the drill put one that cheats here.
+        valuer: Values the counts at the servers under policy `valuation`.
+        secret: All keys derive from it; drawn from the system when None (tests fix it).
+        computation: Makes the computation server; tests and the drill pass one that cheats.
         validation: Makes the validation server.
         data_party: Makes a data party.
         assistance: Makes the assisting server (`gram`).
@@ -213,36 +205,20 @@ def make_cast(
     def credentials(name: str) -> Credentials:
         return Credentials(keys.subkey(root, terms.run_id, "seed", name), signing[name], pins)
 
-    def samples(name: str, *columns: CodedColumn) -> MemorySamples:
-        return MemorySamples(ids[name] if isinstance(ids, Mapping) else ids, columns)
+    def inputs(name: str, *columns: CodeColumn) -> dict[str, Any]:
+        coded = [
+            CodedColumn(column.name, column.codes, column.n_codes, column.codebook) for column in columns
+        ]
+        samples = MemorySamples(ids[name] if isinstance(ids, Mapping) else ids, coded)
+        return {"samples": samples, "credentials": credentials(name)}
 
     servers = [computation(terms, credentials=credentials(terms.compute), valuer=valuer)]
     if terms.validate in terms.servers:
         servers.append(validation(terms, credentials=credentials(terms.validate), valuer=valuer))
     if terms.assist in terms.servers:
         servers.append(assistance(terms, credentials=credentials(terms.assist)))
-    label = tables.label
-    own = CodedColumn(terms.task, np.zeros(len(label.codes), dtype=np.int64), 1)
-    if tables.task is not None:
-        own = CodedColumn(
-            terms.task, tables.task.codes, max(1, tables.task.n_codes), codebook_of(tables.task)
-        )
     return Cast(
-        task=TaskParty(
-            terms,
-            samples=samples(terms.task, own, CodedColumn(label.name, label.codes, label.n_codes)),
-            credentials=credentials(terms.task),
-        ),
-        parties=tuple(
-            data_party(
-                terms,
-                party.name,
-                samples=samples(
-                    party.name, CodedColumn(party.name, party.codes, party.n_codes, codebook_of(party))
-                ),
-                credentials=credentials(party.name),
-            )
-            for party in tables.parties
-        ),
+        task=TaskParty(terms, **inputs(terms.task, tables.task_column, tables.label)),
+        parties=tuple(data_party(terms, party.name, **inputs(party.name, party)) for party in tables.parties),
         servers=tuple(servers),
     )

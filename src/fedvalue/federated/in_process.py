@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from fedvalue.errors import FedValueError, TransportError
@@ -27,9 +28,9 @@ class InProcessTransport:
     """Carries envelopes between roles of this process.
 
     Args:
-        threads: How many roles may work at the same time.
+        threads: Number of roles that may work at the same time.
         wire: Encode and decode every envelope, as a network would.
-        tap: Called with every envelope's bytes (with `wire`): to measure, and to look for leaks in tests.
+        tap: Called with every envelope's bytes (with `wire`): measures traffic, and finds leaks in tests.
     """
 
     def __init__(self, *, threads: int = 1, wire: bool = True, tap: Tap | None = None) -> None:
@@ -52,7 +53,7 @@ class InProcessTransport:
             self._rounds(by_name, lambda jobs: [_handle(job) for job in jobs])
         stuck = [role.name for role in by_name.values() if role.state is not State.DONE]
         if stuck:
-            raise TransportError(f"the run stands still: {', '.join(stuck)} wait for messages")
+            raise TransportError(f"the run is stuck: {', '.join(stuck)} wait for messages")
 
     def _rounds(self, roles: dict[str, Role], run: Callable[[list[_Job]], list[_Step]]) -> None:
         inboxes = self._deliver([envelope for role in roles.values() for envelope in role.start()])
@@ -79,7 +80,7 @@ class InProcessTransport:
         return codec.decode(data)
 
     def _end(self, roles: dict[str, Role], steps: list[_Step]) -> None:
-        """Carry the notices of the roles that failed, until everybody has heard."""
+        """Deliver the notices of the roles that failed, until everybody knows."""
         notices = [
             notice for step in steps if step.error is not None for notice in step.role.fail(step.error)
         ]
@@ -94,13 +95,13 @@ class InProcessTransport:
                 notices += role.fail(error)
 
 
+@dataclass(slots=True)
 class _Step:
-    """What one role did in one round."""
+    """The messages of one role in one round, and the error that ended it."""
 
-    def __init__(self, role: Role) -> None:
-        self.role = role
-        self.sent: list[Envelope] = []
-        self.error: FedValueError | None = None
+    role: Role
+    sent: list[Envelope] = field(default_factory=list)
+    error: FedValueError | None = None
 
 
 def _handle(job: _Job) -> _Step:

@@ -69,9 +69,9 @@ class Mirror:
 
     Args:
         policy: "valuation": parties see values, never counts. "counts": the task party sees the counts.
-        epsilon: Add noise to the values (policy `valuation`), like "0.5". A rehearsal: nobody keeps a ledger
+        epsilon: Add noise to the values (policy `valuation`), like "0.5". A rehearsal: there is no ledger
             here, and the caller has the tables.
-        grid: Round what is released to this step, like "0.0001", as a manifest does; None for no grid.
+        grid: Round released numbers to this step, like "0.0001", as a manifest does; None for no grid.
     """
 
     policy: str = "valuation"
@@ -91,10 +91,10 @@ class Vpsic:
     """The journal version's protocol with one server, for comparison; a cheating server can pass its checks.
 
     Args:
-        rounds: How often everything is counted, τ.
+        rounds: Number of rounds, each of which counts everything again, τ.
         least_q: Smallest number of copies of an id that a round may draw.
-        most_q: Largest.
-        artificial: Most artificial ids of a round, as a part of the number of samples.
+        most_q: Largest number of copies.
+        artificial: Most artificial ids of a round, as a fraction of the samples.
         harden: Also check the total and every party's marginals.
     """
 
@@ -109,7 +109,7 @@ class Vpsic:
 
     @property
     def settings(self) -> VpsicSettings:
-        """What the parties agree on."""
+        """The terms that the parties agree on."""
         return VpsicSettings(self.rounds, self.least_q, self.most_q, self.artificial, self.harden)
 
 
@@ -118,7 +118,7 @@ class Gram:
     """Shares of one-hot columns to three servers; no server sees a row, and parties see noisy sums.
 
     Args:
-        epsilon: Of the noise on all counts, like "0.5".
+        epsilon: Privacy parameter of the noise on all counts, like "0.5".
         exact_tables: No noise: every party gets the exact counts of all pairs of codes. For tests, and for
             consortia that sign for it.
     """
@@ -168,7 +168,7 @@ def options_of(protocol: str | ProtocolOptions) -> ProtocolOptions:
 
 
 def make_options(protocol: str, **options: object) -> ProtocolOptions:
-    """A protocol with the options that somebody has typed.
+    """A protocol with options by name, as a user types them.
 
     Raises:
         InputError: An unknown protocol, or an option that it does not have.

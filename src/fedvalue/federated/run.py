@@ -11,14 +11,7 @@ from msgspec.structs import replace
 from fedvalue.crypto.ids import PackedIds, canonical_ids
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.federated.cast import (
-    CodeColumn,
-    CodedTables,
-    codebook_of,
-    expected_settings,
-    make_cast,
-    make_terms,
-)
+from fedvalue.federated.cast import CodeColumn, CodedTables, expected_settings, make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport, Tap
 from fedvalue.federated.options import Gram, Mirror, ProtocolOptions, Vpsic, options_of
 from fedvalue.federated.valuation_parts import privacy_statement, valuation_of
@@ -67,7 +60,7 @@ def federated_value(
         settings: What to compute. Under policy `valuation` the servers draw permutations of columns in an
             order that they do not know, so sampled values differ from those of the plain computation
             within the sampling error; exact ones do not differ.
-        execution: Where the work runs and who watches it.
+        execution: Where the work runs, and its progress callback.
         threads: How many roles work at a time; the machine's cores by default.
         tap: Sees every envelope's bytes.
 
@@ -83,7 +76,7 @@ def federated_value(
     terms = make_terms(tables, options, align=align, columns=_view(tables, options, settings))
     cost = _announce(terms, tables, execution)
     valuer = make_valuer(settings, execution=execution)
-    cast = make_cast(terms, tables, ids=_packed(ids, terms, tables), valuer=valuer)
+    cast = make_cast(terms, tables, ids=_packed(ids, terms), valuer=valuer)
     InProcessTransport(threads=threads or os.cpu_count() or 1, tap=tap).run(cast.everyone())
     outcome = cast.task.outcome
     assert outcome is not None  # the transport raises unless every role is done
@@ -118,32 +111,33 @@ def _vpsic_value(
     align: str,
     execution: Execution,
 ) -> Valuation:
-    """The task party values the counts that it accepted."""
+    """`vpsic` has no servers to agree with: the task party values the counts that it accepted."""
     if align != Align.EQUAL or isinstance(ids, Mapping):
         raise InputError(
             "protocol 'vpsic' needs the same ids at every party: align=\"equal\", one list of ids"
         )
-    known = PackedIds.of_rows(len(tables.label.codes)) if ids is None else canonical_ids(ids)
-    execution.report(0.0, 1.0, f"uploads of at most {most_bytes(tables, options.settings):,} bytes")
-    counts = vpsic_counts(tables, options.settings, ids=known)
+    packed = PackedIds.of_rows(len(tables.label.codes)) if ids is None else canonical_ids(ids)
+    n_bytes = most_bytes(tables, options.settings)
+    execution.report(0.0, 1.0, f"uploads of at most {n_bytes:,} bytes")
+    counts = vpsic_counts(tables, options.settings, ids=packed)
     result = value_counts(counts, settings, execution=execution)
     return replace(
         result,
         bins=settings.coding.bins,
         protocol="vpsic",
-        details={**result.details, "cost": {"n_bytes": most_bytes(tables, options.settings)}},
+        details={**result.details, "cost": {"n_bytes": n_bytes}},
     )
 
 
 def _view(tables: CodedTables, protocol: ProtocolOptions, settings: ValuationSettings) -> ColumnView:
     """Codebooks travel only where they are used: by the learnable value."""
     low_order = isinstance(protocol, Gram) or (isinstance(protocol, Mirror) and protocol.epsilon is not None)
-    books = any(codebook_of(table) is not None for table in (*tables.parties, tables.task))
+    books = any(table.codebook is not None for table in (*tables.parties, tables.task_column))
     wanted = settings.columns == "features" and (settings.statistics or low_order)
     return ColumnView.FEATURES if wanted and books else ColumnView.JOINT
 
 
-def _packed(ids: Any, terms: RunTerms, tables: CodedTables) -> PackedIds | dict[str, PackedIds]:
+def _packed(ids: Any, terms: RunTerms) -> PackedIds | dict[str, PackedIds]:
     if ids is None:
         return PackedIds.of_rows(terms.max_samples)
     if not isinstance(ids, Mapping):
@@ -157,19 +151,19 @@ def _packed(ids: Any, terms: RunTerms, tables: CodedTables) -> PackedIds | dict[
 
 
 def _announce(terms: RunTerms, tables: CodedTables, execution: Execution) -> dict[str, int]:
-    """Say what the run will cost, at most, before it starts.
+    """Report the largest cost of the run before it starts.
 
     Raises:
         InputError: More tokens than `max_tokens` (E_BUDGET).
     """
     settings = expected_settings(terms, tables)
-    if terms.protocol is ProtocolName.MIRROR:
-        row_bytes = RowLayout.of([size for _, size in settings.sizes()]).row_bytes
-        n_bytes = row_bytes * settings.n_samples * len(settings.everybody) * len(settings.servers)
-        n_bytes += codebook_bytes(settings)
-        cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
-    elif terms.protocol is ProtocolName.GRAM:
-        n_bytes = upload_bytes(GramLayout.of(settings))
+    if terms.protocol in (ProtocolName.MIRROR, ProtocolName.GRAM):
+        if terms.protocol is ProtocolName.GRAM:
+            n_bytes = upload_bytes(GramLayout.of(settings))
+        else:
+            row_bytes = RowLayout.of([size for _, size in settings.sizes()]).row_bytes
+            n_bytes = row_bytes * settings.n_samples * len(settings.everybody) * len(settings.servers)
+            n_bytes += codebook_bytes(settings)
         cost, note = {"n_bytes": n_bytes}, f"uploads of {n_bytes:,} bytes"
     else:
         expected = check_budget(settings)

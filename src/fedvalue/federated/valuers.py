@@ -1,4 +1,4 @@
-"""What the servers of a run, or its parties, compute from what was counted."""
+"""The valuation that servers apply to what they counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_valuer(
     Args:
         settings: What to compute, the same at both servers.
         work_limit: Most visits of an exact walk that method "auto" starts.
-        execution: Where the work runs and who watches it.
+        execution: Where the work runs, and its progress callback.
     """
 
     def valuer(counted: JointCounts | PairTables, run: RunTerms) -> Answer:

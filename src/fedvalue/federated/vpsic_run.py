@@ -33,23 +33,18 @@ def vpsic_counts(
         tables: The parties' codes.
         settings: What was agreed.
         ids: Sample ids, the same at every party.
-        server: The server; the drill puts one that cheats here.
-        secret: Where all secrets come from; drawn from the system when None (tests fix it).
+        server: The server; the drill passes one that cheats.
+        secret: All secrets derive from it; drawn from the system when None (tests fix it).
 
     Raises:
         VerificationError: A check failed; nothing is released.
     """
     server = VpsicServer() if server is None else server
     root = secrets.token_bytes(32) if secret is None else secret
-    n_task = 1 if tables.task is None else max(1, tables.task.n_codes)
-    own = (
-        tables.label.codes
-        if tables.task is None
-        else tables.task.codes * tables.label.n_codes + tables.label.codes
-    )
+    label, column = tables.label, tables.task_column
     task = VpsicTaskParty(
-        "task", ids, own, n_task * tables.label.n_codes, secret=keys.subkey(root, b"vpsic", "task"),
-        settings=settings,
+        "task", ids, column.codes * label.n_codes + label.codes, column.n_codes * label.n_codes,
+        secret=keys.subkey(root, b"vpsic", "task"), settings=settings,
     )  # fmt: skip
     everybody: list[VpsicParty] = [task]
     for place, party in enumerate(tables.parties):
@@ -65,8 +60,8 @@ def vpsic_counts(
     counted = task.result
     joint = task.codes_of(counted.cells[:, 0])
     return JointCounts.from_columns(
-        label=joint % tables.label.n_codes,
-        task=joint // tables.label.n_codes,
+        label=joint % label.n_codes,
+        task=joint // label.n_codes,
         parties={party.name: counted.cells[:, k] for k, party in enumerate(tables.parties, 1)},
         count=counted.counts,
     )

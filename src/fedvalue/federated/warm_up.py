@@ -1,4 +1,4 @@
-"""Loading the compiled kernels before anybody waits for them, by a run of all roles on eight samples.
+"""Load the compiled kernels before a run needs them, by a run of all roles on eight samples.
 
 The first use of a kernel loads it from Numba's cache, or compiles it where the cache is cold. Inside a
 run that would count against its deadlines, at every participant at once.
@@ -16,7 +16,7 @@ from fedvalue.typing import Progress
 
 
 def compile_everything(progress: Progress) -> None:
-    """Compile the kernels of the protocols and of the largest tables, for machines that are being set up."""
+    """Compile the kernels of the protocols and of the largest tables, when a machine is set up."""
     from fedvalue.valuation.compilation import compile_kernels
 
     def after_the_protocols(done: float, total: float, note: str = "") -> None:
@@ -44,7 +44,7 @@ def warm_up(*, values: bool) -> None:
     """Run `mirror` in this process.
 
     Args:
-        values: Whether to value the counts as well, as servers do.
+        values: Also value the counts, as servers do.
     """
     import numpy as np
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from fedvalue.errors import TransportError, VerificationError
 from fedvalue.federated.in_process import InProcessTransport
 from fedvalue.protocol import codec
+from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.messages import Abort
 from fedvalue.protocol.transitions import State
-from fedvalue.simulation.drill import mirror_cheats
-from fedvalue.simulation.drill.plot import Plot
+from fedvalue.simulation.drill.mirror_cheats import FiddlingCounting, merge
+from fedvalue.simulation.drill.plot import Plot, cheating
 from tests.simulation.world import World
 
 WORLD = World.drawn(1)
@@ -38,11 +37,8 @@ def test_the_tap_sees_every_envelope() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_failure_is_raised_and_told_to_everybody(threads: int) -> None:
     """Nothing is released anywhere; the parties know the code."""
-    cheat = partial(
-        mirror_cheats.FiddlingComputationServer,
-        plot=Plot(np.random.default_rng(0)),
-        fiddle=mirror_cheats.merge,
-    )
+    plot = Plot(np.random.default_rng(0))
+    cheat = cheating(ComputationServer, FiddlingCounting, plot, fiddle=merge)
     cast = WORLD.cast(servers={"computation": cheat})
     seen: list[bytes] = []
     with pytest.raises(VerificationError) as failed:

@@ -1,5 +1,5 @@
-"""A drill: servers that cheat, against each protocol, to see what is caught and how often.
+"""A drill: cheating servers and parties against each protocol, and how often they are caught.
 
-The cheating servers are subclasses of the real roles and live here alone; no configuration of a
-real run reaches them. What the published check misses is shown as openly as what it catches.
+The cheats are subclasses of the real roles' parts and live only here; no configuration of a real run reaches
+them. The drill shows what the published check misses as openly as what it catches.
 """

@@ -1,7 +1,7 @@
-"""How likely the published check detects a cheat (the formulas F1 to F5, exact), and what that costs.
+"""Probability that the published check detects a cheat (formulas F1 to F5, exact), and its cost.
 
-M samples, real and adversarial, are in the cell that the computation server answers; it sees M·q
-tokens that it cannot tell apart.
+M samples, real and adversarial, are in the cell that the computation server answers; it sees M·q tokens that
+it cannot tell apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def miss_injecting(n_tokens: int) -> float:
 
 
 HARDENED_MISS = 2.0**-64
-"""H1 + H2: counts can only fall (H2) and must total n (H1); a wrong sum of authenticators passes so."""
+"""H1 + H2: counts can only fall (H2) and must total n (H1); a wrong sum of authenticators passes so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,11 @@ class Advice:
 
     Args:
         protocol: "paper" or "mirror".
-        hardened: Whether H1, H2 and H3 are on.
+        hardened: H1, H2 and H3 are on.
         q: Encryption ids per sample; None for `mirror`.
         n_r: Adversarial samples per cell; None for `mirror`.
-        detection: Probability that the worst case for this choice is detected: dropping one sample
-            of a cell that holds one; for the published check, returning one party's whole upload
-            is never detected (`whole_upload`).
+        detection: Probability that dropping the only sample of a cell, the worst case, is detected. The
+            published check never detects that one party's whole upload is returned (`whole_upload`).
         whole_upload: Probability that attack A1 is detected.
         n_bytes: Bytes that all parties upload.
     """
@@ -61,8 +60,8 @@ class Advice:
 def advise(*, cells: int, samples: int = 10_000, parties: int = 5) -> list[Advice]:
     """Detection probability and bytes of sensible choices.
 
-    The parties are taken to have equally many values each; then a party's sample is in
-    cells / values of the queries.
+    All parties are assumed to have the same number of values; then a party's sample is in cells / values of
+    the queries.
 
     Raises:
         InputError: A number out of range.
@@ -78,12 +77,12 @@ def advise(*, cells: int, samples: int = 10_000, parties: int = 5) -> list[Advic
     def n_bytes(q: int, n_r: int, width: int) -> int:
         return int(width * q * members * (rows_per_party + n_r * cells))
 
-    out = [
+    choices = [
         Advice("paper", False, q, n_r, 1 - miss_dropping(n_r + 1, 1, q, n_r), 0.0, n_bytes(q, n_r, 16))
         for q in (2, 3, 4)
         for n_r in (1, 5, 10, 50, 100)
     ]
     sure = 1.0 - HARDENED_MISS
-    out.append(Advice("paper", True, 1, 0, sure, sure, n_bytes(1, 0, 24)))
-    out.append(Advice("mirror", True, None, None, 1.0, 1.0, 2 * 8 * samples * members))
-    return out
+    choices.append(Advice("paper", True, 1, 0, sure, sure, n_bytes(1, 0, 24)))
+    choices.append(Advice("mirror", True, None, None, 1.0, 1.0, 2 * 8 * samples * members))
+    return choices

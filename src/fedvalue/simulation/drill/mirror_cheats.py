@@ -1,4 +1,4 @@
-"""Servers that cheat under `mirror`.
+"""Cheating servers under `mirror`.
 
 They count truly and answer falsely: to the other server, or to parties after both have agreed.
 """
@@ -6,7 +6,7 @@ They count truly and answer falsely: to the other server, or to parties after bo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.chunk_store import MemoryChunkStore
 from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.mirror.counting import MirrorCounting
 from fedvalue.protocol.outcome import Answer, Valuer
-from fedvalue.protocol.server import Server
 from fedvalue.protocol.settings import RunTerms
-from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.plot import Plot
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -29,11 +26,11 @@ Fiddle: TypeAlias = Callable[[Plot, Counts], Counts]
 
 
 class FiddlingCounting(MirrorCounting):
-    """Falsifies the counts of the cells: from the beginning, or only when both servers have agreed.
+    """Falsifies the counts of the cells: from the beginning, or only after both servers have agreed.
 
     Attributes:
-        after_agreement: Whether it first agrees with the other server on the truth.
-        only: The party that gets a false result then; all of them when None.
+        after_agreement: First agree with the other server on the truth.
+        only: The party that then gets a false result; all of them when None.
     """
 
     plot: Plot
@@ -43,15 +40,15 @@ class FiddlingCounting(MirrorCounting):
     _releasing = False
 
     def release(self, answer: Answer) -> list[m.Envelope]:
-        """The false result for those who shall believe it, the true one for the others."""
+        """The false result for the victims, the true one for everybody else."""
         truth = super().release(answer)
         if not self.after_agreement:
             return truth
         self._releasing = True
-        false = super().release(self.answer())
+        lies = super().release(self.answer())
         victims = self._terms.everybody if self.only is None else (self.only,)
         return [item for item in truth if item.recipient not in victims] + [
-            item for item in false if item.recipient in victims
+            item for item in lies if item.recipient in victims
         ]
 
     def _cells(self) -> tuple[NDArray[np.uint64], Counts]:
@@ -126,56 +123,37 @@ def keep_marginals(plot: Plot, counts: Counts) -> Counts:
     return counts
 
 
-class _Fiddling(Server):
-    """A server that falsifies its counts: at once, or `late`, for all parties or `only` one."""
-
-    def __init__(
-        self,
-        terms: RunTerms,
-        *,
-        plot: Plot,
-        fiddle: Fiddle,
-        late: bool = False,
-        only: str | None = None,
-        **named: Any,
-    ) -> None:
-        super().__init__(terms, **named)
-        self._plan = (plot, fiddle, late, only)
-
-    def _make_mirror(self, n_samples: int) -> MirrorCounting:
-        counting = FiddlingCounting(
-            self.terms, n_samples, self.name, self._credentials, self._valuer, MemoryChunkStore()
-        )
-        counting.plot, counting.fiddle, counting.after_agreement, counting.only = self._plan
-        return counting
-
-
-class FiddlingComputationServer(_Fiddling, ComputationServer):
-    """A computation server that falsifies its counts."""
-
-
-class FiddlingValidationServer(_Fiddling, ValidationServer):
-    """A validation server that falsifies its counts."""
-
-
-class ReplayingComputationServer(ComputationServer):
+class ReplayingServer(ComputationServer):
     """Answers with the signed result of an earlier run."""
 
-    def __init__(self, terms: RunTerms, *, plot: Plot, stolen: list[m.AnyMessage], **named: Any) -> None:
-        super().__init__(terms, **named)
-        self._plot = plot
-        self._stolen = stolen
+    plot: Plot
 
     def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
         """Replace the results on their way out."""
         sent = super().receive(envelope, checked=checked)
         if not any(isinstance(item.message, m.ResultSeal) for item in sent):
             return sent
-        self._plot.fired = True
-        return [self._to(party, old) for party in self.terms.everybody for old in self._stolen]
+        self.plot.fired = True
+        return [self._to(party, old) for party in self.terms.everybody for old in self.plot.stolen]
 
 
-def agreed_lie(valuer: Valuer, plot: Plot) -> Valuer:
+class RecordingServer(ComputationServer):
+    """An honest server that remembers the result it sends to the task party."""
+
+    plot: Plot
+
+    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
+        """Remember what the task party is sent."""
+        sent = super().receive(envelope, checked=checked)
+        self.plot.memory += [
+            item.message
+            for item in sent
+            if item.recipient == self.terms.task and isinstance(item.message, m.ResultChunk | m.ResultSeal)
+        ]
+        return sent
+
+
+def agreed_lie(plot: Plot, valuer: Valuer) -> Valuer:
     """A valuer for two servers that share one lie: every value doubled."""
 
     def lie(counts: JointCounts | PairTables, terms: RunTerms) -> Answer:

@@ -1,4 +1,4 @@
-"""Data parties that cheat. Each is the real work of a party with one step replaced."""
+"""Cheating data parties. Each is the real work of a party with one step replaced."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ from fedvalue.protocol.samples import HashedSamples, MemoryHashed, RowBlock
 from fedvalue.protocol.settings import RunTerms
 from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.tokens.asking import TokenWork
-from fedvalue.simulation.drill.plot import Plot
+from fedvalue.simulation.drill.plot import Plot, cheating
 
 
 def cheating_party(
     name: str, work: type[MirrorWork] | type[TokenWork], plot: Plot
 ) -> Callable[..., DataParty]:
     """Makes the data parties of a run, of which the named one cheats."""
-    step = "mirror_work" if issubclass(work, MirrorWork) else "token_work"
-    cheat = type("CheatingParty", (DataParty,), {step: type("Work", (work,), {"plot": plot})})
+    cheat = cheating(DataParty, work, plot)
 
-    def make(terms: RunTerms, party: str, **named: Any) -> DataParty:
-        role: DataParty = (cheat if party == name else DataParty)(terms, party, **named)
-        return role
+    def make(terms: RunTerms, party: str, **inputs: Any) -> DataParty:
+        return (cheat if party == name else DataParty)(terms, party, **inputs)
 
     return make
 
 
 class SplitWork(MirrorWork):
-    """A party's work that sends the validation server another column: one person has another code there."""
+    """Sends the validation server another column: one person has another code there."""
 
     plot: Plot
 
@@ -47,7 +45,7 @@ class SplitWork(MirrorWork):
         self._samples = samples
 
     def _other_samples(self) -> HashedSamples:
-        """One person gets a code that it does not have; everything else about the upload is in order."""
+        """One person gets a wrong code; everything else about the upload is in order."""
         (rows,) = self._samples.parts(b"")
         codes = rows.codes[0].copy()
         person, n_codes = self.plot.rng.integers(len(codes)), len(self._marginals[self._name])
@@ -60,7 +58,7 @@ class TwoRootsWork(SplitWork):
     """Split uploads, with a separate root for each server: each sees one that fits."""
 
     def begin(self) -> list[m.Envelope]:
-        """The uploads, of which each server gets the half that it can check."""
+        """The uploads; each server gets the half that it can check."""
         return [self._forged(envelope) for envelope in super().begin()]
 
     def _forged(self, envelope: m.Envelope) -> m.Envelope:
@@ -75,13 +73,13 @@ class TwoRootsWork(SplitWork):
 
 
 class ShiftingWork(MirrorWork):
-    """A party's work that adds to another column of every row, and knows no key of its codes."""
+    """Adds to another party's column of every row, without a key to its codes."""
 
     plot: Plot
 
     def _masked(self, server: str, n_rows: int) -> Iterator[tuple[NDArray[np.uint32], int]]:
-        layout, own = self._naming.layout, self._naming.place(self._name)
-        other = next(place for place in range(len(layout.radices)) if place != own)
+        layout, place = self._naming.layout, self._naming.place(self._name)
+        other = next(k for k in range(len(layout.radices)) if k != place)
         for rows, tag in super()._masked(server, n_rows):
             rows[:, layout.lane[other]] += np.uint32(layout.stride[other])
             self.plot.fired = True
@@ -89,7 +87,7 @@ class ShiftingWork(MirrorWork):
 
 
 class TurnedWork(MirrorWork):
-    """A party's work that declares, and signs, the columns in another order than the others."""
+    """Declares, and signs, the columns in another order than the other parties."""
 
     plot: Plot
 
@@ -101,10 +99,10 @@ class TurnedWork(MirrorWork):
 
 
 class CellWork(TokenWork):
-    """A party's work under `paper` that sends, for each cell, the set that suits it there.
+    """Sends, for each cell, the set that suits it there (`paper`).
 
-    Its column is a bit. For its value v it sends the set of v XOR the other data party's code: where the
-    label is the exclusive or of both, it claims the whole label. It overlooks its own checks.
+    The party's column is a bit. For its value v it sends the set of v XOR the other data party's code: where
+    the label is the exclusive or of both, it claims the whole label. It skips its checks of the others.
     """
 
     plot: Plot
@@ -114,16 +112,15 @@ class CellWork(TokenWork):
     ) -> tuple[aes.Blocks, NDArray[np.uint64]]:
         table = self._tables[self._members[number]]
         others = [member for member in coalition if member not in (self._name, self._settings.task)]
-        own = int(self._values[number])
-        sent = own
+        value = sent = int(self._values[number])
         for other in others:
             sent ^= int(table.values(other)[number - table.first])
-        self.plot.fired |= sent != own
+        self.plot.fired |= sent != value
         self._values[number] = sent
         try:
             return super()._encrypted(number, query, coalition)
         finally:
-            self._values[number] = own
+            self._values[number] = value
 
     def _check_table(self, *_: object) -> None:
         return

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
-from fedvalue.federated.cast import Cast, CodedTables, make_cast, make_terms
+from fedvalue.federated.cast import make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport
 from fedvalue.federated.options import Mirror, Paper
 from fedvalue.federated.valuers import make_valuer
-from fedvalue.protocol import messages as m
 from fedvalue.protocol.computation_server import ComputationServer
-from fedvalue.protocol.outcome import Outcome, Valuer, same_outcome
+from fedvalue.protocol.outcome import Outcome, same_outcome
 from fedvalue.protocol.settings import RunTerms
-from fedvalue.simulation.drill import detection, mirror_cheats
-from fedvalue.simulation.drill import token_cheats as tokens
-from fedvalue.simulation.drill.plot import Intersection, Plot
-from fedvalue.simulation.drill.scenarios import SCENARIOS, Scenario, Servers
+from fedvalue.simulation.drill import detection
+from fedvalue.simulation.drill.mirror_cheats import RecordingServer
+from fedvalue.simulation.drill.plot import Plot, cheating, following
+from fedvalue.simulation.drill.scenarios import SCENARIOS, Cheats, Scenario
+from fedvalue.simulation.drill.token_cheats import TrickyCounting
 from fedvalue.valuation.settings import ValuationSettings
 
 PROTOCOLS = ("paper", "mirror")
+_VALUER = make_valuer(ValuationSettings(method="exact", statistics=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class DrillRow:
         hardened: Whether H1 to H3 were on; `mirror` has no weaker form.
         behaviour: The way to cheat.
         trials: Number of runs.
-        detected: In how many trials the run ended without a result.
+        detected: Trials that ended without a result.
         predicted: Probability of detection by the formulas.
-        codes: The error codes of the detections, and how often.
+        codes: Detections by error code.
         q: Encryption ids per sample (`paper`).
         n_r: Adversarial samples per cell (`paper`).
     """
@@ -58,19 +58,19 @@ class DrillRow:
     @classmethod
     def of(cls, protocol: str, behaviour: str, codes: Counter[str], **named: Any) -> DrillRow:
         """The row of trials that ended with these error codes, "" where nothing was detected."""
-        found = {code: n for code, n in sorted(codes.items()) if code}
+        detections = {code: n for code, n in sorted(codes.items()) if code}
         return cls(
             protocol=protocol,
             behaviour=behaviour,
             trials=codes.total(),
-            detected=sum(found.values()),
-            codes=found,
+            detected=sum(detections.values()),
+            codes=detections,
             **named,
         )
 
     @property
     def surprising(self) -> bool:
-        """Whether the number of detections is more than 4 standard deviations from the prediction."""
+        """Whether the detections are more than 4 standard deviations from the prediction."""
         p = self.predicted
         deviation = (self.trials * p * (1 - p)) ** 0.5
         # A probability within 2^-32 of 0 or 1 admits no exception at any number of trials here.
@@ -138,14 +138,11 @@ class Trial:
     def __init__(self, scenario: Scenario, protocol: str, *, hardened: bool, q: int, n_r: int) -> None:
         self._scenario = scenario
         self._protocol = protocol
-        self._tables = CodedTables(scenario.table.label, scenario.table.parties)
         self._options = Mirror() if protocol == "mirror" else Paper(harden=hardened, q=q, n_r=n_r)
         self._q = q
         self._n_r = n_r
-        self._valuer = make_valuer(ValuationSettings(method="exact", statistics=False))
-        self._truth = self._honest_outcome()
-        self._stolen: list[Intersection] = []
-        self._stolen_result: list[m.AnyMessage] = []
+        self._truth = self._run(Cheats())
+        self._stolen: list[Any] = []
 
     def run(self, rng: np.random.Generator) -> str:
         """One run with a cheat: the code of the error that it ends with, or "".
@@ -154,6 +151,8 @@ class Trial:
             AssertionError: No role cheated, or the lie made no difference: such a trial proves nothing.
         """
         scenario = self._scenario
+        if scenario.replays and not self._stolen:
+            self._stolen = self._memory_of_a_run(rng)
         plot = Plot(
             rng,
             q=self._q,
@@ -161,76 +160,40 @@ class Trial:
             n_samples=scenario.dropped,
             stolen=self._stolen,
         )
-        make = scenario.paper if self._protocol == "paper" else scenario.mirror
-        assert make is not None
-        servers = make(plot)
-        if servers.needs_earlier_run:
-            servers = self._after_earlier_run(plot, servers)
-        valuer = mirror_cheats.agreed_lie(self._valuer, plot) if servers.shared_lie else self._valuer
-        cast = self._cast(servers, valuer)
+        cheat = scenario.paper if self._protocol == "paper" else scenario.mirror
+        assert cheat is not None
         try:
-            InProcessTransport().run(cast.everyone())
+            outcome = self._run(cheat(plot))
         except (VerificationError, RemoteProtocolError) as error:
             assert plot.fired, "the run failed before anybody cheated"
             return error.code
-        assert plot.fired, "the cheat had no occasion"
-        assert not same_outcome(self._truth, _outcome(cast)), "the lie made no difference"
+        assert plot.fired, "no role had an opportunity to cheat"
+        assert not same_outcome(self._truth, outcome), "the lie made no difference"
         return ""
 
-    def _cast(self, servers: Servers, valuer: Valuer) -> Cast:
-        return make_cast(
+    def _run(self, cheats: Cheats) -> Outcome:
+        tables = self._scenario.tables
+        cast = make_cast(
             self._terms(),
-            self._tables,
-            ids=PackedIds.of_rows(len(self._scenario.table.label.codes)),
-            valuer=valuer,
-            computation=servers.computation,
-            validation=servers.validation,
-            data_party=servers.data_party,
+            tables,
+            ids=PackedIds.of_rows(len(tables.label.codes)),
+            valuer=cheats.valuer(_VALUER),
+            computation=cheats.computation,
+            validation=cheats.validation,
+            data_party=cheats.data_party,
         )
+        InProcessTransport().run(cast.everyone())
+        assert cast.task.outcome is not None
+        return cast.task.outcome
 
     def _terms(self) -> RunTerms:
-        return make_terms(self._tables, self._options)
+        return make_terms(self._scenario.tables, self._options)
 
-    def _honest_outcome(self) -> Outcome:
-        cast = self._cast(Servers(), self._valuer)
-        InProcessTransport().run(cast.everyone())
-        return _outcome(cast)
-
-    def _after_earlier_run(self, plot: Plot, servers: Servers) -> Servers:
-        """Let the server watch one honest run first, to have something to replay."""
-        if self._protocol == "paper" and not self._stolen:
-            spy = Plot(plot.rng, q=self._q, fired=True)
-            watcher = partial(tokens.CheatingComputationServer, plot=spy)
-            InProcessTransport().run(self._cast(Servers(watcher), self._valuer).everyone())
-            self._stolen += spy.memory
-        if self._protocol == "mirror":
-            if not self._stolen_result:
-                recording = Servers(partial(_Recording, seen=self._stolen_result))
-                cast = self._cast(recording, self._valuer)
-                InProcessTransport().run(cast.everyone())
-            return Servers(partial(servers.computation, stolen=self._stolen_result))
-        return servers
-
-
-class _Recording(ComputationServer):
-    """An honest server that remembers its result."""
-
-    def __init__(self, *args: Any, seen: list[m.AnyMessage], **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._seen_results = seen
-
-    def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
-        """Remember what the task party is sent."""
-        sent = super().receive(envelope, checked=checked)
-        self._seen_results += [
-            item.message
-            for item in sent
-            if item.recipient == self.terms.task and isinstance(item.message, m.ResultChunk | m.ResultSeal)
-        ]
-        return sent
-
-
-def _outcome(cast: Cast) -> Outcome:
-    outcome = cast.task.outcome
-    assert outcome is not None
-    return outcome
+    def _memory_of_a_run(self, rng: np.random.Generator) -> list[Any]:
+        """What the computation server of an honest run could replay: intersections, or its result."""
+        spy = Plot(rng, q=self._q, fired=True)
+        if self._protocol == "paper":
+            self._run(Cheats(cheating(ComputationServer, TrickyCounting, spy)))
+        else:
+            self._run(Cheats(following(spy, RecordingServer)))
+        return spy.memory

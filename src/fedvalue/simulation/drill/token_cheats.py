@@ -1,40 +1,40 @@
-"""Servers that cheat in the paper's protocol. Each is the real role with one step replaced."""
+"""Cheating servers of the paper's protocol. Each is the real work of a server with one step replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedvalue.crypto.aes import Blocks
 from fedvalue.crypto.sorting import intersect, sort_blocks
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.computation_server import ComputationServer
 from fedvalue.protocol.keyring import Credentials
-from fedvalue.protocol.settings import RunTerms, Settings
+from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.tokens.intersecting import AnswerLog, Query, TokenCounting
 from fedvalue.protocol.tokens.validating import CheckedQuery, TokenChecking
-from fedvalue.protocol.validation_server import ValidationServer
-from fedvalue.simulation.drill.plot import Intersection, Plot
+from fedvalue.simulation.drill.plot import Plot
+
+Intersection: TypeAlias = tuple[Blocks, NDArray[np.uint64]]
+"""Tokens, and the sums of their authenticators (empty without H2)."""
 
 Trick: TypeAlias = Callable[[Plot, Query, Intersection], Intersection]
-"""Makes the false answer of one query out of the true one."""
+"""Turns the true answer to one query into a false one."""
 
 
-class CheatingCounting(TokenCounting):
+class TrickyCounting(TokenCounting):
     """Step 2 with a false intersection for one query."""
 
-    def __init__(self, settings: Settings, credentials: Credentials, plot: Plot, trick: Trick) -> None:
-        super().__init__(settings, credentials)
-        self._plot = plot
-        self._trick = trick
+    plot: Plot
+    trick: Trick
 
     def _intersection(self, query: Query) -> Intersection:
         truth = super()._intersection(query)
-        plot, answer = self._plot, truth
+        plot, answer = self.plot, truth
         if not plot.fired and plot.target in (0, len(truth[0]) // plot.q):
-            answer = self._trick(plot, query, truth)
+            answer = self.trick(plot, query, truth)
             plot.fired = not np.array_equal(truth[0], answer[0])
         plot.memory.append(truth)
         return answer
@@ -76,12 +76,14 @@ def ignore_party(plot: Plot, query: Query, truth: Intersection) -> Intersection:
 
 def replay_query(plot: Plot, query: Query, truth: Intersection) -> Intersection:
     """Answer with the intersection of an earlier query of this run."""
-    return plot.memory[-1] if plot.memory else truth
+    earlier: list[Intersection] = plot.memory
+    return earlier[-1] if earlier else truth
 
 
 def replay_run(plot: Plot, query: Query, truth: Intersection) -> Intersection:
     """Answer with an intersection of an earlier run, as large as the true one if there is one."""
-    return next((old for old in plot.stolen if len(old[0]) == len(truth[0])), plot.stolen[0])
+    stolen: list[Intersection] = plot.stolen
+    return next((old for old in stolen if len(old[0]) == len(truth[0])), stolen[0])
 
 
 def merge(plot: Plot, query: Query, truth: Intersection) -> Intersection:
@@ -100,64 +102,63 @@ def _added(plot: Plot, truth: Intersection, more: Blocks) -> Intersection:
     return ranked, np.concatenate([truth[1], guessed])[order]
 
 
-class ForgingCounting(CheatingCounting):
+class ForgingCounting(TokenCounting):
     """Replaces the whole table: the task party's upload for the large cells, nothing for the others."""
 
+    plot: Plot
+
     def _intersection(self, query: Query) -> Intersection:
-        truth = TokenCounting._intersection(self, query)
-        self._plot.fired = True
-        if len(truth[0]) == self._plot.target * self._plot.q:
+        truth = super()._intersection(query)
+        self.plot.fired = True
+        if len(truth[0]) == self.plot.target * self.plot.q:
             return query.sets[query.coalition[0]].joined()
         return truth[0][:0], truth[1][:0]
 
 
-class SwappingCounting(CheatingCounting):
+class SwappingCounting(TokenCounting):
     """Holds one query back, and answers two with each other's intersection."""
 
+    plot: Plot
     _held: tuple[bytes, Query] | None = None
-    _given: Intersection | None = None
+    _swapped: Intersection | None = None
 
     def _intersection(self, query: Query) -> Intersection:
-        return self._given if self._given is not None else TokenCounting._intersection(self, query)
+        return self._swapped if self._swapped is not None else super()._intersection(query)
 
     def _answer(self, query_id: bytes, query: Query) -> list[m.Envelope]:
-        if self._plot.fired:
+        if self.plot.fired:
             return super()._answer(query_id, query)
         if self._held is None:
             self._held = (query_id, query)
             return []
         held_id, held = self._held
         first, second = self._intersection(held), self._intersection(query)
-        self._plot.fired = True
-        self._given = second
+        self.plot.fired = True
+        self._swapped = second
         out = super()._answer(held_id, held)
-        self._given = first
+        self._swapped = first
         out += super()._answer(query_id, query)
-        self._given = None
+        self._swapped = None
         return out
 
 
-class CheatingComputationServer(ComputationServer):
-    """A computation server that counts in its own way."""
+class MiscountingCounting(TokenCounting):
+    """Sends the validation server the truth, and parties a larger n_c for one query.
 
-    def __init__(
-        self,
-        terms: RunTerms,
-        *,
-        plot: Plot,
-        trick: Trick = zero,
-        counting: type[CheatingCounting] = CheatingCounting,
-        **named: Any,
-    ) -> None:
-        super().__init__(terms, **named)
-        self._plot, self._trick, self._counting = plot, trick, counting
+    With `only`, just that party gets it: an equivocation.
+    """
 
-    def _make_tokens(self, settings: Settings) -> TokenCounting:
-        return self._counting(settings, self._credentials, self._plot, self._trick)
+    plot: Plot
+    only: str | None = None
+
+    def __init__(self, settings: Settings, credentials: Credentials) -> None:
+        super().__init__(settings, credentials)
+        self._log = TwoFacedLog(settings, settings.compute, credentials.signing_key)
+        self._log.plot, self._log.only = self.plot, self.only
 
 
 class TwoFacedLog(AnswerLog):
-    """Sends parties a larger n_c for the first query, and signs what it sent to each of them."""
+    """Adds a sample to n_c of the first query, and signs for each party what it sent to it."""
 
     plot: Plot
     only: str | None = None
@@ -170,26 +171,8 @@ class TwoFacedLog(AnswerLog):
         return count + self.plot.q
 
 
-class MiscountingComputationServer(ComputationServer):
-    """Sends the validation server the truth, and parties a larger n_c for one query.
-
-    With `only`, just that party hears it: an equivocation.
-    """
-
-    def __init__(self, terms: RunTerms, *, plot: Plot, only: str | None = None, **named: Any) -> None:
-        super().__init__(terms, **named)
-        self._plot, self._only = plot, only
-
-    def _make_tokens(self, settings: Settings) -> TokenCounting:
-        counting = super()._make_tokens(settings)
-        log = TwoFacedLog(settings, settings.compute, self._credentials.signing_key)
-        log.plot, log.only = self._plot, self._only
-        counting._log = log
-        return counting
-
-
 class LyingChecking(TokenChecking):
-    """Gives a false n_v for one query."""
+    """Answers one query with a false n_v."""
 
     plot: Plot
 
@@ -202,29 +185,7 @@ class LyingChecking(TokenChecking):
 
 
 class AcceptingChecking(TokenChecking):
-    """Accepts whatever the computation server sends: the two collude."""
-
-    plot: Plot
+    """Accepts everything from the computation server: the two collude."""
 
     def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
         return sum(map(len, query.tokens)) // 16
-
-
-class CheatingValidationServer(ValidationServer):
-    """A validation server that checks in its own way."""
-
-    def __init__(
-        self,
-        terms: RunTerms,
-        *,
-        plot: Plot,
-        checking: type[LyingChecking] | type[AcceptingChecking],
-        **named: Any,
-    ) -> None:
-        super().__init__(terms, **named)
-        self._plot, self._checking = plot, checking
-
-    def _make_tokens(self, settings: Settings) -> TokenChecking:
-        lying = self._checking(settings, self._credentials.signing_key)
-        lying.plot = self._plot
-        return lying

@@ -1,9 +1,9 @@
 """`vpsic` under the drill: servers that move rows between cells, with and without knowing q.
 
-Its checks rest on a q that the server does not know. But the server sees counts: real rows come in multiples
-of q, artificial ones singly. `read_q` finds q from one round's counts where the table is sparse, `QOfTotal`
-from their sum, whatever the table, if the server knows the number of samples. A server that moves q units
-per row passes every check of the published protocol.
+Its checks rely on a q that the server does not know. But the server sees counts: real rows come in multiples
+of q, artificial ones singly. `read_q` finds q from the counts of one round if the table is sparse; the sum of
+the counts gives it for any table if the server knows the number of samples. A server that moves q units per
+row passes every check of the published protocol.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.federated.cast import CodedTables
 from fedvalue.federated.vpsic_run import vpsic_counts
+from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.vpsic import CellCounts, Upload, VpsicServer, VpsicSettings
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.simulation.drill.runner import DrillRow
-from fedvalue.simulation.drill.scenarios import DrillColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 Cell: TypeAlias = tuple[int, ...]
 Table: TypeAlias = dict[Cell, int]
 Move: TypeAlias = Callable[[Table, int, np.random.Generator], dict[Cell, int]]
-"""Counts, q, dice -> rows to add to cells; negative to take them away. Empty where there is no way."""
+"""Counts, q, random numbers -> rows to add to cells, negative to remove; empty if no move is possible."""
+
+Reader: TypeAlias = Callable[["NDArray[np.int64]"], int]
+"""Counts of one round -> q."""
 
 _RATES = np.geomspace(0.001, 60.0, 24)
 _FALLING = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -56,7 +59,7 @@ def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
     a = np.arange(top + 1)
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 1)))])
     poisson = np.exp(a[None] * np.log(_RATES)[:, None] - _RATES[:, None] - log_factorial[None])
-    best, found = -np.inf, 1
+    best, likeliest = -np.inf, 1
     for q in range(2, min(most, top) + 1):
         k = np.arange(top // q + 1)
         for falling in _FALLING:
@@ -66,23 +69,8 @@ def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
                 chance[:, q * rows :] += weight * poisson[:, : top + 1 - q * rows]
             score = float((np.log(chance[:, kinds] / (1 - chance[:, :1]) + 1e-12) @ times).max())
             if score > best:
-                best, found = score, q
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class QOfTotal:
-    """Reads q from the sum of all counts: q n and the artificial ids, of which there are fewer than n.
-
-    Args:
-        n_samples: The number of samples, which is no secret.
-    """
-
-    n_samples: int
-
-    def __call__(self, counts: NDArray[np.int64]) -> int:
-        """The number of copies per id in this round."""
-        return int(counts.sum()) // self.n_samples
+                best, likeliest = score, q
+    return likeliest
 
 
 def between_two_cells(table: Table, q: int, rng: np.random.Generator) -> dict[Cell, int]:
@@ -94,10 +82,10 @@ def between_two_cells(table: Table, q: int, rng: np.random.Generator) -> dict[Ce
 
 
 def round_a_rectangle(table: Table, q: int, rng: np.random.Generator) -> dict[Cell, int]:
-    """Two rows swap one party's category, so that every party's marginal stays.
+    """Two rows swap one party's category, so that every party's marginal stays the same.
 
-    The fullest pair of cells that differ in two parties or more gives one row each to the two cells that swap
-    the last of these parties' categories.
+    The fullest pair of cells that differ in at least two parties gives one row each to the two cells that
+    swap the categories of the last of these parties.
     """
     full = sorted((cell for cell in table if table[cell] >= q), key=lambda cell: (-table[cell], cell))[:60]
     for a, b in combinations(full, 2):
@@ -114,12 +102,10 @@ class MovingServer(VpsicServer):
     Args:
         plot: Its random numbers; records that it has cheated.
         move: Chooses the rows to move.
-        read: Finds q; None guesses it once, from 2 to 8.
+        read: Finds q in every round; None guesses it once, from 2 to 8.
     """
 
-    def __init__(
-        self, plot: Plot, move: Move, read: Callable[[NDArray[np.int64]], int] | None = read_q
-    ) -> None:
+    def __init__(self, plot: Plot, move: Move, read: Reader | None = read_q) -> None:
         self._plot = plot
         self._move = move
         self._read = read
@@ -148,21 +134,23 @@ class VpsicScenario:
 
     Args:
         behaviour: Its name in the output.
-        server: Makes the server.
+        move: Chooses the rows to move.
+        read: Finds q from counts; None guesses it.
         published: Probability that the published checks detect it.
         hardened: Probability that the checks with marginals detect it.
     """
 
     behaviour: str
-    server: Callable[[Plot], MovingServer]
+    move: Move
+    read: Reader | None
     published: float
     hardened: float
 
 
 def blind_detection(settings: VpsicSettings) -> float:
-    """Probability that a guessed q, drawn once from 2 to 8, is found out.
+    """Probability that a guessed q, drawn once from 2 to 8, is detected.
 
-    It passes where in every round q divides it and the quotient is the same, so where all q are equal.
+    It passes if in every round q divides it with the same quotient, that is, if all q are equal.
     """
     drawn = range(settings.least_q, settings.most_q + 1)
     dividing = sum(guess % q == 0 for guess in range(2, 9) for q in drawn)
@@ -170,38 +158,28 @@ def blind_detection(settings: VpsicSettings) -> float:
 
 
 def scenarios(settings: VpsicSettings, n_samples: int) -> tuple[VpsicScenario, ...]:
-    """Every way to cheat, with its prediction: that q is read rightly."""
+    """Every way to cheat, with its prediction if q is read correctly."""
     two, rectangle = between_two_cells, round_a_rectangle
-    total = QOfTotal(n_samples)
+
+    def of_total(counts: NDArray[np.int64]) -> int:
+        """Q from the sum of all counts: q n and the artificial ids, of which there are fewer than n."""
+        return int(counts.sum()) // n_samples
+
     return (
-        VpsicScenario(
-            "move rows between two cells, guessing q",
-            lambda plot: MovingServer(plot, two, read=None), blind_detection(settings), 1.0,
-        ),
-        VpsicScenario(
-            "move a row between two cells, reading q", lambda plot: MovingServer(plot, two), 0.0, 1.0
-        ),
-        VpsicScenario(
-            "move rows round a rectangle, reading q",
-            lambda plot: MovingServer(plot, rectangle), 0.0, 0.0,
-        ),
-        VpsicScenario(
-            "move a row between two cells, knowing n",
-            lambda plot: MovingServer(plot, two, read=total), 0.0, 1.0,
-        ),
-        VpsicScenario(
-            "move rows round a rectangle, knowing n",
-            lambda plot: MovingServer(plot, rectangle, read=total), 0.0, 0.0,
-        ),
-    )  # fmt: skip
+        VpsicScenario("move rows between two cells, guessing q", two, None, blind_detection(settings), 1.0),
+        VpsicScenario("move a row between two cells, reading q", two, read_q, 0.0, 1.0),
+        VpsicScenario("move rows round a rectangle, reading q", rectangle, read_q, 0.0, 0.0),
+        VpsicScenario("move a row between two cells, knowing n", two, of_total, 0.0, 1.0),
+        VpsicScenario("move rows round a rectangle, knowing n", rectangle, of_total, 0.0, 0.0),
+    )
 
 
 def uniform_tables(n_samples: int, n_parties: int, n_codes: int, rng: np.random.Generator) -> CodedTables:
     """Independent uniform codes and a binary label."""
     columns = [
-        DrillColumn(f"party-{k + 1}", rng.integers(0, n_codes, n_samples), n_codes) for k in range(n_parties)
+        CodedColumn(f"party-{k + 1}", rng.integers(0, n_codes, n_samples), n_codes) for k in range(n_parties)
     ]
-    return CodedTables(DrillColumn("label", rng.integers(0, 2, n_samples), 2), columns)
+    return CodedTables(CodedColumn("label", rng.integers(0, 2, n_samples), 2), columns)
 
 
 def vpsic_rows(
@@ -240,16 +218,17 @@ def _trial(
 ) -> str:
     """The code of the error that the run ends with, or "" where a false table was accepted."""
     plot = Plot(rng)
+    server = MovingServer(plot, scenario.move, scenario.read)
     ids = PackedIds.of_rows(len(tables.label.codes))
     secret = secrets.token_bytes(32)
     try:
-        found = vpsic_counts(tables, settings, ids=ids, server=scenario.server(plot), secret=secret)
+        accepted = vpsic_counts(tables, settings, ids=ids, server=server, secret=secret)
     except (VerificationError, RemoteProtocolError) as error:
         assert plot.fired, "the run failed before the server cheated"
         return error.code
-    assert plot.fired, "the server had no occasion to cheat"
+    assert plot.fired, "the server had no opportunity to cheat"
     truth = vpsic_counts(tables, settings, ids=ids, secret=secret)
-    assert _rows(found) != _rows(truth), "the lie made no difference"
+    assert _rows(accepted) != _rows(truth), "the lie made no difference"
     return ""
 
 
