@@ -63,8 +63,8 @@ def fit_model(
         name: Name of the model.
         X: Ordinal codes, shape (n_samples, n_features).
         y: Label codes.
-        probabilities: Whether `predict_proba` is needed. For the SVM that costs five further fits: its
-            scores are calibrated by Platt's method on held-out rows.
+        probabilities: `predict_proba` is needed. For the SVM that costs five further fits: its scores are
+            calibrated by Platt's method on held-out rows.
         svm_rows: Fit the SVM on at most this many rows, the first ones; its cost grows with their square.
             The other models get all rows.
     """
@@ -104,7 +104,7 @@ def hold_out_accuracy(name: str, X: NDArray[np.int64], y: Codes, *, draw: int) -
 
 
 def well_performing(accuracy: Mapping[str, float], epsilon: float) -> tuple[str, ...]:
-    """M_well: the models whose accuracy is larger than the best one's minus epsilon.
+    """M_well: the models whose accuracy is above the best accuracy minus epsilon.
 
     An accuracy exactly at the limit is kept, as in the paper's Table 2 (GBT on Parkinsons).
 
@@ -170,8 +170,8 @@ def party_shap(shap_values: Floats, parties: Sequence[Sequence[int]], *, of_sum:
     Args:
         shap_values: Shape (m, n_features, n_labels).
         parties: Columns of each party.
-        of_sum: Take a party's features as one feature instead: |sum of SHAP values| rather than the sum of
-            absolute values. Then features may cancel.
+        of_sum: Treat a party's features as one: |sum of SHAP values| rather than the sum of absolute values.
+            Then features may cancel.
 
     Returns:
         One value per party, normalised to add up to 1, so that models with different scales can be
@@ -182,16 +182,16 @@ def party_shap(shap_values: Floats, parties: Sequence[Sequence[int]], *, of_sum:
         held = shap_values[:, list(columns), :]
         size = np.abs(held.sum(axis=1)) if of_sum else np.abs(held).sum(axis=1)
         values.append(size.sum(axis=1).mean())
-    found = np.array(values)
-    total = found.sum()
-    return found / total if total > 0 else found
+    importance = np.array(values)
+    total = importance.sum()
+    return importance / total if total > 0 else importance
 
 
 def shap_ensemble(by_model: Mapping[str, Floats], selected: Sequence[str]) -> Floats:
     """SHAP-ensemble: the mean of SHAP-m over the well-performing models.
 
     Raises:
-        InputError: No model was selected, or one without values.
+        InputError: No model was selected, or a selected model has no values.
     """
     if not selected:
         raise InputError("at least one well-performing model is needed, got none")

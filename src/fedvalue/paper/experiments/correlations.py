@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from fedvalue.valuation.settings import ValuationSettings
 
 if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
-    from fedvalue.typing import Floats
 
 FEATURES_PER_PARTY = (1, 2, 3)
 READINGS = ("label-only", "with-features", "uneven")
@@ -78,7 +78,7 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
     Args:
         name: The data set.
         draw: Number of the draw, the `random_state` of the notebooks' `train_test_split`.
-        profile: How much to do, see `SIZES`.
+        profile: Key of `SIZES`.
         features: Features per party.
         seed: Seeds coalitions, permutations and the shuffled labels.
 
@@ -87,21 +87,41 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
         `shap_of_sum` (SHAP-m of the five models, normalised), `sizes` and, for some, `shuffled` and
         `learnable`.
     """
-    size = SIZES[profile]
-    whole = discretised(name)
+    size, whole = SIZES[profile], discretised(name)
     data = whole.rows(draw_rows(len(whole.label), draw)[0])
-    explained = {}
+    shap = {}
     for model in MODELS:
         fitted = fit_model(model, data.codes, data.label, probabilities=True, svm_rows=size.svm_rows)
-        explained[model] = feature_shap(fitted, data.codes, size.shap, seed=seed)
+        shap[model] = feature_shap(fitted, data.codes, size.shap, seed=seed)
+
+    def deal(reading: str, k: int, number: int) -> Numbers:
+        """Deal the features to parties; assignment `number` is the same in every draw of the rows."""
+        task, groups = dealt(data.n_features, reading, k, number)
+        entry: Numbers = {
+            "value": _shapley_cmi(data.joint_counts(groups, task), seed),
+            "shap": {model: party_shap(s, groups).tolist() for model, s in shap.items()},
+            "shap_of_sum": {
+                m: party_shap(values, groups, of_sum=True).tolist() for m, values in shap.items()
+            },
+            "sizes": [len(group) for group in groups],
+        }
+        if number < size.others and reading != "with-features":
+            # The control: the same parties and labels, but no connection between them.
+            unrelated = replace(data, label=np.random.default_rng(seed).permutation(data.label))
+            entry["shuffled"] = _shapley_cmi(unrelated.joint_counts(groups, task), seed)
+        if number == 0 and reading == "label-only" and draw < size.learnable_draws:
+            rows = np.arange(min(len(data.label), size.learnable_rows))
+            entry["learnable"] = _learnable(data.rows(rows), groups, seed)
+        return entry
+
     by_reading: Numbers = {}
     for reading in READINGS:
         deals = size.deals if reading == "label-only" else size.others
         by_reading[reading] = {
             str(k): [
-                _deal(data, explained, reading, k, deal, size, draw, seed)
+                deal(reading, k, number)
                 # Every assignment of single features to label-only parties is the same.
-                for deal in range(1 if k == 1 and reading == "label-only" else deals)
+                for number in range(1 if k == 1 and reading == "label-only" else deals)
             ]
             for k in features
             if (reading, k) != ("uneven", 1)
@@ -109,37 +129,6 @@ def draw(name: str, draw: int, profile: str, features: list[int], seed: int) -> 
     if 1 in features:
         by_reading["uneven"]["1"] = by_reading["label-only"]["1"]
     return by_reading
-
-
-def _deal(
-    data: Discretised,
-    explained: Mapping[str, Floats],
-    reading: str,
-    k: int,
-    deal: int,
-    size: Size,
-    draw: int,
-    seed: int,
-) -> Numbers:
-    """One assignment of features to parties. Assignment `deal` is the same in every draw of the rows."""
-    task, groups = dealt(data.n_features, reading, k, deal)
-    counts = data.joint_counts(groups, task)
-    one: Numbers = {
-        "value": _shapley_cmi(counts, seed),
-        "shap": {m: party_shap(values, groups).tolist() for m, values in explained.items()},
-        "shap_of_sum": {
-            m: party_shap(values, groups, of_sum=True).tolist() for m, values in explained.items()
-        },
-        "sizes": [len(group) for group in groups],
-    }
-    if deal < size.others and reading != "with-features":
-        # The control: the same parties and labels, but no connection between them.
-        nothing_to_know = replace(data, label=np.random.default_rng(seed).permutation(data.label))
-        one["shuffled"] = _shapley_cmi(nothing_to_know.joint_counts(groups, task), seed)
-    if deal == 0 and reading == "label-only" and draw < size.learnable_draws:
-        rows = np.arange(min(len(data.label), size.learnable_rows))
-        one["learnable"] = _learnable(data.rows(rows), groups, seed)
-    return one
 
 
 def dealt(n_features: int, reading: str, k: int, deal: int) -> tuple[list[int], Groups]:
@@ -185,16 +174,15 @@ def _learnable(data: Discretised, groups: Groups, seed: int) -> list[float]:
 
 def units(profile: str, seed: int, names: Sequence[str] = NAMES) -> list[Unit]:
     """One per data set and draw of its rows."""
-    pieces = []
-    for name in names:
-        for number in range(N_DRAWS):
-            key = f"draw/{name}/{number}"
-            settings = {
-                "name": name, "draw": number, "profile": profile, "features": list(FEATURES_PER_PARTY),
-                "seed": unit_seed(seed, key),
-            }  # fmt: skip
-            pieces.append(Unit(key, draw, settings, cost=_COST[name] * (1 if profile == "quick" else 100)))
-    return pieces
+    units = []
+    for name, number in product(names, range(N_DRAWS)):
+        key = f"draw/{name}/{number}"
+        settings = {
+            "name": name, "draw": number, "profile": profile, "features": list(FEATURES_PER_PARTY),
+            "seed": unit_seed(seed, key),
+        }  # fmt: skip
+        units.append(Unit(key, draw, settings, cost=_COST[name] * (1 if profile == "quick" else 100)))
+    return units
 
 
 def draws_of(results: Mapping[str, Numbers], name: str) -> list[Numbers]:
@@ -204,7 +192,7 @@ def draws_of(results: Mapping[str, Numbers], name: str) -> list[Numbers]:
 
 def assignments(draws: Sequence[Numbers], reading: str, k: int) -> list[Numbers]:
     """Every assignment of every draw."""
-    return [one for each in draws for one in each[reading][str(k)]]
+    return [repeat for draw in draws for repeat in draw[reading][str(k)]]
 
 
 def correlation(repeats: Sequence[Numbers], a: str, b: str, models: Sequence[str] = ()) -> Numbers:
@@ -217,23 +205,22 @@ def correlation(repeats: Sequence[Numbers], a: str, b: str, models: Sequence[str
         models: Names of the models.
     """
 
-    def numbers(one: Numbers, key: str) -> Any:
+    def numbers(repeat: Numbers, key: str) -> Any:
         if not key.startswith("shap"):
-            return one[key]
-        return shap_ensemble({m: np.array(v) for m, v in one[key].items()}, models)
+            return repeat[key]
+        return shap_ensemble({m: np.array(v) for m, v in repeat[key].items()}, models)
 
-    return _summary(pearson(numbers(one, a), numbers(one, b)) for one in repeats if a in one and b in one)
+    return _summary(pearson(numbers(r, a), numbers(r, b)) for r in repeats if a in r and b in r)
 
 
 def correlation_of_means(draws: Sequence[Numbers], k: int, models: Sequence[str]) -> Numbers:
     """`correlation` of values and SHAP values that were averaged over the draws first, per assignment."""
-    each = []
-    for deal in range(len(draws[0]["label-only"][str(k)])):
-        same = [one["label-only"][str(k)][deal] for one in draws]
-        value = np.mean([one["value"] for one in same], axis=0)
-        shap = {m: np.mean([one["shap"][m] for one in same], axis=0) for m in MODELS}
-        each.append(pearson(value, shap_ensemble(shap, models)))
-    return _summary(each)
+    correlations = []
+    for same in zip(*(draw["label-only"][str(k)] for draw in draws), strict=True):
+        value = np.mean([repeat["value"] for repeat in same], axis=0)
+        shap = {m: np.mean([repeat["shap"][m] for repeat in same], axis=0) for m in MODELS}
+        correlations.append(pearson(value, shap_ensemble(shap, models)))
+    return _summary(correlations)
 
 
 def _summary(correlations: Iterable[float | None]) -> Numbers:

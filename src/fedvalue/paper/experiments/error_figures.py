@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from fedvalue.information.contingency import JointCounts
 
 DATASETS = ("breast", "music")
+
+# Fig. 7.
+
 SAMPLINGS = (100, 300, 600, 1200, 2500, 5000, 10_000)
 
-_SIZES: dict[str, dict[str, Any]] = {
+_SIZES: dict[str, dict[str, int]] = {
     "quick": {"repeats": 10, "music_permutations": 200_000, "recounted": 20},
     "paper": {"repeats": 50, "music_permutations": 5_000_000, "recounted": 100},
 }
@@ -103,30 +106,24 @@ class Fig7(Experiment):
     def units(self, profile: str, seed: int) -> list[Unit]:
         """A reference per data set, then one timing per number of permutations."""
         size = _SIZES[profile]
-        pieces = []
+
+        def unit(part: str, call: Any, *, cost: float, alone: bool = True, **settings: Any) -> Unit:
+            key = f"sampling/{name}/{part}"
+            settings |= {"name": name, "seed": unit_seed(seed, key)}
+            settings["split_seed"] = unit_seed(seed, f"sampling/{name}")
+            return Unit(key, call, settings, cost=cost, alone=alone)
+
+        units = []
         for name in DATASETS:
-            exact = name == "breast"
-            calls: dict[str, tuple[Any, Numbers, float, bool]] = {
-                "reference": (
-                    reference,
-                    {
-                        "method": "exact" if exact else "sampled",
-                        "n_permutations": 2 if exact else size["music_permutations"],
-                    },
-                    60.0,
-                    False,
-                ),
-                "published": (recount, {"n_permutations": size["recounted"]}, 2.0, True),
-            }
+            how = {"method": "exact", "n_permutations": 2}
+            if name == "music":
+                how = {"method": "sampled", "n_permutations": size["music_permutations"]}
+            units.append(unit("reference", reference, cost=60.0, alone=False, **how))
+            units.append(unit("published", recount, cost=2.0, n_permutations=size["recounted"]))
             for n in SAMPLINGS:
-                settings = {"n_permutations": n, "repeats": size["repeats"]}
-                calls[str(n)] = (sample, settings, 0.3 + n / 5000, True)
-            split_seed = unit_seed(seed, f"sampling/{name}")
-            for part, (call, settings, cost, alone) in calls.items():
-                key = f"sampling/{name}/{part}"
-                of_all = {"name": name, "split_seed": split_seed, "seed": unit_seed(seed, key)}
-                pieces.append(Unit(key, call, settings | of_all, cost=cost, alone=alone))
-        return pieces
+                cost = 0.3 + n / 5000
+                units.append(unit(str(n), sample, cost=cost, n_permutations=n, repeats=size["repeats"]))
+        return units
 
     def summarise(self, results: Mapping[str, Numbers]) -> Numbers:
         """MAPE against the reference, and times."""
@@ -135,19 +132,16 @@ class Fig7(Experiment):
             truth = results[f"sampling/{name}/reference"]
             points = []
             for n in SAMPLINGS:
-                one = results[f"sampling/{name}/{n}"]
-                mean, sd, _ = mean_sd([mape(run, truth["values"]) for run in one["runs"]])
-                points.append({"n": n, "mape": mean, "sd": sd, "seconds": one["seconds"]})
+                sampled = results[f"sampling/{name}/{n}"]
+                mean, sd, _ = mean_sd([mape(run, truth["values"]) for run in sampled["runs"]])
+                points.append({"n": n, "mape": mean, "sd": sd, "seconds": sampled["seconds"]})
             per_permutation = results[f"sampling/{name}/published"]["seconds_per_permutation"]
+            one_error_off = np.array(truth["values"]) + np.array(truth["se"])
             rows[name] = {
                 "points": points,
                 "reference": {
-                    "method": truth["method"],
-                    "n_permutations": truth["n_permutations"],
-                    "seconds": truth["seconds"],
-                    "relative_error_percent": mape(
-                        np.array(truth["values"]) + np.array(truth["se"]), truth["values"]
-                    ),
+                    **{key: truth[key] for key in ("method", "n_permutations", "seconds")},
+                    "relative_error_percent": mape(one_error_off, truth["values"]),
                     "n_parties": len(truth["values"]),
                 },
                 "published_seconds_per_permutation": per_permutation,
@@ -167,14 +161,12 @@ class Fig7(Experiment):
             rises = sum(later > earlier for earlier, later in pairwise(error[n] for n in sorted(error)))
             r2 = linear_fit([p["n"] for p in row["points"]], [p["seconds"] for p in row["points"]])[2]
             claims += [rises <= 1 and error[1200] <= 0.5 * error[100], error[5000] <= 5.0, r2 >= 0.95]
-            against = (
-                "exact values"
-                if row["reference"]["method"] == "exact"
-                else f"{row['reference']['n_permutations']:,} permutations (their own error "
-                f"{row['reference']['relative_error_percent']:.2f}%)"
-            )
+            truth, against = row["reference"], "exact values"
+            if truth["method"] != "exact":
+                error_of_truth = f"(their own error {truth['relative_error_percent']:.2f}%)"
+                against = f"{truth['n_permutations']:,} permutations {error_of_truth}"
             sentences.append(
-                f"{name.capitalize()} ({row['reference']['n_parties']} data parties): MAPE {error[100]:.1f}% "
+                f"{name.capitalize()} ({truth['n_parties']} data parties): MAPE {error[100]:.1f}% "
                 f"at 100, {error[1200]:.1f}% at 1,200 and {error[5000]:.1f}% at 5,000 samplings "
                 f"against {against}; time linear with R² = {r2:.3f}; a permutation is "
                 f"{row['ratio_per_permutation']:,.0f} times as fast as recounting."
@@ -206,7 +198,8 @@ class Fig7(Experiment):
         return error_and_time(curves, xlabel="samplings", published="recounting", xscale="log")
 
 
-DATASETS = ("breast", "music")
+# Fig. 8.
+
 READINGS = {
     "label-only": "The task party holds the label only (the authors' set-up)",
     "with-features": "The task party also holds a sixth of the features",
@@ -293,49 +286,39 @@ class Fig8(Experiment):
 
     def units(self, profile: str, seed: int) -> list[Unit]:
         """One per data set, reading and repeat; the published simulation is timed in the first one only."""
-        return [
-            Unit(
-                f"pca/{name}/{reading}/{k:02d}",
-                reduce,
-                {
-                    "name": name,
-                    "reading": reading,
-                    "components": list(COMPONENTS),
-                    "simulate": k == 0,
-                    "seed": unit_seed(seed, f"pca/{name}/{k:02d}"),
-                },
-                cost=_COST[name] if k == 0 else 1.0,
-                alone=True,
-            )
-            for name in DATASETS
-            for reading in READINGS
-            for k in range(_REPEATS[profile])
-        ]
+        units = []
+        for name, reading, k in product(DATASETS, READINGS, range(_REPEATS[profile])):
+            settings = {
+                "name": name, "reading": reading, "components": list(COMPONENTS), "simulate": k == 0,
+                "seed": unit_seed(seed, f"pca/{name}/{k:02d}"),
+            }  # fmt: skip
+            cost = _COST[name] if k == 0 else 1.0
+            units.append(Unit(f"pca/{name}/{reading}/{k:02d}", reduce, settings, cost=cost, alone=True))
+        return units
 
     def summarise(self, results: Mapping[str, Numbers]) -> Numbers:
         """MAPE against all features, and times, by number of components, for each reading."""
         readings: Numbers = {reading: {} for reading in READINGS}
-        for name in data_sets_of(results):
-            for reading in READINGS:
-                repeats = [
-                    results[key] for key in sorted(results) if key.startswith(f"pca/{name}/{reading}/")
-                ]
-                points = []
-                for k in ("all", *map(str, COMPONENTS)):
-                    mean, sd, _ = mean_sd([mape(one[k]["values"], one["all"]["values"]) for one in repeats])
-                    points.append(
-                        {
-                            "components": k,
-                            "mape": mean,
-                            "sd": sd,
-                            "seconds": float(np.median([one[k]["seconds"] for one in repeats])),
-                            "simulation_seconds": repeats[0][k].get("simulation_seconds"),
-                            "codes": float(np.mean([np.mean(one[k]["codes"]) for one in repeats])),
-                        }
-                    )
-                readings[reading][name] = {
-                    "points": points, "features": repeats[0]["features"], "n_repeats": len(repeats)
-                }  # fmt: skip
+        for name, reading in product(data_sets_of(results), READINGS):
+            repeats = [results[key] for key in sorted(results) if key.startswith(f"pca/{name}/{reading}/")]
+            points = []
+            for k in ("all", *map(str, COMPONENTS)):
+                same = [repeat[k] for repeat in repeats]
+                errors = [mape(repeat[k]["values"], repeat["all"]["values"]) for repeat in repeats]
+                mean, sd, _ = mean_sd(errors)
+                points.append(
+                    {
+                        "components": k,
+                        "mape": mean,
+                        "sd": sd,
+                        "seconds": float(np.median([valued["seconds"] for valued in same])),
+                        "simulation_seconds": same[0].get("simulation_seconds"),
+                        "codes": float(np.mean([np.mean(valued["codes"]) for valued in same])),
+                    }
+                )
+            readings[reading][name] = {
+                "points": points, "features": repeats[0]["features"], "n_repeats": len(repeats)
+            }  # fmt: skip
         return {"readings": readings, "n_parties": N_PARTIES}
 
     def judge(self, numbers: Numbers) -> Verdict:
@@ -344,17 +327,16 @@ class Fig8(Experiment):
         MAPE falls from 2 to 4 components: at 4 at most 0.8 of the error at 2. Time falls exponentially: each
         component multiplies the published procedure's time by at least 1.5, from 1 to 4.
         """
-        claims: dict[str, list[bool]] = {"falls": [], "grows": []}
-        other: dict[str, list[bool]] = {"falls": [], "grows": []}
+        falls: dict[str, list[bool]] = {reading: [] for reading in READINGS}
+        grows: dict[str, list[bool]] = {reading: [] for reading in READINGS}
         sentences = []
         for reading, rows in numbers["readings"].items():
             for name, row in rows.items():
                 by = _by_components(row)
                 few = [k for k in by if k <= 4]
                 published = growth_factor(few, [by[k]["simulation_seconds"] for k in few])
-                held = claims if reading == "label-only" else other
-                held["falls"].append(by[4]["mape"] <= 0.8 * by[2]["mape"])
-                held["grows"].append(published >= 1.5)
+                falls[reading].append(by[4]["mape"] <= 0.8 * by[2]["mape"])
+                grows[reading].append(published >= 1.5)
                 if reading == "label-only":
                     errors = [f"{by[k]['mape']:.0f}%" for k in few]
                     ours = growth_factor(few, [by[k]["seconds"] for k in few])
@@ -364,11 +346,12 @@ class Fig8(Experiment):
                         f"to 4 components; each one multiplies the published time by {published:.1f} and "
                         f"ours by {ours:.2f} (all features: {whole['seconds'] * 1000:.0f} ms here)."
                     )
+        other = "with-features"
         sentences.append(
-            f"With features at the task party the error falls so on {sum(other['falls'])} of "
-            f"{len(other['falls'])} data sets, and the time on {sum(other['grows'])}."
+            f"With features at the task party the error falls so on {sum(falls[other])} of "
+            f"{len(falls[other])} data sets, and the time on {sum(grows[other])}."
         )
-        return Verdict.of(claims["falls"] + claims["grows"], " ".join(sentences))
+        return Verdict.of(falls["label-only"] + grows["label-only"], " ".join(sentences))
 
     def tables(self, numbers: Numbers) -> list[Table]:
         """One table per reading, one row per data set and number of components."""

@@ -49,7 +49,7 @@ class Unit:
         call: A function at module level that takes the settings and returns JSON-ready numbers.
         settings: Its keyword arguments, JSON-ready.
         cost: Predicted seconds, for the estimate of the time left.
-        alone: Whether it measures time, so that nothing else may run beside it.
+        alone: It measures time, so nothing else may run beside it.
     """
 
     key: str
@@ -93,10 +93,10 @@ class Experiment(ABC):
     Attributes:
         name: On the command line.
         title: For people.
-        claim: What the paper says.
-        notes: What differs from the paper's set-up, one sentence each.
+        claim: The paper's claim.
+        notes: Differences from the paper's set-up, one sentence each.
         data: Data sets it reads.
-        models: Whether it trains the reference models (extra `paper`).
+        models: It trains the reference models (extra `paper`).
     """
 
     name: ClassVar[str]
@@ -136,12 +136,12 @@ def experiment(name: str) -> Experiment:
     if name not in _CLASSES:
         raise InputError(f"unknown experiment {name!r}; choose from {', '.join(NAMES)} and all")
     module, _, kind = _CLASSES[name].partition(":")
-    found: Experiment = getattr(import_module(f"fedvalue.paper.experiments.{module}"), kind)()
-    return found
+    instance: Experiment = getattr(import_module(f"fedvalue.paper.experiments.{module}"), kind)()
+    return instance
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """The named experiments in the paper's order; `all` selects every one."""
+    """The named experiments in the paper's order; `all` selects every experiment."""
     wanted = {experiment(name).name for name in names if name != "all"}
     return [experiment(name) for name in NAMES if name in wanted or "all" in names]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,23 +80,14 @@ class Fig4(Experiment):
 
     def units(self, profile: str, seed: int) -> list[Unit]:
         """One per data set, protocol and number of parties."""
-        return [
-            Unit(
-                f"federated/{name}/{protocol}/{n_parties}",
-                compare,
-                {
-                    "name": name,
-                    "protocol": protocol,
-                    "n_parties": n_parties,
-                    "bins": _BINS[protocol],
-                    "rows": _ROWS[profile][protocol],
-                    "seed": unit_seed(seed, f"federated/{name}/{n_parties}"),
-                },
-            )
-            for name in NAMES
-            for protocol in PROTOCOLS
-            for n_parties in N_PARTIES
-        ]
+        units = []
+        for name, protocol, n_parties in product(NAMES, PROTOCOLS, N_PARTIES):
+            settings = {
+                "name": name, "protocol": protocol, "n_parties": n_parties, "bins": _BINS[protocol],
+                "rows": _ROWS[profile][protocol], "seed": unit_seed(seed, f"federated/{name}/{n_parties}"),
+            }  # fmt: skip
+            units.append(Unit(f"federated/{name}/{protocol}/{n_parties}", compare, settings))
+        return units
 
     def summarise(self, results: Mapping[str, Numbers]) -> Numbers:
         """Correlation and largest difference of each run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,17 +143,12 @@ class Table2(Experiment):
 
     def units(self, profile: str, seed: int) -> list[Unit]:
         """One per data set, model and draw; both profiles and all seeds do the same."""
-        return [
-            Unit(
-                f"accuracy/{name}/{model}/{draw}",
-                accuracy,
-                {"name": name, "model": model, "draw": draw},
-                cost=_COST.get(name, {}).get(model, 0.2),
-            )
-            for name in NAMES
-            for model in MODELS
-            for draw in range(N_DRAWS)
-        ]
+        units = []
+        for name, model, draw in product(NAMES, MODELS, range(N_DRAWS)):
+            settings = {"name": name, "model": model, "draw": draw}
+            cost = _COST.get(name, {}).get(model, 0.2)
+            units.append(Unit(f"accuracy/{name}/{model}/{draw}", accuracy, settings, cost=cost))
+        return units
 
     def summarise(self, results: Mapping[str, Numbers]) -> Numbers:
         """Mean and population spread over the hold-outs, and the well-performing models."""
@@ -162,10 +158,10 @@ class Table2(Experiment):
                 model: [results[f"accuracy/{name}/{model}/{draw}"]["accuracy"] for draw in range(N_DRAWS)]
                 for model in MODELS
             }
-            mean = {model: float(np.mean(each)) for model, each in scores.items()}
+            mean = {model: float(np.mean(draws)) for model, draws in scores.items()}
             rows[name] = {
                 "accuracy": mean,
-                "sd": {model: float(np.std(each)) for model, each in scores.items()},
+                "sd": {model: float(np.std(draws)) for model, draws in scores.items()},
                 "selected": {str(epsilon): list(well_performing(mean, epsilon)) for epsilon in EPSILONS},
                 "paper": {model: list(ACCURACIES[name][model]) for model in MODELS},
                 "paper_selected": {str(epsilon): list(selected(name, epsilon)) for epsilon in EPSILONS},

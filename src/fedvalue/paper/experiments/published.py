@@ -41,11 +41,11 @@ def intersect_one_order(task: ValueSets, parties: Sequence[ValueSets]) -> int:
     Returns:
         The number of ids in the last intersections: all of them, when nothing was lost.
     """
-    found: Sequence[Sequence[int] | set[int]] = task
+    cells: Sequence[Sequence[int] | set[int]] = task
     for sets in parties:
-        joined = (set(one) & set(other) for one in found for other in sets)
-        found = [both for both in joined if both]
-    return sum(len(one) for one in found)
+        joined = (set(cell) & set(ids) for cell in cells for ids in sets)
+        cells = [both for both in joined if both]
+    return sum(map(len, cells))
 
 
 def simulation_seconds(task: Codes, parties: Sequence[Codes], q: int) -> float:

@@ -49,7 +49,7 @@ def measure(
         n_parties: Data parties.
         features: Binary features of each data party.
         q: Encryption ids per sample.
-        simulate: Whether to time the published simulation too.
+        simulate: Time the published simulation too.
         seed: Seeds data and simulation.
     """
     import fedvalue
@@ -141,12 +141,8 @@ class TimingFigure(Experiment):
         tables = []
         for varied, what in self.parameters.items():
             header = (
-                what,
-                "cells",
-                "real protocol, all orders, s",
-                "published simulation × orders, s",
-                "ratio",
-            )
+                what, "cells", "real protocol, all orders, s", "published simulation × orders, s", "ratio",
+            )  # fmt: skip
             rows = tuple(
                 (f"{p['x']:,}", f"{p['cells']:,}", f"{p['seconds']:.2f}", f"{p['simulation_seconds']:,.1f}",
                  f"{p['simulation_seconds'] / p['seconds']:,.0f}")
