@@ -70,24 +70,14 @@ def render(shown: BenchmarkView) -> str:
 
 def view(result: BenchmarkResult) -> BenchmarkView:
     """The content of the page for a result."""
-    drawings: list[tuple[str, str]] = []
+    drawings: dict[str, str] = {}
     if result.real:
-        scattered = [name for name in _SCATTERED if result.estimates.get(name)]
-        drawings = [
-            (
-                _inline(draw_scores(result)),
-                "Means over the settings with their standard errors. Dashed: the truth against itself, on "
-                "two halves of the tested rows.",
-            ),
-            (_inline(draw_data_sets(result)), "Which method fails where."),
-        ]
-        if scattered:
-            drawings.append(
-                (
-                    _inline(draw_shares(result, scattered)),
-                    "Every party of every setting; the noise party in orange.",
-                )
-            )
+        drawings["Means over the settings with their standard errors. Dashed: the truth against itself, on "
+                 "two halves of the tested rows."] = draw_scores(result)  # fmt: skip
+        drawings["Which method fails where."] = draw_data_sets(result)
+        if scattered := [name for name in _SCATTERED if result.estimates.get(name)]:
+            caption = "Every party of every setting; the noise party in orange."
+            drawings[caption] = draw_shares(result, scattered)
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     return BenchmarkView(
         lead=lead(result),
@@ -95,7 +85,7 @@ def view(result: BenchmarkResult) -> BenchmarkView:
         known=known_table(result) if result.known else None,
         settings=settings_table(result) if result.real else None,
         notes=tuple(notes(result)),
-        drawings=tuple(drawings),
+        drawings=tuple((_inline(drawing), caption) for caption, drawing in drawings.items()),
         meta=f"{result.date} · profile {result.profile}{' (design splits)' * result.design} · {versions}",
     )
 
@@ -162,15 +152,8 @@ def known_table(result: BenchmarkResult) -> Table:
 def settings_table(result: BenchmarkResult) -> Table:
     """Every real setting and its true values."""
     header = (
-        "setting",
-        "rows seen",
-        "unseen",
-        "labels",
-        "task features",
-        "true total",
-        "true values",
-        "self TV",
-    )
+        "setting", "rows seen", "unseen", "labels", "task features", "true total", "true values", "self TV",
+    )  # fmt: skip
     rows = [
         (
             problem.name,
@@ -190,12 +173,12 @@ def settings_table(result: BenchmarkResult) -> Table:
 
 def notes(result: BenchmarkResult) -> list[str]:
     """Caveats: data sets left out, settings not scored, failures."""
-    found = [f"Left out: {message}." for message in result.missing.values()]
+    caveats = [f"Left out: {message}." for message in result.missing.values()]
     if low := [problem.name for problem in result.problems if not problem.scored]:
-        found.append(f"Not scored, because the true total is below 0.01 nats: {', '.join(low)}.")
+        caveats.append(f"Not scored, because the true total is below 0.01 nats: {', '.join(low)}.")
     for method, problems in result.failed.items():
-        found += [f"{method} failed on {problem}: {reason}" for problem, reason in problems.items()]
-    return found
+        caveats += [f"{method} failed on {problem}: {reason}" for problem, reason in problems.items()]
+    return caveats
 
 
 def _percent(mean: Mean, *, error: bool = False) -> str:

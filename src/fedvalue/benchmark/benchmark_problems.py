@@ -44,13 +44,7 @@ _LEAST_PARTIES, _MOST_PARTIES = 3, 4
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One vertical split of one data set.
-
-    Args:
-        data_set: Its name.
-        features: Features per party, k.
-        split: Number of the split.
-    """
+    """One vertical split of one data set, with `features` columns per party."""
 
     data_set: str
     features: int
@@ -63,7 +57,7 @@ class Setting:
 
     @property
     def with_task(self) -> bool:
-        """Whether the task party has features of its own: every second setting."""
+        """The task party has features: every second setting."""
         return (self.features + self.split) % 2 == 1
 
 
@@ -130,14 +124,7 @@ N_SMALL = 1000
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How much a run does.
-
-    Args:
-        data_sets: Real data sets.
-        features: Features per party.
-        judge_splits: Splits of a judging run.
-        n_journal: Rows of LINEAR and MONKLarge.
-    """
+    """The workload of a run; `n_journal` is the number of rows of LINEAR and MONKLarge."""
 
     data_sets: tuple[str, ...]
     features: tuple[int, ...]
@@ -161,8 +148,8 @@ def plan(
 
     Args:
         profile: "quick" or "full".
-        data_sets: Only these; those of the profile when empty. Named ones come without the populations.
-        design: The splits that one may tune on, instead of those for judging.
+        data_sets: Only these, and no populations; the data sets of the profile when empty.
+        design: The splits for tuning, instead of those for judging.
 
     Raises:
         InputError: An unknown profile or data set.
@@ -172,11 +159,11 @@ def plan(
     if unknown := [name for name in data_sets if name not in DATA_SETS]:
         raise InputError(f"unknown data set {unknown[0]!r}; choose from {', '.join(DATA_SETS)}")
     size = PROFILES[profile]
-    wanted = tuple(data_sets) or size.data_sets
-    absent = locate.missing(wanted)
+    names = tuple(data_sets) or size.data_sets
+    absent = locate.missing(names)
     splits = DESIGN_SPLITS if design else size.judge_splits
-    here = [name for name in wanted if name not in absent]
-    problems = [problem(setting) for setting in settings(here, size.features, splits)]
+    present = [name for name in names if name not in absent]
+    problems = [problem(setting) for setting in settings(present, size.features, splits)]
     return problems + ([] if data_sets else known_problems(size.n_journal)), absent
 
 
@@ -194,11 +181,7 @@ def known_problem(population: Population, n_samples: int) -> Problem:
 
 
 def known_problems(n_journal: int) -> list[Problem]:
-    """The small worlds, then LINEAR and MONKLarge in their three scenarios.
-
-    Args:
-        n_journal: Rows of LINEAR and MONKLarge.
-    """
+    """The small worlds, then `n_journal` rows of LINEAR and MONKLarge in their three scenarios."""
     small = [known_problem(population, N_SMALL) for population in small_worlds()]
     journal = [make(scenario) for make in (linear, monk_large) for scenario in ("S0", "S1", "S2")]
     return small + [known_problem(population, n_journal) for population in journal]

@@ -40,8 +40,8 @@ class ProblemResult:
     Args:
         name: The problem.
         source: Its data set or population.
-        known: Whether the truth is known exactly, rather than measured by retraining.
-        scored: Whether there is enough value to share.
+        known: The truth is known exactly, rather than measured by retraining.
+        scored: There is enough value to share.
         n_samples: Rows that methods saw.
         n_unseen: Further rows that retrained models were tested on; 0 for cross-validation.
         n_labels: Number of labels.
@@ -72,7 +72,7 @@ class BenchmarkResult:
 
     Args:
         profile: "quick" or "full".
-        design: Whether the settings are those that one may tune on.
+        design: The settings are those for tuning.
         date: Date of the run.
         versions: Versions of FedValue, Python and the packages that numbers depend on.
         methods: Name -> description.
@@ -108,9 +108,9 @@ class BenchmarkResult:
 
 
 def with_truth(problems: Sequence[Problem], cache: Path | None = None) -> list[Problem]:
-    """The problems whose true values are known or finished, with which a stopped run can be judged."""
-    kept = TruthCache(default_cache() if cache is None else cache)
-    return [one for one in problems if not unfinished(one, kept)]
+    """The problems whose true values are known or finished, to judge a run that was stopped."""
+    truths = TruthCache(default_cache() if cache is None else cache)
+    return [problem for problem in problems if not unfinished(problem, truths)]
 
 
 def run_benchmark(
@@ -124,10 +124,10 @@ def run_benchmark(
     design: bool = False,
     missing: Mapping[str, str] | None = None,
 ) -> BenchmarkResult:
-    """Compute what the cache lacks, value every problem by every method, and score.
+    """Compute the truth that the cache lacks, value every problem with every method, and score.
 
     Args:
-        problems: See `profiles.plan`.
+        problems: See `benchmark_problems.plan`.
         methods: See `method_registry.chosen`.
         cache: Folder for the truth and for slow methods' estimates; the user's cache when None.
         workers: Processes that train models; 1 trains in this one.
@@ -144,7 +144,8 @@ def run_benchmark(
     require_extra("benchmark")
     folder = default_cache() if cache is None else cache
     truths = _truths(problems, TruthCache(folder), workers, progress)
-    results = tuple(_problem_result(one, truths[one.name]) for one in problems)
+    results = tuple(_problem_result(problem, truths[problem.name]) for problem in problems)
+    scored = [result for result in results if result.scored]
     valued = value_all(methods, problems, truths, EstimateCache(folder), progress)
     return BenchmarkResult(
         profile=profile,
@@ -156,8 +157,8 @@ def run_benchmark(
         estimates=valued.estimates,
         scores=valued.scores,
         failed=valued.failed,
-        real=valued.summaries([one for one in results if one.scored and not one.known], REFERENCE),
-        known=valued.summaries([one for one in results if one.scored and one.known], REFERENCE),
+        real=valued.summaries([result for result in scored if not result.known], REFERENCE),
+        known=valued.summaries([result for result in scored if result.known], REFERENCE),
         missing=dict(missing or {}),
     )
 
@@ -167,22 +168,22 @@ def _truths(
 ) -> dict[str, Truth]:
     with ProcessEngine(workers) if workers > 1 else thread_engine(1) as executor:
         compute_truth(problems, cache, executor=executor, progress=progress)
-    found = {one.name: cache.truth(one) for one in problems}
-    return {name: truth for name, truth in found.items() if truth is not None}
+    truths = ((problem.name, cache.truth(problem)) for problem in problems)
+    return {name: truth for name, truth in truths if truth is not None}
 
 
-def _problem_result(one: Problem, truth: Truth) -> ProblemResult:
-    table = one.table
+def _problem_result(problem: Problem, truth: Truth) -> ProblemResult:
+    table = problem.table
     return ProblemResult(
-        name=one.name,
-        source=one.source,
-        known=one.game is not None,
+        name=problem.name,
+        source=problem.source,
+        known=problem.game is not None,
         scored=bool(truth.game[-1] >= LEAST_TOTAL),
         n_samples=table.n_samples,
-        n_unseen=0 if one.unseen is None else one.unseen.n_samples,
+        n_unseen=0 if problem.unseen is None else problem.unseen.n_samples,
         n_labels=len(np.unique(table.label)),
         task_features=len(table.task),
-        noise=one.noise,
+        noise=problem.noise,
         parties=dict(zip(table.names, shapley_of(truth.game).tolist(), strict=True)),
         total=float(truth.game[-1]),
         self_tv=truth_against_itself(truth),

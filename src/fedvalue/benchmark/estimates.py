@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """An estimate and its CPU seconds, or the reason why there is none."""
+    """An estimate and its CPU seconds, or the reason for its absence."""
 
     estimate: Estimate | None
     seconds: float
@@ -74,9 +75,8 @@ class EstimateCache:
 
 def estimate(method: Method, problem: Problem, cache: EstimateCache) -> Timed:
     """Run a method on a problem's table; an exception of the method is its failure, not the run's."""
-    kept = cache.read(method, problem)
-    if kept is not None:
-        return kept
+    if (stored := cache.read(method, problem)) is not None:
+        return stored
     start = time.process_time()
     try:
         values = method.value(problem.table)
@@ -91,7 +91,7 @@ def estimate(method: Method, problem: Problem, cache: EstimateCache) -> Timed:
 
 
 def warm_up(methods: Sequence[Method]) -> None:
-    """Run every method once on a small table, so that no measured time holds imports or compilation."""
+    """Run every method once on a small table, so that no measured time includes imports or compilation."""
     tiny = known_problem(small_worlds()[0], 100)
     for method in methods:
         try:
@@ -109,8 +109,8 @@ class Valuations:
     failed: dict[str, dict[str, str]]
 
     def summaries(self, problems: Sequence[ProblemResult], reference: str) -> tuple[MethodSummary, ...]:
-        """Over some problems."""
-        sources = {one.name: one.source for one in problems}
+        """One summary per method over some problems."""
+        sources = {problem.name: problem.source for problem in problems}
         if not sources:
             return ()
         scores = {m: {n: row for n, row in rows.items() if n in sources} for m, rows in self.scores.items()}
@@ -129,19 +129,19 @@ def value_all(
     names = [method.name for method in methods]
     valued = Valuations({n: {} for n in names}, {n: {} for n in names}, {n: {} for n in names})
     warm_up(methods)
-    steps = [(method, one) for method in methods for one in problems]
-    for done, (method, one) in enumerate(steps):
+    steps = list(product(methods, problems))
+    for done, (method, problem) in enumerate(steps):
         if progress is not None:
-            progress(done, len(steps), f"{method.name} on {one.name}")
-        timed = estimate(method, one, cache)
+            progress(done, len(steps), f"{method.name} on {problem.name}")
+        timed = estimate(method, problem, cache)
         if timed.estimate is None:
-            valued.failed[method.name][one.name] = timed.reason
+            valued.failed[method.name][problem.name] = timed.reason
             continue
         try:
-            points = score(one, truths[one.name], method, timed.estimate, timed.seconds)
+            scores = score(problem, truths[problem.name], method, timed.estimate, timed.seconds)
         except InputError as error:
-            valued.failed[method.name][one.name] = str(error)
+            valued.failed[method.name][problem.name] = str(error)
             continue
-        valued.scores[method.name][one.name] = points
-        valued.estimates[method.name][one.name] = dict(timed.estimate.values)
+        valued.scores[method.name][problem.name] = scores
+        valued.estimates[method.name][problem.name] = dict(timed.estimate.values)
     return valued

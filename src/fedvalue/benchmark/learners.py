@@ -47,7 +47,7 @@ class Matrices:
 
 
 def matrices(known: Mapping[str, Feature], others: Mapping[str, Feature]) -> tuple[Matrices, Matrices]:
-    """Matrices of the known rows and of the others; everything that is fitted comes from the known rows."""
+    """Matrices of the known rows and of the others; only the known rows are fitted."""
     raw: list[tuple[Floats, Floats]] = []
     bins: list[tuple[Floats, Floats]] = []
     plain: list[tuple[Floats, Floats]] = []
@@ -154,19 +154,23 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
+def label_frequency(label: Codes, n_labels: int) -> Floats:
+    """The share of every label, half a row added to each."""
+    return np.asarray((np.bincount(label, minlength=n_labels) + 0.5) / (len(label) + 0.5 * n_labels))
+
+
 def predict(name: str, known: Matrices, y: Codes, others: Matrices, *, n_labels: int, seed: int) -> Floats:
     """Smoothed label probabilities of the other rows by one learner, shape (n_rows, n_labels).
 
     Labels that no known row has get their smoothing alone.
     """
     kinds, dense = np.unique(y, return_inverse=True)
-    frequency = (np.bincount(y, minlength=n_labels) + 0.5) / (len(y) + 0.5 * n_labels)
-    found = np.zeros((len(others.plain), n_labels))
+    predicted = np.zeros((len(others.plain), n_labels))
     if len(kinds) == 1:
-        found[:, kinds[0]] = 1.0
+        predicted[:, kinds[0]] = 1.0
     else:
-        found[:, kinds] = LEARNERS[name](known, dense.astype(np.int64), others, seed)
-    return np.asarray((1 - SMOOTHING) * found + SMOOTHING * frequency)
+        predicted[:, kinds] = LEARNERS[name](known, dense.astype(np.int64), others, seed)
+    return np.asarray((1 - SMOOTHING) * predicted + SMOOTHING * label_frequency(y, n_labels))
 
 
 def stratified_folds(label: Codes, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""A problem of the benchmark: the table that methods see, and the rows that only the truth sees."""
+"""A problem of the benchmark: the table that methods see, and the rows kept for the truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VerticalTable:
     Args:
         label: Code of the label per row, from 0.
         task: The task party's columns by name; empty when it has the label only.
-        parties: Each data party's columns by name: numbers with NaN, texts with "", where one is missing.
+        parties: Each data party's columns by name; a missing number is NaN, a missing text "".
     """
 
     label: Codes = field(repr=False)
@@ -44,6 +44,11 @@ class VerticalTable:
     def n_parties(self) -> int:
         """Number of data parties."""
         return len(self.parties)
+
+    @property
+    def everybody(self) -> int:
+        """Mask of the coalition of all data parties."""
+        return (1 << self.n_parties) - 1
 
     def columns(self, mask: int = 0) -> dict[str, Feature]:
         """The columns of the task party and of a coalition, as "party.column"."""
@@ -89,7 +94,7 @@ class Problem:
                 digest.update(b"none")
                 continue
             digest.update(np.ascontiguousarray(table.label, dtype="<i8").tobytes())
-            for name, column in table.columns(mask=(1 << table.n_parties) - 1).items():
+            for name, column in table.columns(table.everybody).items():
                 digest.update(f"\n{name}\n".encode())
                 if column.dtype.kind == "U":
                     digest.update("\n".join(column.tolist()).encode())

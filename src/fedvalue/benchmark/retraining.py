@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.benchmark.learners import LEARNERS, N_FOLDS, matrices, predict, rows_of, stratified_folds
+from fedvalue.benchmark.learners import (
+    LEARNERS,
+    N_FOLDS,
+    label_frequency,
+    matrices,
+    predict,
+    rows_of,
+    stratified_folds,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,8 +79,8 @@ def task_only(problem: Problem) -> TaskOnly:
     frequency = np.empty((n_repeats(problem), len(label), n_labels))
     for repeat, fold in enumerate(_folds(problem)):
         for k in range(N_FOLDS):
-            frequency[repeat, fold == k] = _frequency(label[fold != k], n_labels)
-    overall = _frequency(label, n_labels)
+            frequency[repeat, fold == k] = label_frequency(label[fold != k], n_labels)
+    overall = label_frequency(label, n_labels)
     unseen = None if problem.unseen is None else np.tile(overall, (problem.unseen.n_samples, 1))
     start = TaskOnly(frequency, unseen)
     return _predictions(problem, 0, start) if problem.table.task else start
@@ -146,15 +154,9 @@ def _folds(problem: Problem) -> list[NDArray[np.int64]]:
     ]
 
 
-def _frequency(label: Codes, n_labels: int) -> Floats:
-    return np.asarray((np.bincount(label, minlength=n_labels) + 0.5) / (len(label) + 0.5 * n_labels))
-
-
 def _n_labels(problem: Problem) -> int:
-    highest = int(problem.table.label.max())
-    if problem.unseen is not None:
-        highest = max(highest, int(problem.unseen.label.max()))
-    return highest + 1
+    tables = [problem.table] if problem.unseen is None else [problem.table, problem.unseen]
+    return max(int(table.label.max()) for table in tables) + 1
 
 
 def mixture_weights(of_true_label: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""How far a method's values are from the truth: for one problem, and in the mean over many.
+"""The distance of a method's values from the truth: on one problem, and averaged over many.
 
 A *share* is a party's part of the money: its value, or 0 where that is negative, over the sum; equal shares
 where no value is positive.
@@ -59,6 +59,8 @@ def score(problem: Problem, truth: Truth, method: Method, estimate: Estimate, se
     Raises:
         InputError: The method left a party out, or gave a value that is no finite number.
     """
+    from scipy.stats import rankdata
+
     names = problem.table.names
     absent = [name for name in names if name not in estimate.values]
     if absent:
@@ -71,7 +73,7 @@ def score(problem: Problem, truth: Truth, method: Method, estimate: Estimate, se
     return Scores(
         tv=total_variation(shares, shares_of(true)),
         pearson=pearson(values, true),
-        spearman=pearson(ranks(values), ranks(true)),
+        spearman=pearson(rankdata(values), rankdata(true)),
         noise=None if problem.noise is None else float(shares[names.index(problem.noise)]),
         lost=lost_value(truth.game, best_pair(values, estimate.game)),
         total=float(values.sum() / truth.game[-1]) if method.in_nats and truth.game[-1] > 0 else None,
@@ -91,21 +93,17 @@ def total_variation(shares: Floats, others: Floats) -> float:
     return float(np.abs(shares - others).sum() / 2)
 
 
-def ranks(values: Floats) -> Floats:
-    """Ranks from 1, ties sharing their mean."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[place], dtype=np.float64)
-
-
 def best_pair(values: Floats, game: Floats | None) -> int:
     """Mask of the two parties that a method would buy; all parties where there are fewer than three."""
     if len(values) < 3:
         return (1 << len(values)) - 1
-    pairs: Sequence[int] = [1 << a | 1 << b for a, b in combinations(range(len(values)), 2)]
-    if game is None:
-        return max(pairs, key=lambda mask: sum(values[k] for k in range(len(values)) if mask >> k & 1))
-    return max(pairs, key=lambda mask: game[mask])
+
+    def worth(pair: tuple[int, int]) -> float:
+        a, b = pair
+        return float(values[a] + values[b] if game is None else game[1 << a | 1 << b])
+
+    a, b = max(combinations(range(len(values)), 2), key=worth)
+    return 1 << a | 1 << b
 
 
 def lost_value(game: Floats, pair: int) -> float:
@@ -195,7 +193,7 @@ def summarise(
             )
         by_source = {source: float(np.mean(tvs)) for source, tvs in groups.items()}
         summaries.append(MethodSummary(name, means, by_source, difference, dict(failed.get(name, {}))))
-    return sorted(summaries, key=lambda one: np.inf if (tv := one.means["tv"].value) is None else tv)
+    return sorted(summaries, key=lambda row: np.inf if (tv := row.means["tv"].value) is None else tv)
 
 
 def mean(values: Sequence[float | None]) -> Mean:

@@ -3,8 +3,8 @@
     <cache>/truth/<key>.json    the coalitions of one problem that are done
 
 The key is a SHA-256 over the problem's tables and the version of the game, so another split, other data or
-another game never reads old numbers. A file is replaced after every coalition: a run that was stopped
-resumes there. Coalitions go through an executor; only this process writes.
+another game never reads old numbers. A file is replaced after every coalition, where a stopped run resumes.
+Coalitions go through an executor; only this process writes.
 """
 
 from __future__ import annotations

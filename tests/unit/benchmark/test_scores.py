@@ -13,7 +13,6 @@ from fedvalue.benchmark.scores import (
     lost_value,
     mean,
     paired_difference,
-    ranks,
     score,
     shares_of,
     summarise,
@@ -74,13 +73,6 @@ def test_two_copies_are_a_bad_pair() -> None:
 def test_negative_values_get_no_share_and_nothing_is_split_evenly() -> None:
     assert shares_of(np.array([0.3, -0.2, 0.1])).tolist() == pytest.approx([0.75, 0, 0.25])
     assert shares_of(np.array([0.0, -1.0])).tolist() == [0.5, 0.5]
-
-
-def test_ranks_are_scipys() -> None:
-    from scipy import stats
-
-    values = np.array([3.0, 1.0, 3.0, 2.0, 1.0])
-    assert ranks(values).tolist() == stats.rankdata(values).tolist()
 
 
 def test_a_constant_has_no_correlation() -> None:

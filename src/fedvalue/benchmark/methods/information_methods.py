@@ -204,15 +204,15 @@ def _miller_madow(columns: Sequence[Codes]) -> float:
 class InformationValue(Method):
     """Σ (p - q) ln(p / q) over the bins of each feature, added up over a party's features.
 
-    What credit scoring uses. p and q are the shares of a bin among the rows with and without a label, half a
-    row added to each; with several labels, the mean over them by their frequency.
+    The measure of credit scoring. p and q are the shares of a bin among the rows with and without a label,
+    half a row added to each; with several labels, the mean over them by their frequency.
     """
 
     name = "information-value"
     about = "information value of each feature, summed, 5 quantile bins"
 
     def value(self, table: VerticalTable) -> dict[str, float]:
-        """Each feature by itself; what the task party has does not matter."""
+        """Each feature by itself; the task party's features do not matter."""
         columns = coded(table, "quantile")
         return {
             name: float(sum(information_value(code, columns.label) for code in codes))

@@ -48,7 +48,7 @@ class Method(ABC):
     Attributes:
         name: On the command line and in the tables.
         about: What it is, in a few words.
-        in_nats: Whether the values add up to an information gain in nats per row, so that their total can be
+        in_nats: The values add up to an information gain in nats per row, so that their total can be
             compared with the true total.
         version: Number of the method's code, for slow methods: estimates are kept on disk under it. None
             computes them again in every run.
@@ -69,7 +69,7 @@ class GameMethod(Method):
 
     @abstractmethod
     def coalition(self, table: VerticalTable, mask: int) -> float:
-        """The value of a coalition that is not empty, beyond what the task party has; party k is bit k."""
+        """The value that a coalition, never empty, adds to the task party's data; party k is bit k."""
 
     def value(self, table: VerticalTable) -> Estimate:
         """Shapley values over the data parties, from all coalitions."""

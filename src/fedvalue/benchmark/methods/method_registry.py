@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +38,7 @@ REFERENCE = information.Learnable.name
 
 
 def chosen(names: Sequence[str]) -> list[Method]:
-    """Methods by name, or by "module:Class" for one's own; all of `METHODS` when none is named.
+    """Methods by name, or by "module:Class" for a user's class; all of `METHODS` when none is named.
 
     Modules are also looked for in the current folder.
 
@@ -46,11 +47,11 @@ def chosen(names: Sequence[str]) -> list[Method]:
     """
     if not names:
         return [method() for method in METHODS.values()]
-    found = [METHODS[name]() if name in METHODS else _imported(name) for name in dict.fromkeys(names)]
-    twice = {method.name for method in found if sum(other.name == method.name for other in found) > 1}
-    if twice:
-        raise InputError(f"two methods are named {', '.join(sorted(twice))}; rename one of them")
-    return found
+    methods = [METHODS[name]() if name in METHODS else _imported(name) for name in dict.fromkeys(names)]
+    uses = Counter(method.name for method in methods)
+    if twice := sorted(name for name, n in uses.items() if n > 1):
+        raise InputError(f"two methods are named {', '.join(twice)}; rename one of them")
+    return methods
 
 
 def _imported(path: str) -> Method:

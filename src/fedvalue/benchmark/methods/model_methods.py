@@ -75,7 +75,7 @@ class ShapEnsemble(Method):
 
 def _ordinal_codes(table: VerticalTable) -> tuple[NDArray[np.int64], list[list[int]]]:
     """All features in the paper's five bins of equal width, and the places of each party's features."""
-    held = table.columns((1 << table.n_parties) - 1)
+    held = table.columns(table.everybody)
     whole = Dataset("table", held, table.label.astype(np.str_), "", "", "", "")
     groups, place = [], len(table.task)
     for columns in table.parties.values():
@@ -95,7 +95,7 @@ class PermutationImportance(Method):
 
     def value(self, table: VerticalTable) -> dict[str, float]:
         """Five folds, five shuffles of each held-out part; a party's columns move together."""
-        held = table.columns((1 << table.n_parties) - 1)
+        held = table.columns(table.everybody)
         rng = np.random.default_rng(_SEED)
         growth = np.zeros(table.n_parties)
         for fold in _folds(table.label):
@@ -125,7 +125,6 @@ class LeaveOnePartyOut(Method):
         Raises:
             InputError: There is a single party, and a task party without features.
         """
-        everybody = (1 << table.n_parties) - 1
         if table.n_parties == 1 and not table.task:
             raise InputError("leaving the only party out leaves no column to train on")
 
@@ -136,9 +135,9 @@ class LeaveOnePartyOut(Method):
                 for fold in _folds(table.label)
             )
 
-        with_all = total(everybody)
+        with_all = total(table.everybody)
         return {
-            name: (total(everybody & ~(1 << k)) - with_all) / table.n_samples
+            name: (total(table.everybody & ~(1 << k)) - with_all) / table.n_samples
             for k, name in enumerate(table.names)
         }
 
