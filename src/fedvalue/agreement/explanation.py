@@ -118,7 +118,7 @@ _COLUMNS_OF_GRAM = (
 
 
 def explain(signed: SignedManifest) -> str:
-    """The agreement as text, with who has signed it."""
+    """The agreement as text, with the signatures so far."""
     return "\n".join(
         [f"AGREEMENT {signed.run_id.hex()}\n", explain_terms(signed.manifest), _signatures(signed)]
     )
@@ -149,7 +149,7 @@ def _participants(m: Manifest) -> list[str]:
         f"Data parties (are valued): {', '.join(party.name for party in m.data)}",
         f"Computation server: {m.compute.name} at {m.compute.endpoint}",
         f"Validation server: {m.validate.name} at {m.validate.endpoint}",
-        *(f"Assisting server: {one.name} at {one.endpoint}" for one in m.of_role("assist")),
+        *(f"Assisting server: {server.name} at {server.endpoint}" for server in m.of_role("assist")),
         _operators(m),
     ]
 
@@ -167,7 +167,7 @@ def _operators(m: Manifest) -> str:
 
 
 def _grid(m: Manifest) -> str:
-    """How exact the released numbers are, and what that means."""
+    """The precision of released numbers, and its consequence."""
     if m.grid is None:
         return f"The numbers are exact to the last digit. {_QUESTIONS}, of many of them at once."
     step = terms_of(m).share_step(m.n_samples)
@@ -185,7 +185,7 @@ def _grid(m: Manifest) -> str:
 
 
 def _coarse(m: Manifest, step: Fraction | None) -> str:
-    """How coarsely data parties see their numbers, and what shows all the same."""
+    """The rounding of a data party's numbers, and what they still reveal."""
     if step is None:
         return ""
     most = math.log(m.n_samples) / m.n_samples
@@ -227,7 +227,7 @@ def _computed(m: Manifest) -> list[str]:
 
 
 def _released(m: Manifest) -> str:
-    """Who learns what."""
+    """What each participant learns."""
     if m.protocol == "gram":
         return _TABLES if m.epsilon is None else _NOISY_TABLES
     if m.epsilon is not None:
@@ -236,7 +236,7 @@ def _released(m: Manifest) -> str:
 
 
 def _cheating_parties(m: Manifest) -> str:
-    """What a data party can gain by lying under `paper`."""
+    """A data party's gain from lying under `paper`."""
     if m.harden and m.by_coalition:
         return (
             f"Every coalition is asked for itself and compared with the others: 2^{len(m.data)} tables, each "
@@ -251,7 +251,7 @@ def _cheating_parties(m: Manifest) -> str:
 
 
 def _promise(m: Manifest) -> list[str]:
-    """What the noise promises, with everything that belongs to the promise."""
+    """The promise of the noise, with all its conditions."""
     privacy = privacy_of(m, m.n_samples, len(m.data))
     if privacy is None:
         return [
@@ -373,10 +373,10 @@ def _limits(m: Manifest) -> list[str]:
 
 def _signatures(signed: SignedManifest) -> str:
     lines = ["4. Signatures, each with the fingerprint of its identity card"]
-    for one in signed.manifest.participants:
-        mark = "signed" if one.name in signed.signatures else "NOT SIGNED"
-        if one.name in signed.words:
-            mark += ", words compared" if signed.words[one.name].compared else ", words NOT compared"
-        lines.append(f"   {one.name:<32} {one.role:<9} {mark}")
-        lines.append(f"      {signed.manifest.card_of(one).fingerprint}")
+    for signer in signed.manifest.participants:
+        mark = "signed" if signer.name in signed.signatures else "NOT SIGNED"
+        if words := signed.words.get(signer.name):
+            mark += ", words compared" if words.compared else ", words NOT compared"
+        lines.append(f"   {signer.name:<32} {signer.role:<9} {mark}")
+        lines.append(f"      {signed.manifest.card_of(signer).fingerprint}")
     return "\n".join(lines) + "\n"

@@ -76,7 +76,7 @@ class Deadlines(Document, frozen=True, kw_only=True):
 
 
 class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """What all participants agree on. Field names are the JSON keys, and the file spells out all of them.
+    """The terms that all participants agree on. Field names are JSON keys; the file spells out all of them.
 
     Args:
         consortium: The group whose certificates count.
@@ -108,7 +108,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
         work_limit: Most visits, samples times coalitions, of an exact walk that method "auto" may start.
-        versions: What the software of all participants must have in common.
+        versions: Versions that the software of all participants must share.
         epsilon: Noise on the tables behind the values (mirror and gram, policy valuation): a decimal number
             as text, like "0.5". None adds none.
         exact_tables: gram without noise, policy counts: every party gets the exact counts of all pairs of
@@ -162,14 +162,14 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         Raises:
             ConfigError: Nobody of that name takes part.
         """
-        for one in self.participants:
-            if one.name == name:
-                return one
+        for participant in self.participants:
+            if participant.name == name:
+                return participant
         raise ConfigError(f"{name!r} is not a participant of this manifest", code="E_MANIFEST")
 
     def of_role(self, role: str) -> tuple[Participant, ...]:
         """All participants of one role, in the manifest's order."""
-        return tuple(one for one in self.participants if one.role == role)
+        return tuple(participant for participant in self.participants if participant.role == role)
 
     @property
     def compute(self) -> Participant:
@@ -185,7 +185,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
     def servers(self) -> tuple[Participant, ...]:
         """The servers that take part: under `single` the validation server does not."""
         roles = SERVER_ROLES[:1] if self.protocol == "single" else SERVER_ROLES
-        return tuple(one for role in roles for one in self.of_role(role))
+        return tuple(server for role in roles for server in self.of_role(role))
 
     @property
     def task(self) -> Participant:
@@ -197,14 +197,14 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         """The data parties."""
         return self.of_role("data")
 
-    def card_of(self, one: Participant) -> Card:
+    def card_of(self, participant: Participant) -> Card:
         """The identity card of a participant, for its fingerprint."""
         return Card(
             consortium=self.consortium,
-            role=one.role,
-            name=one.name,
-            sign_key=one.sign_key,
-            certificate=one.certificate,
+            role=participant.role,
+            name=participant.name,
+            sign_key=participant.sign_key,
+            certificate=participant.certificate,
         )
 
     def canonical(self) -> bytes:
@@ -231,7 +231,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
             raise ConfigError(f"{name!r} is not a data party and cannot be left out", code="E_MANIFEST")
         return replace(
             self,
-            participants=tuple(one for one in self.participants if one.name != name),
+            participants=tuple(other for other in self.participants if other.name != name),
             nonce=nonce,
             created=created,
             expires=created + (self.expires - self.created),
@@ -240,7 +240,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
 
 
 class Comparison(Document, frozen=True, kw_only=True):
-    """What a participant states about the words of the agreement: compared over the phone, or skipped."""
+    """A participant's statement about the words of the agreement: compared over the phone, or skipped."""
 
     compared: bool
     signature: bytes
@@ -252,7 +252,7 @@ class SignedManifest(Document, frozen=True):
     Args:
         manifest: The agreement.
         signatures: On its bytes.
-        words: Who compared the words and who skipped that; empty where cards were exchanged by hand.
+        words: Statements about comparing the words; empty where cards were exchanged by hand.
     """
 
     manifest: Manifest
@@ -270,16 +270,14 @@ class SignedManifest(Document, frozen=True):
         Raises:
             ConfigError: The signer is not the participant that the manifest names.
         """
-        own = self.manifest.participant(identity.card.name)
-        if (own.role, own.sign_key, own.spki) != (
-            identity.card.role, identity.card.sign_key, identity.card.spki,
-        ):  # fmt: skip
-            raise ConfigError(f"the manifest lists other keys for {own.name!r}", code="E_MANIFEST")
-        signature = identity.sign(_SIGN, self.manifest.canonical())
-        return self._with({own.name: signature})
+        card = identity.card
+        listed = self.manifest.participant(card.name)
+        if (listed.role, listed.sign_key, listed.spki) != (card.role, card.sign_key, card.spki):
+            raise ConfigError(f"the manifest lists other keys for {card.name!r}", code="E_MANIFEST")
+        return self._with({card.name: identity.sign(_SIGN, self.manifest.canonical())})
 
     def compared_by(self, identity: Identity, *, compared: bool) -> SignedManifest:
-        """With a participant's signed statement that it compared the words, or that it skipped that."""
+        """With a participant's signed statement that it compared the words, or skipped the comparison."""
         signature = identity.sign(_words_purpose(compared), self.manifest.canonical())
         return self._with({}, {identity.card.name: Comparison(compared=compared, signature=signature)})
 
@@ -312,7 +310,7 @@ class SignedManifest(Document, frozen=True):
         return tuple(p.name for p in self.manifest.participants if p.name not in self.signatures)
 
     def verify(self, *, now: dt.datetime) -> Manifest:
-        """Whether this manifest authorises a run here and now.
+        """Check that this manifest authorises a run here and now.
 
         1. Every participant signed it (`verify_signatures`).
         2. It is valid now.
@@ -331,7 +329,7 @@ class SignedManifest(Document, frozen=True):
         return manifest
 
     def verify_signatures(self) -> Manifest:
-        """Whether every participant signed these bytes with the listed key, and what it says about the words.
+        """Check that every participant signed these bytes, and its statement about the words.
 
         Raises:
             VerificationError: E_MANIFEST: unsigned or altered.
@@ -340,12 +338,12 @@ class SignedManifest(Document, frozen=True):
         if self.missing:
             raise VerificationError(f"not signed by {', '.join(self.missing)}", code="E_MANIFEST")
         content = manifest.canonical()
-        for one in manifest.participants:
+        for participant in manifest.participants:
+            name, key = participant.name, participant.sign_key
             try:
-                verify(one.sign_key, _SIGN, content, self.signatures[one.name], who=one.name)
-                if one.name in self.words:
-                    said = self.words[one.name]
-                    verify(one.sign_key, _words_purpose(said.compared), content, said.signature, who=one.name)
+                verify(key, _SIGN, content, self.signatures[name], who=name)
+                if words := self.words.get(name):
+                    verify(key, _words_purpose(words.compared), content, words.signature, who=name)
             except VerificationError as error:
                 raise VerificationError(str(error), code="E_MANIFEST") from None
         if unknown := self.words.keys() - self.signatures.keys():

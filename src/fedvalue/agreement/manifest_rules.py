@@ -1,4 +1,4 @@
-"""The rules for a manifest: sensible terms, time, version, pinned keys, and what a participant accepts.
+"""The rules for a manifest: sensible terms, time, version, pinned keys, and a participant's own minimum.
 
 Limits of the valuation itself are in `ValuationSettings`, which a manifest holds: settings that the
 engine would refuse cannot be agreed on.
@@ -71,9 +71,9 @@ class Versions(Document, frozen=True, kw_only=True):
     """What the software of all participants must have in common (decision 0416).
 
     Args:
-        protocol: How they talk to each other.
-        values: How tables become values.
-        software: The FedValue that drafted the terms. Others may take part if the first two are the same.
+        protocol: Version of the messages.
+        values: Version of the computation from tables to values.
+        software: The release that drafted the terms. Other releases may take part if the first two agree.
     """
 
     protocol: int = PROTOCOL_VERSION
@@ -85,11 +85,7 @@ class Versions(Document, frozen=True, kw_only=True):
 
 
 def check_version(manifest: Manifest) -> None:
-    """Whether this software can take part in the run.
-
-    Raises:
-        ConfigError: E_VERSION.
-    """
+    """Raises ConfigError E_VERSION when this software cannot take part in the run."""
     agreed, own = manifest.versions, Versions()
     if (agreed.protocol, agreed.values) != (own.protocol, own.values):
         raise ConfigError(
@@ -100,11 +96,7 @@ def check_version(manifest: Manifest) -> None:
 
 
 def check_values_version(manifest: Manifest) -> None:
-    """Whether this software computes the values that the run's software computed.
-
-    Raises:
-        ConfigError: E_VERSION.
-    """
+    """Raises ConfigError E_VERSION when this software computes other values than the run's software."""
     agreed, own = manifest.versions, Versions()
     if agreed.values != own.values:
         raise ConfigError(
@@ -140,15 +132,16 @@ def check_pins(manifest: Manifest, cards: Mapping[str, Card]) -> None:
     Raises:
         VerificationError: E_IDENTITY, naming the participant.
     """
-    for one in manifest.participants:
-        pinned = [card for card in cards.values() if card.name == one.name]
+    for participant in manifest.participants:
+        name = participant.name
+        pinned = [card for card in cards.values() if card.name == name]
         if not pinned:
-            raise VerificationError(f"no identity card of {one.name!r} is pinned here", code="E_IDENTITY")
-        listed = (manifest.consortium, one.role, one.sign_key, one.spki)
+            raise VerificationError(f"no identity card of {name!r} is pinned here", code="E_IDENTITY")
+        listed = (manifest.consortium, participant.role, participant.sign_key, participant.spki)
         # During a rotation the old and the new card are pinned.
         if all((card.consortium, card.role, card.sign_key, card.spki) != listed for card in pinned):
             raise VerificationError(
-                f"the manifest lists other keys for {one.name!r} than the card that is pinned here",
+                f"the manifest lists other keys for {name!r} than the card that is pinned here",
                 code="E_IDENTITY",
             )
 
@@ -163,10 +156,10 @@ class Terms(Document, frozen=True, kw_only=True):
         policies: Accepted output policies.
         align: Accepted ways to align ids.
         columns: Accepted views of the parties' columns.
-        research: Whether the gates may be lifted.
-        harden: Whether the paper protocol must be hardened, coalition by coalition.
-        exact: Whether values without noise are accepted.
-        full_shares: Whether data parties may get more than their learnable value and the total.
+        research: The gates may be lifted.
+        harden: The paper protocol must be hardened, coalition by coalition.
+        exact: Values without noise are accepted.
+        full_shares: Data parties may get more than their learnable value and the total.
     """
 
     protocols: tuple[str, ...] = ("mirror", "gram")
@@ -190,26 +183,34 @@ class Terms(Document, frozen=True, kw_only=True):
 
 def check_terms(manifest: Manifest, terms: Terms) -> None:
     """Raises VerificationError E_MANIFEST when the manifest is weaker than `terms`."""
-    _accepted("protocol", manifest.protocol, terms.protocols)
-    _accepted("policy", manifest.policy, terms.policies)
-    _accepted("align", manifest.align, terms.align)
-    _accepted("columns", manifest.settings.columns, terms.columns)
-    if manifest.epsilon is None and not terms.exact:
-        raise VerificationError("values without noise (no epsilon) are not accepted here", code="E_MANIFEST")
-    if manifest.shares == "full" and not terms.full_shares:
-        raise VerificationError('shares = "full" is not accepted here', code="E_MANIFEST")
-    if manifest.research and not terms.research:
-        raise VerificationError("research = true is not accepted here", code="E_MANIFEST")
-    if manifest.protocol == "paper" and terms.harden and not manifest.harden:
-        raise VerificationError(
-            "the paper protocol without hardening is not accepted here", code="E_MANIFEST"
+    choices = {
+        "protocol": (manifest.protocol, terms.protocols),
+        "policy": (manifest.policy, terms.policies),
+        "align": (manifest.align, terms.align),
+        "columns": (manifest.settings.columns, terms.columns),
+    }
+    for term, (value, accepted) in choices.items():
+        _accept(
+            value in accepted,
+            f"{term} {value!r} is not accepted here (accepted: {', '.join(accepted)})",
         )
-    if manifest.protocol == "paper" and terms.harden and not manifest.by_coalition:
-        raise VerificationError(
-            "the paper protocol without the check coalition by coalition is not accepted here: one data "
-            "party could take another's value",
-            code="E_MANIFEST",
-        )
+    hardened = manifest.protocol == "paper" and terms.harden
+    _accept(
+        terms.exact or manifest.epsilon is not None, "values without noise (no epsilon) are not accepted here"
+    )
+    _accept(terms.full_shares or manifest.shares != "full", 'shares = "full" is not accepted here')
+    _accept(terms.research or not manifest.research, "research = true is not accepted here")
+    _accept(manifest.harden or not hardened, "the paper protocol without hardening is not accepted here")
+    _accept(
+        manifest.by_coalition or not hardened,
+        "the paper protocol without the check coalition by coalition is not accepted here: one data party "
+        "could take another's value",
+    )
+
+
+def _accept(holds: bool, message: str) -> None:
+    if not holds:
+        raise VerificationError(message, code="E_MANIFEST")
 
 
 def check_sense(m: Manifest) -> None:
@@ -225,7 +226,13 @@ def check_sense(m: Manifest) -> None:
     )
     _need(isinstance(m.nonce, bytes) and len(m.nonce) == 16, "nonce must have 16 bytes")
     for name in ("created", "expires"):
-        _check_moment(name, getattr(m, name))
+        moment = getattr(m, name)
+        _need(
+            isinstance(moment, dt.datetime)
+            and moment.utcoffset() == dt.timedelta(0)
+            and not moment.microsecond,
+            f"{name} must be a whole second in UTC",
+        )
     _need(m.created < m.expires, "expires must be after created")
     _choice("protocol", m.protocol, PROTOCOLS)
     _choice("policy", m.policy, POLICIES)
@@ -341,20 +348,6 @@ def _check_participants(m: Manifest) -> None:
             )
         else:
             _need(one.endpoint == "", f"party {one.name!r} must not have an endpoint")
-
-
-def _check_moment(name: str, moment: object) -> None:
-    _need(
-        isinstance(moment, dt.datetime) and moment.utcoffset() == dt.timedelta(0) and not moment.microsecond,
-        f"{name} must be a whole second in UTC",
-    )
-
-
-def _accepted(term: str, value: str, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise VerificationError(
-            f"{term} {value!r} is not accepted here (accepted: {', '.join(accepted)})", code="E_MANIFEST"
-        )
 
 
 def _need(holds: bool, message: str) -> None:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fedvalue.agreement.manifest import Manifest
-    from fedvalue.identity.cards import Identity
-    from fedvalue.protocol.keyring import Credentials
-    from fedvalue.protocol.privacy import Privacy
-    from fedvalue.protocol.settings import RunTerms
+from fedvalue.agreement.manifest import Manifest
+from fedvalue.identity.cards import Identity
+from fedvalue.protocol.keyring import Credentials
+from fedvalue.protocol.privacy import Privacy
+from fedvalue.protocol.settings import (
+    ASSIST,
+    Adversarial,
+    Align,
+    ColumnView,
+    Gates,
+    Policy,
+    ProtocolName,
+    RunTerms,
+)
 
 
 def terms_of(manifest: Manifest) -> RunTerms:
     """The protocol's terms of the run that the manifest authorises."""
-    from fedvalue.protocol.settings import (
-        ASSIST,
-        Adversarial,
-        Align,
-        ColumnView,
-        Gates,
-        Policy,
-        ProtocolName,
-        RunTerms,
-    )
-
     gates = Gates(
         min_samples=manifest.min_samples,
         min_rows_per_code=manifest.min_rows_per_code,
         min_cell=manifest.min_cell,
     )
-    features = manifest.settings.columns == "features"
-    third = manifest.of_role("assist")  # under `gram` alone
+    assisting = manifest.of_role("assist")  # under `gram` alone
     return RunTerms(
         run_id=manifest.run_id,
         protocol=ProtocolName(manifest.protocol),
@@ -39,11 +33,11 @@ def terms_of(manifest: Manifest) -> RunTerms:
         parties=tuple(party.name for party in manifest.data),
         max_samples=manifest.n_samples,
         align=Align(manifest.align),
-        columns=ColumnView.FEATURES if features else ColumnView.JOINT,
+        columns=ColumnView(manifest.settings.columns),
         gates=None if manifest.research else gates,
         compute=manifest.compute.name,
         validate=manifest.validate.name,
-        assist=third[0].name if third else ASSIST,
+        assist=assisting[0].name if assisting else ASSIST,
         policy=Policy(manifest.policy),
         q=manifest.q,
         n_r=Adversarial.parse(manifest.n_r),
@@ -73,8 +67,6 @@ def credentials_of(
     manifest: Manifest, identity: Identity, seed: bytes, psk: bytes | None = None
 ) -> Credentials:
     """The keys of one role: its signing key, everybody's pinned public keys, its secret seed."""
-    from fedvalue.protocol.keyring import Credentials
-
     return Credentials(
         seed=seed, signing_key=identity.signing.private_bytes_raw(), pins=pins_of(manifest), psk=psk
     )
@@ -84,17 +76,17 @@ def server_limit(manifest: Manifest, role: str, stage: str) -> int:
     """Seconds that a stage may take at a server of this role."""
     limits = manifest.deadlines
     if stage in ("open", "keying"):
-        # Parties come to the computation server first, which has two stages until everybody is ready. It
-        # ends the run before the others do, so that exactly those who are missing are named.
+        # Parties come to the computation server first, which has two stages until everybody is ready. It ends
+        # the run before the other servers do, so that exactly the missing participants are named.
         return limits.keying * (1 if role == "compute" else 3)
     if stage == "uploading":
         # The other servers wait for uploads while the parties still agree on keys.
         return limits.upload + (0 if role == "compute" else limits.keying)
-    # Comparing: the server that is done first waits for the other's computation.
+    # Comparing: the server that finishes first waits for the other's computation.
     return limits.compute
 
 
 def party_limit(manifest: Manifest) -> int:
-    """Seconds after which a party gives up on a run: the sum of what its servers may take."""
+    """Seconds after which a party gives up on a run: the sum of its servers' limits."""
     limits = manifest.deadlines
     return limits.keying * 2 + limits.upload + limits.compute * 2

@@ -35,7 +35,7 @@ PAIR_BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class ProtocolChoice:
-    """A protocol, the epsilon that it needs (None: none), and two sentences about why."""
+    """A protocol, the epsilon that it needs, if any, and the reason in two sentences."""
 
     protocol: str
     epsilon: str | None
@@ -47,8 +47,8 @@ def chosen_bins(n_samples: int, *, pair_tables: bool) -> int:
 
     Args:
         n_samples: Number of samples.
-        pair_tables: Whether values come from tables of pairs, with noise or without: then more bins cost a
-            coalition nothing, and five are too coarse for a number whose middle range matters most.
+        pair_tables: Values come from tables of pairs, with noise or without: then more bins cost a coalition
+            nothing, and five are too coarse for a number whose middle range matters most.
     """
     return PAIR_BINS if pair_tables and n_samples >= GRAM_SAMPLES else BINS
 
@@ -58,8 +58,8 @@ def chosen_protocol(n_samples: int, *, third_operator: bool, needs_counts: bool 
 
     Args:
         n_samples: Number of samples.
-        third_operator: Whether three independent operators run servers.
-        needs_counts: Whether the terms ask for what pair tables with noise cannot give: exact counts, or
+        third_operator: Three independent operators run servers.
+        needs_counts: The terms ask for something that pair tables with noise cannot give: exact counts, or
             an acceptance test.
     """
     if not third_operator:
@@ -138,7 +138,7 @@ class PreviewRow:
 
     Args:
         epsilon: As agreed.
-        factor: How much likelier a result may be with a person's data than with any other in their place.
+        factor: Bound on how much likelier a result is with a person's data than with any other in its place.
         value: Mean learnable value of a party of the made-up population, in nats.
         half_width: Half of the width of its 95% interval, in nats.
     """
@@ -150,7 +150,7 @@ class PreviewRow:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval shows that the party is worth something."""
+        """The interval shows that the party is worth something."""
         return self.value > self.half_width
 
 
@@ -159,7 +159,7 @@ def privacy_preview(sizes: PublicSizes, shares: int = 1) -> list[PreviewRow]:
 
     Args:
         sizes: Public sizes of the run.
-        shares: How many times the protocol draws the noise (`Privacy.shares`).
+        shares: Number of times that the protocol draws the noise (`Privacy.shares`).
 
     Raises:
         InputError: More columns than a run with noise can have (E_BUDGET).

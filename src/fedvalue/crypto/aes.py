@@ -1,9 +1,8 @@
 """AES-128 over whole buffers of 16-byte blocks: the pseudo-random function of everything in bulk.
 
 Blocks are arrays of shape (n, 2) of uint64 (little-endian machines see the same bytes as in the
-specification). ECB is not used as a mode of encryption here: each block is an independent input of
-a pseudo-random permutation, which is exactly what one AES call per block gives. Work goes in slabs
-that fit the cache.
+specification). ECB is not a mode of encryption here: each block is an independent input of a pseudo-random
+permutation, which is exactly one AES call per block. Work is cut into slabs that fit the cache.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ SLAB = 1 << 15
 
 
 def encryptor(key: bytes) -> CipherContext:
-    """AES-128 of single blocks, forwards."""
+    """AES-128 encryption of single blocks."""
     return Cipher(algorithms.AES128(key), _BLOCKWISE).encryptor()
 
 
 def decryptor(key: bytes) -> CipherContext:
-    """AES-128 of single blocks, backwards."""
+    """AES-128 decryption of single blocks."""
     return Cipher(algorithms.AES128(key), _BLOCKWISE).decryptor()
 
 

@@ -1,8 +1,8 @@
 """Sample ids in one canonical form, packed end to end in one buffer.
 
-Two parties mean the same person only if their ids become the same bytes. The rule: text is normalised to
-Unicode NFC, trimmed, and optionally case-folded; whole numbers are written in decimal; bytes are used as
-they are. A missing or empty id is refused, never skipped.
+Two parties mean the same person only if their ids become the same bytes. Text is normalised to Unicode NFC,
+trimmed, and optionally case-folded; whole numbers are written in decimal; bytes are used as they are. A
+missing or empty id is refused, never skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_ID_BYTES = 1024
 
 _ASCII_SPACE = "".join(chr(k) for k in range(128) if chr(k).isspace())
-"""What str.strip removes; Arrow's own rule keeps the separators 0x1c to 0x1f."""
+"""The characters that str.strip removes; Arrow's rule keeps the separators 0x1c to 0x1f."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ def canonical_ids(ids: Sequence[Any] | NDArray[Any] | pa.Array, *, fold_case: bo
     Args:
         ids: Text, bytes or whole numbers: a list, a NumPy array, a pandas series, or an Arrow
             string, binary or integer array (used without a copy where no rule changes it).
-        fold_case: Whether "Ada" and "ada" are the same person.
+        fold_case: "Ada" and "ada" are the same person.
 
     Raises:
         InputError: A missing or empty id, another type, or text and numbers mixed.

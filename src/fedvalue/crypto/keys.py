@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fedvalue.errors import RemoteProtocolError, VerificationError
 
 PADDED_BYTES = 1024
-"""What is padded has a multiple of this length: a length would tell flags, or how many features there are."""
+"""Padded messages have a multiple of this length, so that no length reveals flags or a number of features."""
 _NONCE = bytes(12)  # every sealing key is used for one message only
 
 
@@ -90,7 +90,7 @@ def seal(key: bytes, plain: bytes, context: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, context: bytes, *, what: str = "a sealed message") -> bytes:
-    """The inverse of `seal`; `what` says in an error what was sealed, and by whom.
+    """The inverse of `seal`; `what` names the message and its sender in an error.
 
     Raises:
         VerificationError: Another key, context or content (E_SEAL).
@@ -108,7 +108,7 @@ def padded(plain: bytes, longest: int) -> bytes:
 
 
 def unpadded(plain: bytes, *, what: str = "a sealed message") -> bytes:
-    """The inverse of `padded`; `what` says in an error what was padded, and by whom.
+    """The inverse of `padded`; `what` names the message and its sender in an error.
 
     Raises:
         RemoteProtocolError: There is no padding (E_MALFORMED).
@@ -124,13 +124,13 @@ def mac(key: bytes, purpose: str, *parts: bytes | str) -> bytes:
     return hmac.digest(key, info("mac/" + purpose, *parts), "sha256")
 
 
-def check_mac(expected: bytes, found: bytes, *, who: str, code: str = "E_CONFIRM") -> None:
+def check_mac(expected: bytes, received: bytes, *, who: str, code: str = "E_CONFIRM") -> None:
     """Compare two authentication codes in constant time.
 
     Raises:
         VerificationError: They differ.
     """
-    if not hmac.compare_digest(expected, found):
+    if not hmac.compare_digest(expected, received):
         raise VerificationError(f"the message of {who!r} is not authentic", code=code)
 
 

@@ -1,9 +1,9 @@
 """Audit logs: each entry holds the hash of the one before, and every head is signed.
 
-Anyone who has the writer's public key can check a log. What the chain alone cannot show, a tail cut off
-or a second history for another reader, a receipt shows: a head, signed with its run and its number,
-that the writer gave away earlier, and that the log must still contain. Entries after the last receipt
-that anybody holds can still be cut off.
+Anyone with the writer's public key can check a log. The chain alone does not show a tail that was cut off, or
+a second history for another reader. A receipt does: a head, signed with its run and its number, that the
+writer gave away earlier and that the log must still contain. Entries after the last receipt that anybody
+holds can still be cut off.
 
 Entries hold event names, digests and sizes, never ids, tokens, labels or counts. Pure: lines in, lines
 out; the time is passed in, so a log can be rebuilt to the byte from a journal.
@@ -34,7 +34,7 @@ class LogEntry(Document, frozen=True, kw_only=True):
         run_id: The run, hex.
         actor: The participant that writes the log.
         event: What happened, a short stable name, possibly with a peer's name or an error code.
-        digest: SHA-256 of what the event is about, hex; empty when there is nothing.
+        digest: SHA-256 of the event's subject, hex; empty when there is none.
         time: UTC, to the second.
     """
 
@@ -50,13 +50,6 @@ class LogEntry(Document, frozen=True, kw_only=True):
     def head(self) -> str:
         """The hash of this entry, hex: the head of the log that ends here."""
         return hashlib.sha256(documents.canonical(self)).hexdigest()
-
-
-class LogLine(Document, frozen=True, kw_only=True):
-    """An entry and the signature on the head that it makes."""
-
-    entry: LogEntry
-    signature: bytes
 
 
 class Receipt(Document, frozen=True):
@@ -92,6 +85,19 @@ class Receipt(Document, frozen=True):
         return receipt
 
 
+class LogLine(Document, frozen=True, kw_only=True):
+    """An entry and the signature on the head that it makes."""
+
+    entry: LogEntry
+    signature: bytes
+
+    @property
+    def receipt(self) -> Receipt:
+        """The signed head of the log that ends here."""
+        entry = self.entry
+        return Receipt(entry.actor, entry.run_id, entry.seq, entry.head, self.signature)
+
+
 class ChainWriter:
     """Makes the lines of one log; the caller stores them."""
 
@@ -100,27 +106,20 @@ class ChainWriter:
         self._run_id = run_id
         self._seq = seq
         self._prev = prev
-        self._receipt: Receipt | None = None
+        self.receipt: Receipt | None = None
+        """The current head, signed; None while the log is empty."""
 
     def append(self, event: str, digest: str, time: str) -> str:
         """The next line."""
-        actor = self._identity.card.name
         entry = LogEntry(
-            seq=self._seq, prev=self._prev, run_id=self._run_id, actor=actor, event=event, digest=digest,
-            time=time,
+            seq=self._seq, prev=self._prev, run_id=self._run_id, actor=self._identity.card.name, event=event,
+            digest=digest, time=time,
         )  # fmt: skip
-        head = entry.head
-        signature = self._identity.sign(_PURPOSE, _signed_head(self._run_id, entry.seq, head))
-        self._seq, self._prev = self._seq + 1, head
-        self._receipt = Receipt(
-            actor=actor, run_id=self._run_id, seq=entry.seq, head=head, signature=signature
-        )
-        return documents.canonical(LogLine(entry=entry, signature=signature)).decode()
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """The current head, signed; None while the log is empty."""
-        return self._receipt
+        signature = self._identity.sign(_PURPOSE, _signed_head(self._run_id, entry.seq, entry.head))
+        line = LogLine(entry=entry, signature=signature)
+        self.receipt = line.receipt
+        self._seq, self._prev = self._seq + 1, self.receipt.head
+        return documents.canonical(line).decode()
 
 
 def read_line(line: str) -> LogLine:
@@ -138,9 +137,9 @@ def read_line(line: str) -> LogLine:
 def read_log(lines: Iterable[str], sign_key: bytes) -> list[LogEntry]:
     """Check a whole log and return its entries.
 
-    1. Every line is well-formed, and counts up from 0.
-    2. Every entry holds the hash of the one before.
-    3. Every head is signed by the one writer; run and actor do not change.
+    1. Every line is well-formed, and numbers count up from 0.
+    2. Every entry holds the hash of the entry before.
+    3. The same writer signed every head; run and actor do not change.
 
     The caller still has to compare receipts (`check_receipts`), which show a tail that was cut off.
 
@@ -150,7 +149,8 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[LogEntry]:
     entries: list[LogEntry] = []
     prev = GENESIS
     for seq, line in enumerate(lines):
-        entry, signature = _parsed(seq, line)
+        parsed = _parsed(seq, line)
+        entry = parsed.entry
         if entry.seq != seq:
             raise _broken(seq, f"the entry there has number {entry.seq}")
         if entry.prev != prev:
@@ -159,7 +159,7 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[LogEntry]:
             raise _broken(seq, "it belongs to another run or actor")
         prev = entry.head
         try:
-            verify(sign_key, _PURPOSE, _signed_head(entry.run_id, seq, prev), signature, who=entry.actor)
+            parsed.receipt.check(sign_key)
         except (VerificationError, ValueError):
             raise _broken(seq, "its signature is not the writer's") from None
         entries.append(entry)
@@ -168,30 +168,23 @@ def read_log(lines: Iterable[str], sign_key: bytes) -> list[LogEntry]:
 
 def last_receipt(lines: Sequence[str]) -> Receipt | None:
     """The signed head of our own log, to continue it; None when it is empty."""
-    if not lines:
-        return None
-    entry, signature = _parsed(len(lines) - 1, lines[-1])
-    return Receipt(
-        actor=entry.actor, run_id=entry.run_id, seq=entry.seq, head=entry.head, signature=signature
-    )
+    return _parsed(len(lines) - 1, lines[-1]).receipt if lines else None
 
 
 def check_receipts(entries: Sequence[LogEntry], receipts: Iterable[Receipt], sign_key: bytes) -> int:
     """Check that a log still contains every head that its writer signed for others.
 
     Receipts that another key signed are skipped (a party keeps those of both servers in one file). A
-    receipt of this key for another run or under another name contradicts the log: neither its label nor
-    being empty excuses a log.
+    receipt of this key for another run or under another name contradicts the log, even an empty log.
 
     Returns:
-        How many receipts were compared.
+        Number of receipts compared.
 
     Raises:
         VerificationError: E_AUDIT: the writer changed, cut or replaced its history, or none of the
             receipts is its own. E_SIGNATURE: a receipt under its name that it did not sign.
     """
-    compared = 0
-    seen = 0
+    compared = seen = 0
     for receipt in receipts:
         seen += 1
         try:
@@ -212,17 +205,17 @@ def check_receipts(entries: Sequence[LogEntry], receipts: Iterable[Receipt], sig
     return compared
 
 
-def _parsed(seq: int, line: str) -> tuple[LogEntry, bytes]:
+def _parsed(seq: int, line: str) -> LogLine:
     try:
-        found = read_line(line)
-        documents.canonical(found)
+        parsed = read_line(line)
+        documents.canonical(parsed)
     except (FedValueError, ValueError):
         raise _broken(seq, "the line is not a log entry") from None
-    return found.entry, found.signature
+    return parsed
 
 
 def _signed_head(run_id: str, seq: int, head: str) -> bytes:
-    """What a writer signs: the run, the number and the hash, so that a receipt fits one place only."""
+    """The signed bytes: the run, the number and the hash, so that a receipt fits one place only."""
     run, digest = bytes.fromhex(run_id), bytes.fromhex(head)
     if len(run) != 32 or len(digest) != 32 or (run_id, head) != (run.hex(), digest.hex()):
         raise ValueError("a run and a head are 64 lower-case hex digits")

@@ -37,7 +37,7 @@ CARD_SCHEMA = "fedvalue.card/2"
 
 
 class Card(Document, frozen=True, kw_only=True, tag_field="schema", tag=CARD_SCHEMA):
-    """The public half of an identity: what participants exchange before their first run.
+    """The public half of an identity, which participants exchange before their first run.
 
     Args:
         consortium: Name of the group that runs valuations together.
@@ -70,9 +70,9 @@ class Card(Document, frozen=True, kw_only=True, tag_field="schema", tag=CARD_SCH
 
     @property
     def fingerprint(self) -> str:
-        """What two people read to each other over the phone: SHA-256 over everything above.
+        """SHA-256 over name, role and both keys, for two people who compare it over the phone.
 
-        Sixteen groups of four digits of the hash; it binds both keys and the name.
+        Sixteen groups of four hex digits.
         """
         parts = (b"fedvalue.card/1", self.uri.encode(), self.sign_key, self.certificate)
         digest = hashlib.sha256(b"".join(len(p).to_bytes(4, "big") + p for p in parts)).hexdigest()
@@ -161,8 +161,8 @@ def load_identity(card: Card, signing_pem: bytes, tls_key: bytes) -> Identity:
         raise ConfigError(f"the private keys of {card.name!r} cannot be read", code="E_IDENTITY") from None
     if not isinstance(signing, ed25519.Ed25519PrivateKey):
         raise ConfigError(f"the signing key of {card.name!r} is not an Ed25519 key", code="E_IDENTITY")
-    own = (signing.public_key().public_bytes_raw(), key_digest(tls.public_key()))
-    if own != (card.sign_key, card.spki):
+    public = (signing.public_key().public_bytes_raw(), key_digest(tls.public_key()))
+    if public != (card.sign_key, card.spki):
         raise ConfigError(f"the private keys of {card.name!r} do not belong to its card", code="E_IDENTITY")
     return Identity(card=card, signing=signing, tls_key=tls_key)
 

@@ -1,7 +1,7 @@
 """Evidence that needs no FedValue: in-toto Statements in DSSE envelopes, with several signatures.
 
-- The envelope and what is signed (PAE) are those of https://github.com/secure-systems-lab/dsse, protocol v1;
-  the payload is https://in-toto.io/Statement/v1. Standard tools verify both with the signers' public keys.
+- Envelope and signed bytes (PAE) are those of https://github.com/secure-systems-lab/dsse, protocol v1; the
+  payload is https://in-toto.io/Statement/v1. Standard tools verify both with the signers' public keys.
 - Keys are the participants' Ed25519 signing keys. `keyid` is the SHA-256 of the raw public key: a hint for
   finding the key, never a proof.
 - PAE begins with "DSSEv1", every other signature of ours with "fedvalue/": neither can serve as the other.
@@ -43,11 +43,11 @@ class Envelope(Document, frozen=True, rename={"payload_type": "payloadType"}):
     signatures: tuple[Signature, ...] = ()
 
     def signed_by(self, identity: Identity) -> Envelope:
-        """With one more signature; the same signer's again has no effect."""
-        own = key_id(identity.card.sign_key)
-        rest = tuple(one for one in self.signatures if one.keyid != own)
+        """With this signer's signature, which replaces an earlier one."""
+        keyid = key_id(identity.card.sign_key)
+        others = tuple(signature for signature in self.signatures if signature.keyid != keyid)
         sig = identity.signing.sign(pae(self.payload_type, self.payload))
-        return replace(self, signatures=(*rest, Signature(own, sig)))
+        return replace(self, signatures=(*others, Signature(keyid, sig)))
 
     def to_json(self) -> bytes:
         """The envelope as a file."""
@@ -77,7 +77,7 @@ def statement(subject: Mapping[str, bytes], predicate_type: str, predicate: Mapp
     Args:
         subject: Contents of the files by name.
         predicate_type: URI that names the meaning of the predicate.
-        predicate: What is stated about the files: text and whole numbers.
+        predicate: The statement about the files: text and whole numbers.
     """
     content = {
         "_type": STATEMENT_TYPE,
@@ -92,11 +92,11 @@ def statement(subject: Mapping[str, bytes], predicate_type: str, predicate: Mapp
 
 
 def verified(envelope: Envelope, keys: Mapping[str, bytes]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The statement of an envelope and the names of those who signed it.
+    """The statement of an envelope and the names of its signers.
 
     Args:
         envelope: The envelope.
-        keys: Raw Ed25519 public keys by name. Signatures of other keys are left out.
+        keys: Raw Ed25519 public keys by name. Signatures of other keys are ignored.
 
     Raises:
         VerificationError: E_SIGNATURE: a signature that claims one of these keys is not valid, or no key
@@ -105,12 +105,12 @@ def verified(envelope: Envelope, keys: Mapping[str, bytes]) -> tuple[dict[str, A
     """
     signed, names = pae(envelope.payload_type, envelope.payload), {key_id(key): n for n, key in keys.items()}
     signers = []
-    for one in envelope.signatures:
-        name = names.get(one.keyid)
+    for signature in envelope.signatures:
+        name = names.get(signature.keyid)
         if name is None:
             continue
         try:
-            Ed25519PublicKey.from_public_bytes(keys[name]).verify(one.sig, signed)
+            Ed25519PublicKey.from_public_bytes(keys[name]).verify(signature.sig, signed)
         except (InvalidSignature, ValueError):
             raise VerificationError(
                 f"the signature of {name!r} on the statement is not valid", code="E_SIGNATURE"
@@ -125,7 +125,7 @@ def verified(envelope: Envelope, keys: Mapping[str, bytes]) -> tuple[dict[str, A
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed."""
+    """DSSE's pre-authentication encoding, the bytes that are signed."""
     kind = payload_type.encode()
     return b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(payload)).encode(), payload])
 

@@ -90,11 +90,7 @@ def read_cards(folder: Path) -> dict[str, Card]:
 
 
 def read_pinned(folder: Path, own: Card) -> dict[str, Card]:
-    """All pinned cards as `read_cards` has them, with our own.
-
-    Raises:
-        ConfigError: No such folder, an unreadable card, or two files with one card.
-    """
+    """All pinned cards as in `read_cards`, and our own."""
     return read_cards(folder) | {own.name: own}
 
 
@@ -105,8 +101,7 @@ def read_private(path: Path) -> bytes:
         ConfigError: E_IDENTITY: missing, another user's, or its permissions are too wide.
     """
     try:
-        handle = os.open(path, os.O_RDONLY)
-        with os.fdopen(handle, "rb") as file:
+        with path.open("rb") as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid():
                 raise ConfigError(

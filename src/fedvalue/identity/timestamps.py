@@ -24,7 +24,7 @@ _SECONDS = 20
 
 
 def ask(content: bytes, url: str) -> bytes:
-    """A time stamp reply for `content` from the authority at `url`; compared with the request.
+    """Ask the authority at `url` for a time stamp of `content`, and compare the reply with the request.
 
     Raises:
         ConfigError: The address is not http or https.
@@ -54,7 +54,7 @@ def time_stamp_request(content: bytes, nonce: bytes) -> bytes:
 
 
 def time_stamped(content: bytes, reply: bytes, nonce: bytes | None = None) -> dt.datetime:
-    """When the authority says that `content` existed.
+    """The moment at which, the authority states, `content` existed.
 
     Raises:
         VerificationError: E_TIMESTAMP: refused, malformed, or about other content.
@@ -72,7 +72,7 @@ def time_stamped(content: bytes, reply: bytes, nonce: bytes | None = None) -> dt
         raise VerificationError(f"the authority refused, status {status}", code="E_TIMESTAMP")
     if digest != hashlib.sha256(content).digest():
         raise VerificationError("the time stamp is about another file", code="E_TIMESTAMP")
-    if nonce is not None and int.from_bytes(nonce) not in [int.from_bytes(one) for one in numbers]:
+    if nonce is not None and int.from_bytes(nonce) not in map(int.from_bytes, numbers):
         raise VerificationError("the time stamp answers another request", code="E_TIMESTAMP")
     return dt.datetime.strptime(moment[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
 

@@ -98,9 +98,9 @@ def validity(certificate: bytes) -> tuple[dt.datetime, dt.datetime]:
 def check_tls_certificate(
     certificate: bytes, consortium: str, role: str, name: str, *, now: dt.datetime | None = None
 ) -> None:
-    """Check that a certificate is exactly what this participant's must be.
+    """Check that a certificate has exactly the form that this participant's must have.
 
-    1. One URI as subject alternative name, the participant's; a server has its one DNS name too.
+    1. The participant's URI is the only subject alternative name, beside a server's DNS name.
     2. Extended key usage: clients authenticate as clients, servers as both.
     3. With `now`: inside its validity.
 
@@ -149,8 +149,8 @@ def self_signed(
 
     TLS uses ECDSA P-256 because gRPC's TLS library does not accept Ed25519 certificates.
     """
-    # The key's own digest makes the subject unique, so that an old and a renewed certificate of
-    # one participant can be trusted side by side during a rotation.
+    # The digest of the key makes the subject unique, so that an old and a renewed certificate of one
+    # participant can be trusted side by side during a rotation.
     ski = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     subject = x509.Name(
         [

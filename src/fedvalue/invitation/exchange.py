@@ -2,12 +2,12 @@
 
 Everybody leaves messages in the lobby, in these steps:
 
-1. Acceptance, by everybody but the task party: its card and a commitment to a random contribution.
-2. Roster, by the task party when all have accepted: the digest of all acceptances, and its own contribution.
-3. Opening, by everybody else when it has seen this roster: its contribution.
+1. Acceptance, by everybody except the task party: its card and a commitment to a random contribution.
+2. Roster, by the task party when all have accepted: the digest of all acceptances, and its contribution.
+3. Opening, by everybody else after this roster: its contribution.
 4. Now all know the manifest: the invitation's terms, the cards, and a nonce that hashes all contributions.
    Its id gives the words.
-5. Consent, by everybody: the signature, and for parties whether the words were compared.
+5. Consent, by everybody: the signature, and a party's statement whether the words were compared.
 
 Invariants:
 
@@ -107,10 +107,10 @@ class Exchange:
         self._manifest: Manifest | None = None
         self._consent: Consent | None = None
 
-    # What arrives.
+    # Incoming messages.
 
     def receive(self, seat: str, kind: str, body: bytes) -> None:
-        """Take a message from the lobby. The same again has no effect.
+        """Take a message from the lobby. Repeating it has no effect.
 
         Raises:
             RemoteProtocolError: E_CONFLICT: another message in the place of a known one; E_MALFORMED.
@@ -155,7 +155,7 @@ class Exchange:
         _check_signed(self.invitation, self._card(seat), seat, "consent", content, signature)
         self._consents[seat] = _read(Consent, content, seat)
 
-    # What to send.
+    # Outgoing messages.
 
     def outgoing(self) -> dict[str, bytes]:
         """All messages of ours that may leave now, by kind. Equal at every start.
@@ -200,7 +200,7 @@ class Exchange:
         """Sign the agreement.
 
         Args:
-            compared: Whether the words were compared; None at a server.
+            compared: The words were compared; None at a server.
         """
         assert self.manifest is not None
         signed = SignedManifest(self.manifest).signed_by(self._identity)
@@ -214,10 +214,10 @@ class Exchange:
 
     @property
     def consented(self) -> bool:
-        """Whether we have signed, now or at an earlier start; then the user is not asked again."""
+        """We have signed, now or at an earlier start; the user is not asked again."""
         return self._consent is not None or self.own in self._consents
 
-    # What is known.
+    # The agreement so far.
 
     @property
     def manifest(self) -> Manifest | None:
@@ -232,17 +232,15 @@ class Exchange:
                 if opening.acceptances != self.fixed:
                     raise VerificationError(f"{seat!r} was shown different cards", code="E_EQUIVOCATION")
             parts = [self._openings[seat.name].contribution for seat in self.invitation.guests]
-            nonce = keys.digest(
-                b"nonce", self.invitation.id, self.fixed, self._roster.contribution, *parts
-            )  # fmt: skip
+            nonce = keys.digest(b"nonce", self.invitation.id, self.fixed, self._roster.contribution, *parts)
             self._manifest = self.invitation.manifest(self.cards, nonce[:16])
         return self._manifest
 
     @property
     def cards(self) -> dict[str, Card]:
         """The cards known so far, by name."""
-        own = self.invitation.card
-        return {own.name: own} | {name: one.card for name, one in self._acceptances.items()}
+        task = self.invitation.card
+        return {task.name: task} | {name: taken.card for name, taken in self._acceptances.items()}
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -258,16 +256,17 @@ class Exchange:
         """
         if self.manifest is None or len(self._consents) < len(self.invitation.seats):
             return None
-        signatures = {name: one.signature for name, one in sorted(self._consents.items())}
-        words = {name: one.words for name, one in sorted(self._consents.items()) if one.words is not None}
-        for name, one in self._consents.items():
-            if one.agreement != self.manifest.agreement_id:
+        signatures, words = {}, {}
+        for name, consent in sorted(self._consents.items()):
+            if consent.agreement != self.manifest.agreement_id:
                 raise VerificationError(f"{name!r} signed a different agreement", code="E_EQUIVOCATION")
-            server = self.invitation.seat(name).role in SERVER_ROLES
-            if server != (one.words is None):
+            if (self.invitation.seat(name).role in SERVER_ROLES) != (consent.words is None):
                 raise VerificationError(
                     f"{name!r} does not say whether it compared the words", code="E_MANIFEST"
                 )
+            signatures[name] = consent.signature
+            if consent.words is not None:
+                words[name] = consent.words
         return SignedManifest(manifest=self.manifest, signatures=signatures, words=words)
 
     def awaited(self) -> tuple[Literal["accept", "join", "sign", ""], tuple[str, ...]]:

@@ -3,8 +3,8 @@
 - It holds the terms of the manifest without the cards that are still missing, a seat per participant, and
   the card of the task party, who signs it.
 - Its secret opens the lobby: both servers show the certificate of the lobby, and callers must hold its key.
-  Everybody who is invited knows the secret, the operators of the servers too; what they could do with it is
-  what the words detect (`words`).
+  All invited participants know the secret, the operators of the servers too; the words detect its abuse
+  (`words`).
 - It travels as text between two marker lines, in a mail or as a file.
 """
 
@@ -53,7 +53,7 @@ _OPEN_TERMS = ("participants", "nonce", "run")
 
 
 class Seat(Document, frozen=True, kw_only=True):
-    """A place for one participant: its name, role and, for a server, host:port."""
+    """A participant's place: name, role and, for a server, host:port."""
 
     name: str
     role: str
@@ -61,15 +61,15 @@ class Seat(Document, frozen=True, kw_only=True):
 
 
 class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="schema", tag=SCHEMA):
-    """The task party's message to all participants, text for `accept`. Secret, like a key.
+    """The task party's message to all participants, the input of `accept`. Secret, like a key.
 
     Args:
         terms: The manifest without participants and nonce.
         seats: All participants, the task party among them.
         card: The task party's.
         lobby: TLS certificate of the lobby, DER.
-        secret: 32 random bytes that only those who are invited may know.
-        signature: The task party's, over everything else.
+        secret: 32 random bytes that only invited participants may know.
+        signature: The task party's signature over all other fields.
     """
 
     terms: dict[str, Any]
@@ -112,7 +112,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
         Raises:
             ConfigError: E_MANIFEST: the terms make no sense.
         """
-        participants = tuple(Participant.from_card(cards[one.name], one.endpoint) for one in self.seats)
+        participants = tuple(Participant.from_card(cards[seat.name], seat.endpoint) for seat in self.seats)
         data = {**self.terms, **msgspec.to_builtins({"participants": participants, "nonce": nonce, "run": 1})}
         try:
             return documents.convert(Manifest, data, error=ConfigError)
@@ -129,7 +129,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
             if seat.name == name:
                 return seat
         raise ConfigError(
-            f"nobody is invited as {name!r}; the seats are {', '.join(one.name for one in self.seats)}",
+            f"nobody is invited as {name!r}; the seats are {', '.join(seat.name for seat in self.seats)}",
             code="E_INVITATION",
         )
 
@@ -165,7 +165,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
         return _derive(self.secret, "seal", 64)
 
     def check_now(self, now: dt.datetime) -> None:
-        """Whether the invitation can be accepted at this moment, by this software.
+        """Check that this software can accept the invitation now.
 
         Raises:
             VerificationError: E_INVITATION: it has expired.
@@ -194,11 +194,11 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
                 E_VERSION: another release wrote it in another form.
             VerificationError: E_INVITATION: it was altered.
         """
-        found = re.search(f"{_BEGIN}(.*?){_END}", text[:MAX_TEXT], re.DOTALL)
-        if found is None:
+        body = re.search(f"{_BEGIN}(.*?){_END}", text[:MAX_TEXT], re.DOTALL)
+        if body is None:
             raise _bad(f"no line {_BEGIN!r} with its end was found; copy the whole text")
         try:
-            packed = base64.b64decode("".join(found[1].split()), validate=True)
+            packed = base64.b64decode("".join(body[1].split()), validate=True)
             inflate = zlib.decompressobj()
             content = inflate.decompress(packed, MAX_BYTES)
         except (ValueError, zlib.error):  # ValueError: binascii's error, or letters that are not ASCII
@@ -261,9 +261,7 @@ def make_invitation(identity: Identity, proposal: Manifest, secret: bytes) -> In
     terms = msgspec.to_builtins(proposal)
     invitation = Invitation(
         terms={key: value for key, value in terms.items() if key not in _OPEN_TERMS},
-        seats=tuple(
-            Seat(name=one.name, role=one.role, endpoint=one.endpoint) for one in proposal.participants
-        ),
+        seats=tuple(Seat(name=p.name, role=p.role, endpoint=p.endpoint) for p in proposal.participants),
         card=identity.card,
         lobby=certificate.public_bytes(serialization.Encoding.DER),
         secret=secret,

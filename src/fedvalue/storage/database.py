@@ -30,13 +30,13 @@ _PRAGMAS = (
 
 FORMAT = 1
 """Version of the tables. Raise it with every change of a schema; the ledger of epsilon, which outlives
-state folders, has its own."""
+state folders, has a separate version."""
 
 
 class Database:
     """A database shared by the threads of this process: one writer, and readers that never wait for it.
 
-    A commit lasts until the disk has it. Readers use a connection of their own and see the last commit.
+    A commit returns when the disk has it. Readers use a separate connection and see the last commit.
 
     Args:
         path: The file; created if missing.
@@ -67,13 +67,13 @@ class Database:
         self._path = path
 
     def _claim_format(self, path: Path, form: int) -> None:
-        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if found == form:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version == form:
             return
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables:
             raise ConfigError(
-                f"{path} has format {found}, this version of FedValue needs {form}: keep using the version "
+                f"{path} has format {version}, this version of FedValue needs {form}: keep using the version "
                 "that created it, or let its runs end there and start with a new state folder; a party must "
                 "copy its ledger.sqlite there, which records the epsilon spent",
                 code="E_VERSION",
@@ -106,8 +106,8 @@ class Database:
     def one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row of a query."""
         with self._reading, storage_errors(self._path):
-            found: tuple[Any, ...] | None = self._reader.execute(statement, values).fetchone()
-            return found
+            row: tuple[Any, ...] | None = self._reader.execute(statement, values).fetchone()
+            return row
 
     def cut_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, which still holds old pages of erased rows."""

@@ -101,9 +101,9 @@ def make_private_folder(folder: Path) -> None:
         OSError: It cannot be created.
     """
     # Path.mkdir applies `mode` to the last folder alone.
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
