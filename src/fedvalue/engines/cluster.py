@@ -1,7 +1,7 @@
 """A Dask cluster as an executor: `with connect("tcp://host:8786") as executor: ...`.
 
 Dask schedules; nothing here does. Before any work starts, the scheduler must answer and every worker must
-have the same versions as this process: another fedvalue or NumPy could give other values unnoticed.
+have the same versions as this process: another fedvalue or NumPy could silently give other values.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
 
 
 def check_workers(client: Any, address: str = "the scheduler") -> None:
-    """Refuse a cluster without workers, or with a worker of other versions.
+    """Refuse a cluster without workers, or with a worker that has other versions.
 
     Raises:
         EngineError: Naming the worker, its version and the expected one.
     """
     here = versions()
     # A module-level function travels by reference: a worker without fedvalue cannot load it, and says so.
-    found = client.run(versions, on_error="return")
-    if not found:
+    by_worker = client.run(versions, on_error="return")
+    if not by_worker:
         raise EngineError(f"the cluster at {address} has no workers")
-    for worker, there in sorted(found.items()):
+    for worker, there in sorted(by_worker.items()):
         if not isinstance(there, dict):
             raise EngineError(f"worker {worker} cannot run fedvalue: {there}")
         for name, expected in here.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fedvalue.errors import EngineError, FedValueError
 
@@ -81,15 +81,12 @@ def _leave_with_parent() -> None:
 Result = TypeVar("Result")
 
 RENEWALS = 3
-"""A lost worker's tasks are repeated up to this often; a task that kills its workers is then reported."""
+"""A lost worker's tasks are repeated this many times; a task that kills its workers is then reported."""
 
 
 @contextmanager
 def using(executor: Executor | None) -> Iterator[Executor]:
-    """The given executor, or threads of this machine within the `with` block.
-
-    A given executor stays open: its owner closes it.
-    """
+    """The executor, which stays open for its owner; when None, threads of this machine for the block."""
     if executor is not None:
         yield executor
         return
@@ -101,7 +98,7 @@ def using(executor: Executor | None) -> Iterator[Executor]:
 
 
 def n_workers(executor: Executor | None) -> int:
-    """How many tasks the executor runs at a time; 1 if it does not say."""
+    """Number of tasks that the executor runs at a time; 1 if unknown."""
     if executor is None:
         return n_cores()
     client = _client(executor)
@@ -159,68 +156,64 @@ def map_in_order(
         EngineError: Workers were lost more often than can be repaired.
     """
     window = 2 * n_workers(executor) + 1
-    waiting: deque[tuple[tuple[Any, ...], Future[Result]]] = deque()
+    waiting = _Waiting(executor, work)
     todo = iter(tasks)
-    renewals = finished = 0
+    finished = 0
     try:
         while True:
-            while len(waiting) < window and (task := next(todo, None)) is not None:
-                renewals = _submit(executor, work, waiting, task, renewals)
-            if not waiting:
+            while len(waiting.tasks) < window and (task := next(todo, None)) is not None:
+                waiting.submit(task)
+            if not waiting.tasks:
                 return
             try:
-                result = waiting[0][1].result()
+                result = waiting.tasks[0][1].result()
             except FedValueError:
                 raise
             except BrokenExecutor as error:
-                renewals = _renew(executor, work, waiting, renewals, error)
+                waiting.renew(error)
                 continue
             except Exception as error:
                 if _is_lost_worker(error):
                     reason = str(error) or type(error).__name__
                     raise EngineError(f"workers were lost while they computed: {reason}") from error
                 raise
-            waiting.popleft()
+            waiting.tasks.popleft()
             finished += 1
             if done is not None:
                 done(finished)
             yield result
     finally:
-        for _, future in waiting:
+        for _, future in waiting.tasks:
             future.cancel()
 
 
-def _submit(
-    executor: Executor,
-    work: Callable[..., Result],
-    waiting: deque[tuple[tuple[Any, ...], Future[Result]]],
-    task: tuple[Any, ...],
-    renewals: int,
-) -> int:
-    try:
-        waiting.append((task, executor.submit(work, *task)))
-    except BrokenExecutor as error:
-        renewals = _renew(executor, work, waiting, renewals, error)
-        waiting.append((task, executor.submit(work, *task)))
-    return renewals
+class _Waiting(Generic[Result]):
+    """Submitted tasks in order; those that a broken pool loses are submitted again."""
 
+    def __init__(self, executor: Executor, work: Callable[..., Result]) -> None:
+        self.tasks: deque[tuple[tuple[Any, ...], Future[Result]]] = deque()
+        self._executor = executor
+        self._work = work
+        self._renewals = 0
 
-def _renew(
-    executor: Executor,
-    work: Callable[..., Result],
-    waiting: deque[tuple[tuple[Any, ...], Future[Result]]],
-    renewals: int,
-    error: BrokenExecutor,
-) -> int:
-    """Replace a broken pool and resubmit the tasks that it had not finished."""
-    renew = getattr(executor, "renew", None)
-    if renew is None or renewals == RENEWALS:
-        raise EngineError(f"a worker process died after {renewals} repair(s): {error}") from error
-    renew()
-    for k, (task, future) in enumerate(waiting):
-        if not future.done() or future.cancelled() or future.exception() is not None:
-            waiting[k] = (task, executor.submit(work, *task))
-    return renewals + 1
+    def submit(self, task: tuple[Any, ...]) -> None:
+        try:
+            future = self._executor.submit(self._work, *task)
+        except BrokenExecutor as error:
+            self.renew(error)
+            future = self._executor.submit(self._work, *task)
+        self.tasks.append((task, future))
+
+    def renew(self, error: BrokenExecutor) -> None:
+        """Replace a broken pool and resubmit the tasks that it had not finished."""
+        renew = getattr(self._executor, "renew", None)
+        if renew is None or self._renewals == RENEWALS:
+            raise EngineError(f"a worker process died after {self._renewals} repair(s): {error}") from error
+        renew()
+        self._renewals += 1
+        for k, (task, future) in enumerate(self.tasks):
+            if not future.done() or future.cancelled() or future.exception() is not None:
+                self.tasks[k] = (task, self._executor.submit(self._work, *task))
 
 
 def _client(executor: Executor) -> Any:
@@ -240,12 +233,8 @@ def _is_lost_worker(error: Exception) -> bool:
 class Stop:
     """A user's request to end long work and take the answer so far.
 
-    Work that can end early looks at `asked` between its steps, and is inside `offered` while it does: at any
-    other time a request would have no effect.
-
-    Args:
-        asked: Whether the user has asked for the work to end.
-        possible: Whether a request would have an effect now.
+    Work that can end early looks at `asked` between its steps, inside `offered`; at any other time a request
+    has no effect, and `possible` is False.
     """
 
     asked: bool = False
@@ -253,7 +242,7 @@ class Stop:
 
     @contextmanager
     def offered(self) -> Iterator[None]:
-        """Within it, work ends early when asked."""
+        """The block in which work ends early when asked."""
         self.possible = True
         try:
             yield
@@ -277,11 +266,11 @@ class Execution:
 
     @property
     def quiet(self) -> Execution:
-        """The same without progress, for short parts of the work."""
+        """The same without progress updates, for short parts of the work."""
         return replace(self, progress=None)
 
     def report(self, done: float, total: float, note: str = "") -> None:
-        """Pass on how much of the work is done."""
+        """Call the progress callback."""
         if self.progress is not None:
             self.progress(float(done), float(total), note)
 
@@ -295,8 +284,8 @@ def plain_interrupts() -> Iterator[None]:
     """Let an interrupt end as KeyboardInterrupt, also in the middle of compiled code.
 
     Python notices it when a compiled kernel returns to the main thread, and then reports that the
-    kernel "returned a result with an exception set": a SystemError, caused by the interrupt or by
-    another SystemError that is.
+    kernel "returned a result with an exception set": a SystemError whose chain of causes ends in the
+    interrupt.
     """
     try:
         yield

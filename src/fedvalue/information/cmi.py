@@ -22,20 +22,12 @@ def xi(k: Counts) -> np.float64:
     return np.float64(np.dot(k, np.log(k)))
 
 
-def entropy(counts: Counts) -> float:
-    """H of a table of counts, of any shape.
+def conditional_entropy(label: Codes, given: Sequence[Codes], count: Counts) -> float:
+    """H(Y | columns) of weighted items: n·H = Σ_blocks ξ(N_B) − Σ_blocks,y ξ(N_{B,y}).
 
     Raises:
-        InputError: The table holds no sample.
+        InputError: There is no sample.
     """
-    n = int(np.sum(counts))
-    if n <= 0:
-        raise InputError("the entropy of a table without samples is not defined")
-    return float(np.log(n) - xi(counts) / n)
-
-
-def conditional_entropy(label: Codes, given: Sequence[Codes], count: Counts) -> float:
-    """H(Y | the given columns) of weighted items: n·H = Σ_blocks ξ(N_B) − Σ_blocks,y ξ(N_{B,y})."""
     n = int(np.sum(count))
     if n <= 0:
         raise InputError("the entropy of a table without samples is not defined")

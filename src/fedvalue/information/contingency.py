@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codebook:
-    """What a party's joint code says about each of its feature columns.
+    """The features behind a party's joint code.
 
     Args:
         features: Names of the columns.

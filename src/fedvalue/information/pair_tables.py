@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,7 +103,7 @@ class PairTables:
 
     @property
     def exact(self) -> bool:
-        """Whether there is no noise."""
+        """No noise was added."""
         return self.label_variance == 0.0 and self.pair_variance == 0.0
 
     def with_noise(
@@ -147,45 +147,24 @@ def tables_of_columns(
         count: Samples per row; 1 each when None.
     """
     weights = np.ones(len(label)) if count is None else count.astype(np.float64)
-    parts = [_table(column, layout.n_labels, label, size, weights)
-             for column, size in zip(columns, layout.sizes, strict=True)]  # fmt: skip
-    parts += [
-        _table(columns[f], layout.sizes[g], columns[g], layout.sizes[f], weights) for f, g in layout.pairs
-    ]
+    coded = list(zip(columns, layout.sizes, strict=True))
+    crossed = [(column, (label, layout.n_labels)) for column in coded]
+    crossed += [(coded[f], coded[g]) for f, g in layout.pairs]
+    parts = [np.bincount(x * n_y + y, weights=weights, minlength=n_x * n_y) for (x, n_x), (y, n_y) in crossed]
     # Sums of whole numbers below 2^53 are exact in floating point.
     cells = np.concatenate(parts).astype(np.int64)
     return PairTables(layout, cells, int(weights.sum()))
 
 
-def _table(
-    rows: NDArray[np.int64],
-    n_columns: int,
-    columns: NDArray[np.int64],
-    n_rows: int,
-    weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    return np.asarray(
-        np.bincount(rows * n_columns + columns, weights=weights, minlength=n_rows * n_columns), np.float64
-    )
-
-
 def pair_layout(
-    parties: Sequence[str],
-    features: Sequence[Sequence[int]],
-    n_labels: int,
-    *,
-    task: Sequence[int] = (),
+    parties: Sequence[str], features: Sequence[Sequence[int]], n_labels: int, *, task: Sequence[int] = ()
 ) -> PairLayout:
     """The layout of the task party's columns, then of each data party's, in their order.
 
-    Args:
-        parties: Names of the data parties.
-        features: Codes of each column of each data party.
-        n_labels: Number of labels.
-        task: Codes of each column of the task party.
+    `features` and `task` hold the number of codes of each column.
     """
     owner = [TASK] * len(task) + [k for k, sizes in enumerate(features) for _ in sizes]
-    sizes = [*task, *(size for own in features for size in own)]
+    sizes = [*task, *chain.from_iterable(features)]
     return PairLayout(tuple(sizes), tuple(owner), n_labels, tuple(parties))
 
 
