@@ -1,7 +1,7 @@
 """A computation server that changes the result, for `fedvalue demo --fault cheat`.
 
 A separate program (`python -m fedvalue.simulation.cheating_server server.toml`); the real server never
-imports this module. Everything about it is honest except two values in its result, or one sum (`gram`).
+imports this module. It is honest except for two values in its result, or one sum (`gram`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def cheating_role(
     role: str, manifest: Manifest, terms: RunTerms, credentials: Credentials, chunks: ChunkStore
 ) -> Server:
-    """The computation server's role that moves 0.01 nats from one party to another, or shifts a sum."""
+    """A computation server that moves 0.01 nats from one party to another, or shifts a sum."""
     from fedvalue.protocol.computation_server import ComputationServer
     from fedvalue.simulation.drill.gram_drill import shift_a_sum
 

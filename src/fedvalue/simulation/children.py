@@ -1,9 +1,8 @@
-"""Child processes of the demonstration: started, watched through their log files, always cleaned up."""
+"""Child processes of the demonstration, watched through their log files and always cleaned up."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -25,8 +24,8 @@ class Child:
     _read: int = field(default=0)
 
     def start(self, cwd: Path | None = None) -> None:
-        """Start in `cwd` (its own folder by default), or start again; output is appended."""
-        # The folder's own environment only: no secret is ever passed by argument or environment.
+        """Start, or start again, in `cwd` (the child's folder by default); output is appended."""
+        # No secret is ever passed by argument or environment.
         with (self.folder / "out.log").open("ab") as out, (self.folder / "err.log").open("ab") as err:
             self.process = subprocess.Popen(  # noqa: S603  # our own interpreter and module
                 [sys.executable, "-m", *self.arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
@@ -35,13 +34,13 @@ class Child:
 
     def kill(self) -> None:
         """Kill without a chance to clean up, as a power cut would."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
+        if self.process is not None and self.running:
+            self.process.kill()
             self.process.wait()
 
     def stop(self, seconds: float = 15.0) -> None:
         """Terminate, and kill after `seconds`."""
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None or not self.running:
             return
         self.process.terminate()
         try:
@@ -51,8 +50,13 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """The exit code; None while it runs."""
+        """The exit code; None before it starts and while it runs."""
         return None if self.process is None else self.process.poll()
+
+    @property
+    def running(self) -> bool:
+        """Started, and not ended."""
+        return self.process is not None and self.code is None
 
     def new_lines(self) -> list[str]:
         """Complete lines of stderr since the last call."""
@@ -82,7 +86,7 @@ class Children:
         self._children: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Stop this process, too, at the end."""
+        """Stop this process at the end."""
         self._children.append(child)
         return child
 
@@ -91,7 +95,7 @@ class Children:
 
     def __exit__(self, *_: object) -> None:
         for child in self._children:
-            if child.process is not None and child.process.poll() is None:
+            if child.process is not None and child.running:
                 child.process.terminate()
         for child in self._children:
             child.stop()

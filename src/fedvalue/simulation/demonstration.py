@@ -32,10 +32,15 @@ TASK = "bank"
 PARTIES = ("telco", "shop", "insurer", "utility")
 ID, LABEL = "customer", "defaulted"
 TERMS: Mapping[str, Mapping[str, Any]] = {"mirror": {}, "gram": {"protocol": "gram", "epsilon": "1"}}
-"""The protocols that can be shown, and the terms that each needs."""
+"""Protocols of the demonstration, and the terms that each needs."""
 _CHEATS = {
     "mirror": "the computation server will add 0.01 nats to one party and take them from another",
     "gram": "the computation server will add five persons to one sum",
+}
+# Participant and message after which a fault kills it: in key agreement everybody depends on all others.
+_KILLED_AT: Mapping[str | None, tuple[str, str]] = {
+    "kill-party": ("shop", "wrapping"),
+    "kill-server": ("compute", "stage keying"),
 }
 _START_SECONDS = 120.0
 _RUN_SECONDS = 600.0
@@ -47,7 +52,7 @@ class Demonstration:
 
     Args:
         valuation: The task party's result; None when a cheat was detected.
-        checks: Sentences about what was checked at the end.
+        checks: Sentences about the checks at the end.
         detected: The error code of each party, when a server cheated.
     """
 
@@ -86,7 +91,7 @@ def demonstrate(
             config = consortium.members["compute"].folder / "server.toml"
             servers["compute"].arguments = ["fedvalue.simulation.cheating_server", str(config)]
             say("demo", _CHEATS[protocol])
-        for child in (*servers.values(), *parties.values()):
+        for child in (servers | parties).values():
             child.start()
         say("demo", f"started {len(servers)} servers and {len(parties)} parties, each its own process")
         _watch(servers, parties, say, fault)
@@ -117,7 +122,7 @@ def set_up(root: Path, say: Say, **terms: Any) -> LocalConsortium:
 
 
 def central_valuation(settings: ValuationSettings, protocol: ProtocolOptions | None = None) -> Valuation:
-    """The valuation of the example tables, joined by id in this process, or by a protocol in it."""
+    """The valuation of the example tables, joined by id in this process, or with a protocol."""
     from fedvalue.local.value import value_tables
     from fedvalue.tables.sources import read_table
 
@@ -146,14 +151,17 @@ def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault
 
     def look() -> bool:
         nonlocal killed
-        for name, child in {**servers, **parties}.items():
+        for name, child in (servers | parties).items():
             for line in child.new_lines():
-                words = _words(line)
-                if words:
-                    say(name, words)
-                if not killed and _moment(fault, name, words):
+                message = _readable(line)
+                if message:
+                    say(name, message)
+                if not killed and (name, message) == _KILLED_AT.get(fault):
                     killed = True
-                    _kill_and_restart(child, say)
+                    child.kill()
+                    say("demo", f"kill -9 {name}")
+                    child.start()
+                    say("demo", f"started {name} again with the same command")
         dead = [name for name, child in servers.items() if child.code not in (None, 0)]
         if dead:
             raise EngineError(f"server {dead[0]} ended: {servers[dead[0]].errors()[-500:]}")
@@ -162,36 +170,19 @@ def _watch(servers: dict[str, Child], parties: dict[str, Child], say: Say, fault
     wait_until(look, _START_SECONDS + _RUN_SECONDS, "the end of the run")
 
 
-def _moment(fault: str | None, name: str, words: str) -> bool:
-    """Whether now is the time to kill: during key agreement every participant depends on all others."""
-    if fault == "kill-party":
-        return name == "shop" and words == "wrapping"
-    return fault == "kill-server" and name == "compute" and words == "stage keying"
-
-
-def _kill_and_restart(child: Child, say: Say) -> None:
-    child.kill()
-    say("demo", f"kill -9 {child.name}")
-    child.start()
-    say("demo", f"started {child.name} again with the same command")
-
-
-def _words(line: str) -> str:
-    """A log line of a server or a progress line of a party, for a person."""
+def _readable(line: str) -> str:
+    """A log line of a server, or a progress line of a party, as a short message; "" to skip it."""
     if not line.startswith("{"):
         return line
     event = json.loads(line)
-    known = {
+    messages = {
         "listening": "listening",
         "recovered": "recovered from its journal",
+        "stage": f"stage {event.get('stage')}",
         "stopping": "",
         "stopped": "",
     }
-    if event["event"] in known:
-        return known[event["event"]]
-    if event["event"] == "stage":
-        return f"stage {event['stage']}"
-    return f"{event['event']} {event.get('code', '')}".strip()
+    return messages.get(event["event"], f"{event['event']} {event.get('code', '')}".strip())
 
 
 def _detected(parties: dict[str, Child]) -> dict[str, str]:
@@ -212,12 +203,12 @@ def _finished(consortium: LocalConsortium, output: Path) -> Demonstration:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, output / name)
     valuation = Valuation.from_json(folder / "result.json")
-    compared = _compared_noisy if valuation.privacy is not None else _compared
-    return Demonstration(valuation, (compared(valuation, consortium.signed.manifest), *_checks(consortium)))
+    compare = _compare_noisy if valuation.privacy is not None else _compare
+    return Demonstration(valuation, (compare(valuation, consortium.signed.manifest), *_checks(consortium)))
 
 
-def _compared(valuation: Valuation, manifest: Manifest) -> str:
-    """Exact values are those of the joined table, on the grid."""
+def _compare(valuation: Valuation, manifest: Manifest) -> str:
+    """Exact values equal those of the joined table, on the grid."""
     central = central_valuation(manifest.settings).values
     worst = max(abs(value - central[name]) for name, value in valuation.values.items())
     if worst > float(manifest.grid or 1e-9):
@@ -225,15 +216,15 @@ def _compared(valuation: Valuation, manifest: Manifest) -> str:
     return f"the centralised values of the joined table are the same on the grid of {manifest.grid} nats"
 
 
-def _compared_noisy(valuation: Valuation, manifest: Manifest) -> str:
+def _compare_noisy(valuation: Valuation, manifest: Manifest) -> str:
     """Values with noise lie around those of the same estimator without noise."""
     central = central_valuation(manifest.settings, Gram(exact_tables=True))
     inside = 0
     for party in valuation.parties:
-        without, (low, high) = central[party.name].learnable, party.learnable_interval or (0.0, 0.0)
-        if without is None or party.learnable is None or abs(without - party.learnable) > 2 * (high - low):
+        exact, (low, high) = central[party.name].learnable, party.learnable_interval or (0.0, 0.0)
+        if exact is None or party.learnable is None or abs(exact - party.learnable) > 2 * (high - low):
             raise VerificationError(f"the value of {party.name!r} is far off", code="E_DEMO")
-        inside += low <= without <= high
+        inside += low <= exact <= high
     return (
         f"without noise the joined table has values inside the 95% intervals of {inside} of "
         f"{len(valuation.parties)} parties, and none is far off"
@@ -249,20 +240,15 @@ def _checks(consortium: LocalConsortium) -> list[str]:
 
     certificate = read_certificate(consortium.members[TASK].folder / "certificate.json")
     sentences = list(check_certificate(certificate).proved)
-    short = consortium.run_id[:12]
-    receipts = [
-        Receipt.from_line(line)
-        for name in (TASK, *PARTIES)
-        for line in (consortium.members[name].folder / "state" / f"receipts-{short}.jsonl")
-        .read_text()
-        .splitlines()
-    ]
-    for server in (one.name for one in consortium.signed.manifest.servers):
-        member = consortium.members[server]
-        key = member.identity.card.sign_key
-        entries = read_log(read_audit(member.folder / "state", consortium.signed.run_id), key)
-        agreed = check_receipts(entries, receipts, key)
+    receipts = []
+    for name in (TASK, *PARTIES):
+        path = consortium.members[name].folder / "state" / f"receipts-{consortium.run_id[:12]}.jsonl"
+        receipts += [Receipt.from_line(line) for line in path.read_text().splitlines()]
+    for server in consortium.signed.manifest.servers:
+        state = consortium.members[server.name].folder / "state"
+        entries = read_log(read_audit(state, consortium.signed.run_id), server.sign_key)
+        agreed = check_receipts(entries, receipts, server.sign_key)
         sentences.append(
-            f"audit log of {server}: {len(entries)} entries unbroken, {agreed} receipts of parties agree"
+            f"audit log of {server.name}: {len(entries)} entries unbroken, {agreed} receipts of parties agree"
         )
     return sentences

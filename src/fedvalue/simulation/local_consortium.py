@@ -1,7 +1,7 @@
 """A whole consortium on one machine: a folder per participant, and a manifest signed by all.
 
-For the demonstration, the tests and the benchmark. It does with the same functions and files what people
-do with `fedvalue init`, `fedvalue manifest` and an editor.
+For the demonstration, the tests and the benchmark. It uses the functions and files of `fedvalue init` and
+`fedvalue manifest`, and writes the configurations that people write with an editor.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A party's table: where it is, its id column, its label if it is the task party's."""
+    """A party's table: its place, its id column and, for the task party, its label."""
 
     source: str
     id: str
@@ -124,10 +124,9 @@ def reserve_port() -> tuple[int, socket.socket]:
     """A loopback port, and a socket that keeps others from it until it is closed.
 
     A port that is only looked up can be taken before its server listens, by another consortium or by an
-    outgoing connection. On Linux a server that sets SO_REUSEADDR, as every server does that can be
-    restarted, may listen on the port of a bound socket with the same option; everybody else is refused.
-    Other systems would refuse that server too: there the returned socket is closed, and the port is
-    probably, not certainly, free.
+    outgoing connection. On Linux a server that sets SO_REUSEADDR, as every restartable server does, may
+    listen on the port of a bound socket with the same option; others are refused. Other systems would refuse
+    that server too: there the returned socket is closed, and the port is probably, not certainly, free.
     """
     while True:
         reservation = socket.socket()

@@ -1,9 +1,9 @@
 """Makes the example tables: `python -m fedvalue.simulation.example.generate FOLDER`.
 
-5,000 invented customers. Whether one defaults depends on three hidden things: the strain on the budget, which
-the telco sees by late bills and the bank, dimly, by income; the habit of buying on credit, which the shop
-sees; and bad luck, which the insurer sees by claims. The utility's columns are drawn independently of
-everything: useless. Every party stores its customers in an order of its own.
+5,000 invented customers. A default depends on three hidden variables: the strain on the budget, which the
+telco sees in late bills and the bank, faintly, in income; the habit of buying on credit, which the shop sees;
+and bad luck, which the insurer sees in claims. The utility's columns are independent of everything, and so
+useless. Every party stores its customers in a different order.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ def tables(seed: int = SEED) -> dict[str, Table]:
     claims = _steps(1 - 1.1 * luck, 3, rng)
     odds = -1.5 + 1.8 * strain + 1.5 * habit - 1.6 * luck
     default = rng.random(N) < 1 / (1 + np.exp(-odds))
-    columns: dict[str, dict[str, list[str]]] = {
+    columns: dict[str, Table] = {
         "bank": {
             # Capped, so that no bin of it holds a handful of customers.
             "income": [f"{value:.0f}" for value in np.minimum(income, 70_000)],
-            "defaulted": ["yes" if one else "no" for one in default],
+            "defaulted": ["yes" if defaulted else "no" for defaulted in default],
         },
         "telco": {
-            "late_bills": [str(one) for one in late],
-            "contract_months": [str(one) for one in contract],
+            "late_bills": list(map(str, late)),
+            "contract_months": list(map(str, contract)),
         },
         "shop": {
-            "bought_on_credit": [f"{one:.0f}" for one in credit],
-            "returns": [str(one) for one in returns],
+            "bought_on_credit": [f"{share:.0f}" for share in credit],
+            "returns": list(map(str, returns)),
         },
         "insurer": {
-            "claims": [str(one) for one in claims],
-            "region": [str(one) for one in rng.choice(["north", "south"], size=N)],
+            "claims": list(map(str, claims)),
+            "region": list(map(str, rng.choice(["north", "south"], size=N))),
         },
         "utility": {
-            "meter": [str(one) for one in rng.choice(["analogue", "digital"], size=N)],
-            "kwh": [f"{one:.0f}" for one in rng.gamma(5.0, 500.0, size=N)],
+            "meter": list(map(str, rng.choice(["analogue", "digital"], size=N))),
+            "kwh": [f"{used:.0f}" for used in rng.gamma(5.0, 500.0, size=N)],
         },
     }
     result: dict[str, Table] = {}
     for party, table in columns.items():
         order = rng.permutation(N)
-        everything = {"customer": [str(one) for one in ids], **table}
-        result[party] = {name: [column[k] for k in order] for name, column in everything.items()}
+        whole = {"customer": list(map(str, ids)), **table}
+        result[party] = {name: [column[k] for k in order] for name, column in whole.items()}
     return result
 
 
 def _steps(x: NDArray[np.float64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A small number that follows x, not closely."""
+    """A small whole number that follows x loosely."""
     return np.clip(np.round(x + 0.3 * rng.normal(size=len(x))), 0, most).astype(np.int64)
 
 
