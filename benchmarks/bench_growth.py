@@ -1,6 +1,6 @@
-"""How the public call `fedvalue.value(...)` grows with every size of a table, and with workers.
+"""Growth of the public call `fedvalue.value(...)` with every size of a table, and with workers.
 
-One size at a time departs from `BASE`. Times are CPU seconds with all defaults and learnable values, the
+One size at a time differs from `BASE`. Times are CPU seconds with all defaults and learnable values, the
 best of two; over workers they are seconds. The numbers are also written to `out/growth.json`, for `drawings`.
 """
 
@@ -54,7 +54,7 @@ AXES: dict[str, tuple[int, ...]] = {
 }
 WORKERS = (1, 2)
 LARGE = Table(rows=20_000, parties=8)
-"""What workers share."""
+"""The table whose valuation several workers share."""
 
 
 def rows() -> Iterator[Row]:
@@ -64,23 +64,19 @@ def rows() -> Iterator[Row]:
     for axis, sizes in AXES.items():
         curve = curves[axis] = {size: call(replace(BASE, **{axis: size}))[1] for size in sizes}
         base, most = getattr(BASE, axis), sizes[-1]
-        words = ", ".join(f"{size:,}: {took:.2f} s" for size, took in curve.items())
+        times = ", ".join(f"{size:,}: {took:.2f} s" for size, took in curve.items())
         ratio = curve[most] / curve[base] / (most / base)
         work, against = f"fedvalue.value, {axis} {base:,} to {most:,}", "linear growth"
         if axis == "rows":
-            yield at_most(work, against, ratio, 1.2, f"CPU by {axis}: {words}")
+            yield at_most(work, against, ratio, 1.2, f"CPU by {axis}: {times}")
         else:
-            yield Row(work, against, ratio, note=f"CPU by {axis}: {words}")
+            yield Row(work, against, ratio, note=f"CPU by {axis}: {times}")
     curve = curves["workers"] = {n: call(LARGE, workers=n)[0] for n in WORKERS}
-    words = ", ".join(f"{n}: {took:.2f} s" for n, took in curve.items())
-    yield Row("fedvalue.value, 1 to 2 workers", "one worker", curve[1] / curve[2], note=f"seconds: {words}")
+    times = ", ".join(f"{n}: {took:.2f} s" for n, took in curve.items())
+    yield Row("fedvalue.value, 1 to 2 workers", "one worker", curve[1] / curve[2], note=f"seconds: {times}")
     OUTPUT.parent.mkdir(exist_ok=True)
-    document = {
-        "date": time.strftime("%Y-%m-%d"),
-        "base": asdict(BASE),
-        "shared": asdict(LARGE),
-        "curves": curves,
-    }
+    sizes_used = {"base": asdict(BASE), "shared": asdict(LARGE)}
+    document = {"date": time.strftime("%Y-%m-%d"), **sizes_used, "curves": curves}
     OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""From an invitation to values: six participants and twelve commands, each in a process of its own."""
+"""From an invitation to values: six participants and twelve commands, each in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTIES = ("telco", "shop", "insurer")
 SERVERS = ("compute", "validate")
 N_ROWS = 300
 SECONDS = 30.0
-"""Allowed from the first command to the values."""
+"""Limit from the first command to the values."""
 
 
 def rows() -> Iterator[Row]:
@@ -41,7 +41,7 @@ def rows() -> Iterator[Row]:
 
 
 def _take_part(root: Path) -> int:
-    """Run every command as its participant would; the number of commands."""
+    """Run every command as its participant would, and return the number of commands."""
     addresses = {server: f"127.0.0.1:{_free_port()}" for server in SERVERS}
     mail = root / "invitation.txt"
     started: list[subprocess.Popen[bytes]] = []
@@ -60,8 +60,8 @@ def _take_part(root: Path) -> int:
     def finish(*processes: subprocess.Popen[bytes]) -> None:
         for process in processes:
             if process.wait():
-                ends = [path.read_text().splitlines()[-1] for path in root.glob("*/output.txt")]
-                raise RuntimeError(f"a command failed: {ends}")
+                last_lines = [path.read_text().splitlines()[-1] for path in root.glob("*/output.txt")]
+                raise RuntimeError(f"a command failed: {last_lines}")
 
     invited = [option for party in PARTIES for option in ("--party", party)]
     try:
@@ -95,8 +95,8 @@ def _write_tables(root: Path) -> None:
             writer = csv.writer(file)
             writer.writerow(["id", "x", *(["y"] if party == "bank" else [])])
             for k in rng.permutation(N_ROWS):
-                own = [f"v{feature[k]}", *([f"class {label[k]}"] if party == "bank" else [])]
-                writer.writerow([f"P{k:04d}", *own])
+                classes = [f"class {label[k]}"] if party == "bank" else []
+                writer.writerow([f"P{k:04d}", f"v{feature[k]}", *classes])
 
 
 def _free_port() -> int:

@@ -1,8 +1,8 @@
 """Seconds until every value of a large game is precise: ours, shapiq's, and the published procedure.
 
 The game is val(S) = I(X_S; Y | X_t) with one feature per party: Music (57 parties), Credit (23), and 200
-parties of which 20 are informative. Ours stops by its own standard error. shapiq has none, so the budget of
-each of its approximators is doubled until its largest error is below the bound, judged by a far more precise
+parties of which 20 are informative. Ours stops by its standard error. shapiq has none, so the budget of each
+of its approximators is doubled until its largest error is below the bound, judged by a far more precise
 reference. The published procedure gets our number of permutations, at its measured cost for each.
 """
 
@@ -23,7 +23,7 @@ from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 
 BOUNDS = (0.01, 0.001)
-"""Largest standard error, as a part of the total."""
+"""Largest standard error, as a fraction of the total."""
 
 MOST_SECONDS = 8.0
 """CPU seconds that one approximator may take."""
@@ -34,15 +34,15 @@ APPROXIMATORS = ("KernelSHAP", "PermutationSamplingSV", "SVARM")
 def rows() -> Iterator[Row]:
     for name, counts in games():
         items = item_table(counts)
-        with thread_engine(1) as one:
-            sampled_values(items, n_permutations=50, execution=Execution(one))  # compiles
+        with thread_engine(1) as engine:
+            sampled_values(items, n_permutations=50, execution=Execution(engine))  # compiles
             reference = sampled_values(
-                items, n_permutations=10**6, precision=0.0005, execution=Execution(one)
+                items, n_permutations=10**6, precision=0.0005, execution=Execution(engine)
             )
         for bound in BOUNDS:
-            with thread_engine(1) as one:  # a new one: nothing of an earlier call is still under way in it
-                start = time.process_time()
-                ours = sampled_values(items, n_permutations=10**6, precision=bound, execution=Execution(one))
+            with thread_engine(1) as engine:  # a new engine, in which no earlier call is still running
+                execution, start = Execution(engine), time.process_time()
+                ours = sampled_values(items, n_permutations=10**6, precision=bound, execution=execution)
                 mine = time.process_time() - start
             yield Row(
                 f"every standard error at most {bound:.1%} of the total: {name} ({counts.n_parties})",
@@ -85,7 +85,7 @@ def games() -> Iterator[tuple[str, JointCounts]]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """When an approximator reached the bound, or what it had when its time was up."""
+    """Seconds until an approximator reached the bound, extrapolated if its time ran out."""
 
     name: str
     seconds: float
@@ -97,8 +97,8 @@ def best_of_shapiq(counts: JointCounts, truth: np.ndarray, bound: float) -> Reac
     import shapiq
 
     game = value_of(counts)
-    found = [approximated(getattr(shapiq, name), name, game, truth, bound) for name in APPROXIMATORS]
-    return min(found, key=lambda reached: reached.seconds)
+    reached = [approximated(getattr(shapiq, name), name, game, truth, bound) for name in APPROXIMATORS]
+    return min(reached, key=lambda best: best.seconds)
 
 
 def approximated(
@@ -114,9 +114,9 @@ def approximated(
         if error <= bound:
             return Reached(name, took, f"{took:.1f} s of CPU, {budget:,} coalitions")
         if took > MOST_SECONDS:
-            words = f"error {error / bound:.1f} times the bound after {took:.0f} s, {budget:,} coalitions"
+            note = f"error {error / bound:.1f} times the bound after {took:.0f} s, {budget:,} coalitions"
             # The error falls with the root of the budget at best.
-            return Reached(name, took * (error / bound) ** 2, words + " (extrapolated)")
+            return Reached(name, took * (error / bound) ** 2, note + " (extrapolated)")
         budget *= 2
 
 

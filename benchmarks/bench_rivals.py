@@ -1,9 +1,9 @@
-"""What one would use instead of learnable values, on a table whose true values are known: time and error.
+"""Time and error of the alternatives to learnable values, on a table whose true values are known.
 
-The table is LINEAR, scenario S1 (`fedvalue.datasets`), whose Shapley values are known. The error TV is
-the part of the money that goes to the wrong party. `fedvalue benchmark` compares most of these methods on
-nine data sets with retraining as the truth, for hours; `python benchmarks/drawings.py` draws its results.
-infomeasure's conditional mutual information of one column stands for what a coalition costs there.
+The table is LINEAR, scenario S1 (`fedvalue.datasets`), whose Shapley values are known. The error TV is the
+share of the money that goes to the wrong party. `fedvalue benchmark` compares most of these methods on nine
+data sets with retraining as the truth, for hours; `python benchmarks/drawings.py` draws its results.
+infomeasure's conditional mutual information of one column stands for its cost of a coalition.
 """
 
 from __future__ import annotations
@@ -32,25 +32,20 @@ def rows() -> Iterator[Row]:
     problem = known_problem(linear("S1"), N_ROWS)
     measure(problem, REFERENCE)  # loads and compiles
     ours, our_error = measure(problem, REFERENCE)
-    for name in RIVALS:
-        theirs, error = measure(problem, name)
-        yield Row(
+
+    def rival(about: str, theirs: float, error: float) -> Row:
+        return Row(
             f"learnable: {problem.name}, {problem.table.n_parties} parties, {N_ROWS:,} rows",
-            METHODS[name]().about,
+            about,
             theirs / ours,
             "not both faster and closer",
             not (theirs < ours and error < our_error),
             f"{ours:.2f} against {theirs:.2f} s of CPU, TV {our_error:.1%} against {error:.1%}",
         )
-    theirs, error = one_boosted_model(problem)
-    yield Row(
-        f"learnable: {problem.name}",
-        "SHAP of one LightGBM model",
-        theirs / ours,
-        "not both faster and closer",
-        not (theirs < ours and error < our_error),
-        f"{ours:.2f} against {theirs:.2f} s of CPU, TV {our_error:.1%} against {error:.1%}",
-    )
+
+    for name in RIVALS:
+        yield rival(METHODS[name]().about, *measure(problem, name))
+    yield rival("SHAP of one LightGBM model", *one_boosted_model(problem))
     yield one_pair(problem)
     theirs = retraining_seconds(problem)
     yield Row(
@@ -68,24 +63,24 @@ def measure(problem: Problem, name: str) -> tuple[float, float]:
     took = time.process_time() - start
     values = estimate.values if isinstance(estimate, Estimate) else estimate
     assert problem.game is not None
-    found = np.array([values[party] for party in problem.table.names])
-    return took, total_variation(shares_of(found), shares_of(shapley_of(problem.game)))
+    estimated = np.array([values[party] for party in problem.table.names])
+    return took, total_variation(shares_of(estimated), shares_of(shapley_of(problem.game)))
 
 
 def one_boosted_model(problem: Problem) -> tuple[float, float]:
-    """CPU seconds and TV of what most people would do: mean |SHAP| of one LightGBM model, by party."""
+    """CPU seconds and TV of the usual approach: mean |SHAP| of one LightGBM model, by party."""
     from lightgbm import LGBMClassifier
 
     table = problem.table
     start = time.process_time()
-    columns = np.column_stack(list(table.columns(2**table.n_parties - 1).values())).astype(np.float64)
+    columns = np.column_stack(list(table.columns(table.everybody).values())).astype(np.float64)
     model = LGBMClassifier(n_jobs=1, verbose=-1).fit(columns, table.label)
     of_feature = np.abs(model.booster_.predict(columns, pred_contrib=True)[:, :-1]).mean(axis=0)
     owners = np.repeat(np.arange(table.n_parties), [len(held) for held in table.parties.values()])
-    found = np.bincount(owners, weights=of_feature[len(table.task) :])
+    importance = np.bincount(owners, weights=of_feature[len(table.task) :])
     took = time.process_time() - start
     assert problem.game is not None
-    return took, total_variation(shares_of(found), shares_of(shapley_of(problem.game)))
+    return took, total_variation(shares_of(importance), shares_of(shapley_of(problem.game)))
 
 
 def one_pair(problem: Problem) -> Row:
@@ -102,17 +97,15 @@ def one_pair(problem: Problem) -> Row:
         np.add.at(counts, (x, y, z), 1)
         return conditional_mutual_information(counts)
 
-    # A hundred times each: one takes less than the clock can tell.
-    ours = seconds(lambda: [ours_of() for _ in range(100)], repeat=3, clock=time.process_time) / 100
-    theirs = (
-        seconds(
-            lambda: [theirs_of(x, y, cond=z, approach="discrete") for _ in range(100)],
-            repeat=3,
-            clock=time.process_time,
-        )
-        / 100
+    def infomeasures() -> float:
+        return float(theirs_of(x, y, cond=z, approach="discrete"))
+
+    # A hundred times each: a single call is too short for the clock.
+    ours, theirs = (
+        seconds(lambda work=work: [work() for _ in range(100)], repeat=3, clock=time.process_time) / 100
+        for work in (ours_of, infomeasures)
     )
-    gap = abs(ours_of() - theirs_of(x, y, cond=z, approach="discrete"))
+    gap = abs(ours_of() - infomeasures())
     return at_least(
         f"one conditional mutual information, {N_ROWS:,} rows",
         "infomeasure",
@@ -123,8 +116,8 @@ def one_pair(problem: Problem) -> Row:
 
 
 def retraining_seconds(problem: Problem) -> float:
-    """CPU seconds of retraining for all coalitions, from nobody's and everybody's."""
+    """CPU seconds of retraining for all coalitions, from the empty and the grand coalition."""
     start = time.process_time()
     without = task_only(problem)
-    coalition_gain(problem, 2**problem.table.n_parties - 1, without)
+    coalition_gain(problem, problem.table.everybody, without)
     return (time.process_time() - start) / 2 * 2**problem.table.n_parties

@@ -1,4 +1,4 @@
-"""How soon a command answers: its help, and the first valuation with an empty and a full kernel cache."""
+"""Response time of a command: its help, and a valuation with an empty and a full kernel cache."""
 
 from __future__ import annotations
 
@@ -66,15 +66,5 @@ def _wine_command(folder: Path) -> list[str]:
     path = folder / "wine.csv"
     frame.to_csv(path, index=False)
     parties = (f"--party={name}={','.join(features[k::3])}" for k, name in enumerate(("a", "b", "c")))
-    return [
-        sys.executable,
-        "-m",
-        "fedvalue",
-        "value",
-        str(path),
-        "--label",
-        "target",
-        *parties,
-        "--json",
-        "-",
-    ]
+    command = [sys.executable, "-m", "fedvalue", "value", str(path)]
+    return [*command, "--label", "target", *parties, "--json", "-"]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import harness
 
-N_FILES = 10  # the same for both sizes, so that as many workers hold a piece in memory
+N_FILES = 10  # for both sizes, so that the same number of workers holds a piece in memory
 CHILD = """
 import json, sys, time
 sys.path[:0] = [sys.argv[3], sys.argv[3] + "/.."]
@@ -27,22 +27,22 @@ count_files(sys.argv[1], label="y", task=["t"], parties=parties)  # compiled cod
 start = time.perf_counter()
 counts = count_files(sys.argv[2], label="y", task=["t"], parties=parties)
 seconds = time.perf_counter() - start
-found = {"rows": counts.n_samples, "cells": counts.n_items}
-print(json.dumps({"seconds": seconds, "peak": peak_memory_mib(), **found}))
+sizes = {"rows": counts.n_samples, "cells": counts.n_items}
+print(json.dumps({"seconds": seconds, "peak": peak_memory_mib(), **sizes}))
 """
 
 
-PARTY_MIB = 64  # what the party's rows may take in memory
+PARTY_MIB = 64  # memory for the party's rows
 
 
 def rows() -> Iterator[harness.Row]:
-    """Everything here."""
+    """The plain engine, then a party."""
     yield from _plain()
     yield from _party()
 
 
 def _plain() -> Iterator[harness.Row]:
-    """10^6 and 10^7 rows of 8 columns, each in a process of its own."""
+    """10^6 and 10^7 rows of 8 columns, each in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         tiny, small, large = (Path(folder) / name for name in ("tiny", "small", "large"))
         _write(tiny, 1, 10_000)
@@ -74,14 +74,14 @@ def _party() -> Iterator[harness.Row]:
         for n, path in tables.items():
             _write_party(path, n)
         warm, *sizes = tables
-        found = {n: _one_party(tables[warm], tables[n], n, PARTY_MIB) for n in sizes}
+        measured = {n: _one_party(tables[warm], tables[n], n, PARTY_MIB) for n in sizes}
         inside = _one_party(tables[warm], tables[1_000_000], 1_000_000, 100_000)
         note = f"memory_mib = {PARTY_MIB}; " + "; ".join(
-            f"{n:,} rows {sum(one[k] for k in ('read', 'prepared', 'encoded')):.1f} s, "
-            f"{one['cpu']:.1f} CPU s, peak {one['peak']:.0f} MiB"
-            for n, one in found.items()
+            f"{n:,} rows {sum(run[k] for k in ('read', 'prepared', 'encoded')):.1f} s, "
+            f"{run['cpu']:.1f} CPU s, peak {run['peak']:.0f} MiB"
+            for n, run in measured.items()
         )
-        small, large = found[1_000_000], found[10_000_000]
+        small, large = measured[1_000_000], measured[10_000_000]
         per_row = large["cpu"] / small["cpu"] / 10
         yield harness.at_most("mirror party, 10^7 rows on disk: CPU per row", "10^6 rows", per_row, 1.2, note)
         yield harness.at_most(
@@ -117,12 +117,14 @@ def _write_party(path: Path, n_rows: int) -> None:
 
 def _one_party(warm: Path, table: Path, n: int, memory_mib: int) -> dict[str, float]:
     script = Path(__file__).with_name("one_party.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(warm), str(table), str(n), str(memory_mib)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return _json_of(str(script), str(warm), str(table), str(n), str(memory_mib))
+
+
+def _json_of(*arguments: str) -> dict[str, float]:
+    """The output of another Python process."""
+    done = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True)
+    output: dict[str, float] = json.loads(done.stdout)
+    return output
 
 
 def _write(folder: Path, n_files: int, n_rows: int) -> None:
@@ -142,12 +144,7 @@ def _write(folder: Path, n_files: int, n_rows: int) -> None:
 
 
 def _measure(warm: Path, folder: Path) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(warm), str(folder), str(Path(__file__).parent)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return _json_of("-c", CHILD, str(warm), str(folder), str(Path(__file__).parent))
 
 
 def _duckdb(folder: Path) -> int:
@@ -167,7 +164,7 @@ def _duckdb(folder: Path) -> int:
 
 
 def main(millions: int) -> None:
-    """A folder of so many million rows, in a process of its own: rows, seconds and peak memory as JSON."""
+    """Print rows, seconds and peak memory of a folder of `millions` million rows as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         tiny, large = (Path(folder) / name for name in ("tiny", "large"))
         _write(tiny, 1, 10_000)

@@ -1,15 +1,15 @@
-"""What a curious party recovers from the noisy tables of `gram` with public statistics: docs/security.md.
+"""How much a curious party recovers from the noisy tables of `gram` with public statistics: docs/security.md.
 
 The attacker has a disjoint half of the data set, as if it were a public survey of the same population. It
-tries two things on what it sees at each epsilon:
+tries two attacks at each epsilon:
 
 1. Naming: which code of each column is which, by maximum likelihood, as if codes came in a secret order.
    A cell counts as read if its code has its right name.
 2. Fitting rows: a table of rows whose pair tables are as near as possible to the noisy ones, by annealing. A
    row counts as found if the fitted table has it (every fitted row counts once).
 
-A party sees three draws of the noise; with a server on its side it knows two of them, and one is left. A
-server alone sees uniform numbers: whatever it finds, it finds in the public statistics alone.
+A party sees three draws of the noise; with a server on its side it knows two of them, and one remains. A
+server alone sees uniform numbers: it learns nothing beyond the public statistics.
 
 Run: python benchmarks/curious_party.py
 """
@@ -29,7 +29,7 @@ from fedvalue.protocol.privacy import GRAM_SHARES, Privacy
 
 N_COLUMNS = 4
 MOST_ROWS = 300
-"""Of which half are public: what is found in few rows is found in more of them."""
+"""Half of them are public. An attack on few rows succeeds more often than on many."""
 SWEEPS = 400
 SEEDS = 3
 EPSILONS = ("0.1", "0.5", "1", "3", "10")
@@ -64,7 +64,7 @@ def spread_of(n: int, epsilon: str, draws: int) -> Matrix:
 
 
 def noisy(tables: Tables, spread: Matrix, rng: np.random.Generator) -> Tables:
-    """With symmetric noise."""
+    """The tables with symmetric noise."""
     noise = rng.normal(size=tables.shape) * spread[:, :, None, None]
     for f in range(len(spread)):
         noise[f, f] = 0.0
@@ -74,7 +74,7 @@ def noisy(tables: Tables, spread: Matrix, rng: np.random.Generator) -> Tables:
 
 
 def named(seen: Tables, public: Tables, secret: Codes, rng: np.random.Generator) -> float:
-    """Part of the cells, without the label's, whose codes are named rightly."""
+    """Share of the cells, without the label's, whose codes are named correctly."""
     width = len(seen)
     order = [np.arange(BINS), *(rng.permutation(BINS) for _ in range(width - 1))]  # true code of a name
     hidden = np.array([[seen[f, g][np.ix_(order[f], order[g])] for g in range(width)] for f in range(width)])
@@ -93,7 +93,7 @@ def named(seen: Tables, public: Tables, secret: Codes, rng: np.random.Generator)
 
 
 def fitted(target: Tables, weight: Matrix, start: Codes, rng: np.random.Generator) -> Codes:
-    """Rows whose tables are near the target, from rows to start with."""
+    """Rows whose tables are near the target, starting from `start`."""
     rows, width = start.copy(), start.shape[1]
     off = (tables_of(rows) - target) * weight[:, :, None, None]
     every = np.arange(width)
@@ -123,14 +123,14 @@ def fitted(target: Tables, weight: Matrix, start: Codes, rng: np.random.Generato
     return rows
 
 
-def found(rows: Codes, secret: Codes) -> float:
-    """Part of the secret rows that the other table has, each row counted once."""
+def share_found(rows: Codes, secret: Codes) -> float:
+    """Share of the secret rows that the other table has, each row counted once."""
     mine, theirs = (Counter(map(tuple, table.tolist())) for table in (rows, secret))
     return sum((mine & theirs).values()) / len(secret)
 
 
 def attacked(name: str, epsilon: str | None, draws: int, seed: int) -> tuple[float, float]:
-    """Parts of cells named and of rows found; without noise where epsilon is None."""
+    """Shares of cells named and of rows found; without noise where epsilon is None."""
     public, secret = halves(name, seed)
     rng = np.random.default_rng(100 + seed)
     start = public[rng.integers(0, len(public), len(secret))]
@@ -145,14 +145,15 @@ def attacked(name: str, epsilon: str | None, draws: int, seed: int) -> tuple[flo
     else:
         target = seen
     np.fill_diagonal(weight, 0.0)
-    return named(seen, tables_of(public), secret, rng), found(fitted(target, weight, start, rng), secret)
+    cells = named(seen, tables_of(public), secret, rng)
+    return cells, share_found(fitted(target, weight, start, rng), secret)
 
 
 def public_alone(name: str, seed: int) -> float:
-    """Part of the secret rows in a table of the same size drawn from the public rows."""
+    """Share of the secret rows in a table of the same size drawn from the public rows."""
     public, secret = halves(name, seed)
     rng = np.random.default_rng(100 + seed)
-    return found(public[rng.integers(0, len(public), len(secret))], secret)
+    return share_found(public[rng.integers(0, len(public), len(secret))], secret)
 
 
 def main() -> None:

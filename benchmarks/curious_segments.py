@@ -1,9 +1,9 @@
-"""How many labels a data party reads from its own numbers with a column of segments: docs/security.md.
+"""Number of labels that a data party reads from its numbers with a column of segments: docs/security.md.
 
-The attacker knows the labels of all persons but k, its targets. Its column has k segments, each with one
-target and people whose labels it knows, and a code for everybody else. It computes its numbers for all 2^k
-guesses, and keeps those that explain what it got: its learnable value, the total and an error of each. A
-label is certain if all of these guesses agree on it. For every label it names the likelier of 0 and 1.
+The attacker knows the labels of all persons except k targets. Its column has k segments, each with one target
+and people whose labels it knows, and a code for everybody else. It computes its numbers for all 2^k guesses,
+and keeps the guesses that explain its result: its learnable value, the total and an error of each. A label is
+certain if all remaining guesses agree on it. For every label it names the likelier of 0 and 1.
 
 It chooses the best of several columns: segments of 12 people and more, all with label 0; half of all persons
 in segments, all with label 0, where one label changes much; and random ones. Three rules of release are
@@ -32,7 +32,7 @@ from fedvalue.valuation.engine import value_counts
 SIZES = (500, 2_000, 20_000, 200_000)
 TARGETS = (1, 2, 4, 6, 8)
 COLUMNS = 12
-"""That the attacker tries for each number of targets."""
+"""Columns that the attacker tries for each number of targets."""
 GRID = Grid.of("0.0001")
 
 Ints = NDArray[np.int64]
@@ -61,7 +61,7 @@ def numbers(sizes: Ints, ones: Ints) -> Outcome:
 
 
 def columns(n: int, n_targets: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
-    """Sizes of the segments and of the rest, and how many of the known people in them have label 1."""
+    """Sizes of the segments and of the rest, and the number of known people with label 1 in each."""
     for k in range(COLUMNS):
         sizes, ones = 12 + 7 * np.arange(n_targets), np.zeros(n_targets, dtype=np.int64)
         if k == 1:
@@ -121,7 +121,7 @@ def _errors(error: float, step: Fraction) -> Iterator[tuple[float, float]]:
 
 
 def scores(guesses: Ints, chances: Chances) -> tuple[float, float]:
-    """How many labels are certain, and which part of them is named rightly, on average.
+    """Number of certain labels, and share of labels named correctly, on average.
 
     All labels of the targets are equally likely.
     """
@@ -130,11 +130,11 @@ def scores(guesses: Ints, chances: Chances) -> tuple[float, float]:
         for outcome in outcomes:
             explaining[outcome].append(k)
     certain = right = 0.0
-    for outcome, some in explaining.items():
-        weights = np.array([chances[k][outcome] for k in some])
-        ones = weights @ guesses[some]  # by target, the weight of the guesses with label 1
+    for outcome, numbers_of in explaining.items():
+        weights, possible = np.array([chances[k][outcome] for k in numbers_of]), guesses[numbers_of]
+        ones = weights @ possible  # by target, the weight of the guesses with label 1
         right += float(np.maximum(ones, weights.sum() - ones).mean())
-        certain += float((guesses[some].min(axis=0) == guesses[some].max(axis=0)).sum() * weights.sum())
+        certain += float((possible.min(axis=0) == possible.max(axis=0)).sum() * weights.sum())
     return certain / len(guesses), right / len(guesses)
 
 
@@ -159,7 +159,7 @@ def main() -> None:
         step = float(share_step(Fraction(1, 10_000), n))
         for n_targets in TARGETS:
             shown = "; ".join(
-                f"{name}: {certain:.2f} certain, {right:.0%} named rightly"
+                f"{name}: {certain:.2f} certain, {right:.0%} named correctly"
                 for name, (certain, right) in attacked(n, n_targets).items()
             )
             print(f"n = {n:,} (step {step:g}), {n_targets} targets. {shown}", flush=True)

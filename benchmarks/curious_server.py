@@ -1,14 +1,14 @@
-"""What a curious `mirror` server recovers with public statistics: the table of docs/security.md.
+"""How much a curious `mirror` server recovers with public statistics: the table of docs/security.md.
 
-A server sees one renamed code per column and row, in an order of columns that it does not know, and which
-column is the label. The attacker has a disjoint half of the data set, as if it were a public survey of the
-same population, and works by maximum likelihood:
+A server sees one renamed code per column and row. It knows which column is the label, but not the order of
+the others. The attacker has a disjoint half of the data set, as if it were a public survey of the same
+population, and works by maximum likelihood:
 
-1. The label, where it does not know it: of the columns with as many codes the one that explains most.
+1. The label, where it does not know it: of the columns with as many codes, the one that explains most.
 2. Columns, where it does not know them, by their joint counts with the label (an assignment problem).
 3. Codes by their joint counts with the label.
-4. Again and again codes, and columns where it does not know them, by their joint counts with all columns as
-   they are named now.
+4. Repeatedly codes, and columns where it does not know them, by their joint counts with all columns under
+   their current names.
 
 A cell counts as read if its column and its code have their right names.
 
@@ -67,8 +67,8 @@ class Attacker:
     Args:
         public: The columns of the public half, the label first.
         seen: The renamed columns.
-        label: Which of them is the label; None where the attacker has to find it.
-        columns_known: Whether the columns stand in the order of the public ones.
+        label: Index of the label; None where the attacker has to find it.
+        columns_known: The columns are in the order of the public ones.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Attacker:
         self.counts = pairs(seen, self.size)
         tables = pairs(public, self.size) + 0.5
         self.logs = np.log(tables / tables.sum(axis=(2, 3), keepdims=True))
-        # No two columns are the same one. While names are tried, such a pair counts as independent.
+        # A column is paired with itself only while names are tried; such a pair counts as independent.
         for k, column in enumerate(public):
             marginal = np.bincount(column, minlength=self.size) + 0.5
             one_way = np.log(marginal / marginal.sum())
@@ -89,7 +89,7 @@ class Attacker:
         n_codes = np.count_nonzero(self.frequencies[0])
         candidates = [j for j in labels if np.count_nonzero(self.frequencies[1 + j]) == n_codes]
         _, self.label, self.column, self.code = max(
-            (self._named(j, columns_known) for j in candidates), key=lambda found: found[0]
+            (self._named(j, columns_known) for j in candidates), key=lambda named: named[0]
         )
 
     def _named(self, label: int, columns_known: bool) -> tuple[float, int, list[int], list[Codes]]:
@@ -143,12 +143,12 @@ class Attacker:
 
 
 def recovered(columns: Sequence[Codes], knows: str, seed: int) -> tuple[float, bool]:
-    """Part of the cells, without the label's, that the attacker reads; and whether it found the label.
+    """Share of the cells, without the label's, that the attacker reads; and whether it found the label.
 
     Args:
         columns: All columns, the label first.
         knows: `columns`, the `label` alone, or `nothing`.
-        seed: Of the halves and the secret names.
+        seed: Seeds the halves and the secret names.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(columns[0]))
@@ -181,9 +181,9 @@ def main() -> None:
             columns = columns_of(name, most, binning)
             cells = []
             for knows in ("columns", "label", "nothing"):
-                found = [recovered(columns, knows, seed) for seed in range(SEEDS)]
-                cells.append(f"{np.mean([share for share, _ in found]):.0%}")
-            cells.append(f"{sum(label for _, label in found)} of {SEEDS}")
+                attacks = [recovered(columns, knows, seed) for seed in range(SEEDS)]
+                cells.append(f"{np.mean([share for share, _ in attacks]):.0%}")
+            cells.append(f"{sum(label for _, label in attacks)} of {SEEDS}")
             print(f"| {name}, {len(columns[0]) // 2:,} | {binning} | {' | '.join(cells)} |", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""How an exact walk grows over codes and over workers, as JSON lines: `python benchmarks/curves.py`.
+"""Growth of an exact walk over codes and over workers, as JSON lines: `python benchmarks/curves.py`.
 
 Growth over parties and rows: `python benchmarks/bench_engine.py exact credit 15`, `… exact credit 0 6000`.
 """
@@ -30,21 +30,21 @@ def main() -> None:
 
 
 def credit(n_parties: int) -> JointCounts:
-    """Its first parties."""
+    """The first parties of Credit."""
     counts = bench_engine.load("credit", n_parties)
-    assert counts is not None, "the data set is not at hand; set FEDVALUE_DATA"
+    assert counts is not None, "the data set is missing; set FEDVALUE_DATA"
     return counts
 
 
 def walked(counts: JointCounts, workers: int) -> dict[str, float]:
-    """One walk on so many threads."""
+    """Visits and seconds of one walk on `workers` threads."""
     clocks: tuple[Callable[[], float], ...] = (time.perf_counter, time.process_time)
     with thread_engine(workers) as executor:
         before = [clock() for clock in clocks]
-        found = ExactWalk(item_table(counts)).run(Execution(executor))
-        assert found is not None
+        walk = ExactWalk(item_table(counts)).run(Execution(executor))
+        assert walk is not None
         wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
-    return {"visits": found.n_blocks, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
+    return {"visits": walk.n_blocks, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Draw the pictures of README and docs/scale.md: `python benchmarks/drawings.py [GROWTH.json]`.
 
 - `docs/images/corner.svg`: CPU time against TV of every method, from `docs/benchmark/benchmark.json`.
-- `docs/images/growth.svg`: the curves of `bench_growth`, from its JSON, which is kept beside it.
+- `docs/images/growth.svg`: the curves of `bench_growth`, from its JSON, a copy of which is kept beside it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AXES = {
 
 
 def main() -> None:
-    """Draw what there are numbers for."""
+    """Draw both pictures, the second if its numbers exist."""
     images = DOCS / "images"
     result = json.loads((DOCS / "benchmark" / "benchmark.json").read_text())
     (images / "corner.svg").write_text(corner(result))
@@ -50,14 +50,14 @@ def corner(result: dict[str, Any]) -> str:
     means = {row["name"]: row["means"] for row in result["real"]}
     with styled():
         figure, (ax,) = panels(1, 1, width=6.2, height=3.4)
-        for name, words in SHOWN.items():
+        for name, label in SHOWN.items():
             seconds, tv = means[name]["seconds"]["value"], means[name]["tv"]
             ours = name == "learnable"
             colour = COLOURS[0] if ours else COLOURS[-1]
             below = name != "leave-one-party-out"  # where another method's error bar would cross it
             ax.errorbar(seconds, 100 * tv["value"], yerr=100 * tv["se"], fmt="o", color=colour, capsize=2)
             ax.annotate(
-                words, (seconds, 100 * tv["value"]), (7, -12 if below else 4),
+                label, (seconds, 100 * tv["value"]), (7, -12 if below else 4),
                 textcoords="offset points", color=colour, fontweight="bold" if ours else "normal",
             )  # fmt: skip
         ax.set_xscale("log")
@@ -72,10 +72,10 @@ def growth(document: dict[str, Any]) -> str:
     """One panel per size."""
     with styled():
         figure, axes = panels(2, 3, width=8.6, height=4.6)
-        for ax, (axis, words) in zip(axes, AXES.items(), strict=True):
+        for ax, (axis, label) in zip(axes, AXES.items(), strict=True):
             curve = {int(size): took for size, took in document["curves"][axis].items()}
             ax.plot(list(curve), list(curve.values()), "o-", color=COLOURS[0])
-            ax.set_xlabel(words)
+            ax.set_xlabel(label)
             if axis == "workers":
                 ax.set_ylim(bottom=0)
                 ax.set_xticks(list(curve))

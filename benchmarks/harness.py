@@ -1,9 +1,9 @@
-"""What every benchmark shares: a row is a ratio measured within one run.
+"""Shared by all benchmarks: a row is a ratio measured within one run.
 
 A benchmark module has `rows()`, which yields `Row`s as they are measured. `make bench` runs all
 modules and prints one table; `python benchmarks/run.py engine --json FILE` runs one of them.
-Ratios compare two procedures on the same machine in the same run, so they hold where seconds do
-not. Nothing here is a test: a slow machine fails no build.
+Ratios compare two procedures on the same machine in the same run, so they carry over to other machines,
+unlike seconds. Nothing here is a test: a slow machine fails no build.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Row:
     """One line of the benchmark table.
 
     Args:
-        work: What was measured.
-        against: What it was compared with.
-        ratio: Time of `against` / time of `work` (or as `unit` says).
-        target: What the design asks for, as text ("at least 2,500x"), or "" for information only.
-        met: Whether the target was met; None without a target.
-        note: Seconds, sizes, extrapolations: what a reader needs to judge the ratio.
-        aim: Whether the target is one to work towards, listed when it is missed, rather than a bound.
+        work: The procedure measured.
+        against: The procedure it is compared with.
+        ratio: Time of `against` / time of `work`, or the inverse where smaller is better.
+        target: The design's requirement as text ("at least 2,500x"), or "" for information only.
+        met: The target was met; None without a target.
+        note: Seconds, sizes and extrapolations behind the ratio.
+        aim: The target is a goal, listed when it is missed, rather than a bound.
     """
 
     work: str
@@ -53,17 +53,17 @@ def at_most(work: str, against: str, ratio: float, wanted: float, note: str = ""
 
 
 LONG = False
-"""Whether rows that take minutes each are wanted (`--long`)."""
+"""Also measure rows that take minutes each (`--long`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a measurement took.
+    """The cost of a measurement.
 
     Args:
         wall: Seconds.
         cpu: CPU seconds of this process and of its children that have ended.
-        others: Part of the machine that everybody else used meanwhile.
+        others: Share of the machine that other programs used meanwhile.
     """
 
     wall: float
@@ -94,13 +94,13 @@ class Meter:
         with open("/proc/stat") as file:
             user, nice, system, _idle, _wait, *rest = map(int, file.readline().split()[1:])
         busy = (user + nice + system + sum(rest[:3])) / os.sysconf("SC_CLK_TCK")
-        return time.perf_counter(), sum(one.ru_utime + one.ru_stime for one in used), busy
+        return time.perf_counter(), sum(usage.ru_utime + usage.ru_stime for usage in used), busy
 
 
 def seconds(
     work: Callable[[], Any], *, repeat: int = 1, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """The shortest of `repeat` runs, in seconds of `clock` (wall time unless told otherwise)."""
+    """The shortest of `repeat` runs, in seconds of `clock` (wall time by default)."""
     best = float("inf")
     for _ in range(repeat):
         gc.collect()

@@ -17,12 +17,11 @@ def main() -> None:
     role = read_identity(folder / "identity").card.role
     assert role in ROLES
 
-    def one(number: int) -> None:
+    def take_part_in(number: int) -> None:
         take_part(read_party_config(folder / f"party-{number}.toml"), role, lambda stage, words: None)
 
     with ThreadPoolExecutor(runs) as pool:
-        for future in [pool.submit(one, number) for number in range(runs)]:
-            future.result()
+        list(pool.map(take_part_in, range(runs)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""One data party of six under `mirror`, alone: its table read, masked for both servers, and encoded.
+"""One data party of six under `mirror`, alone: reads its table, masks it for both servers, and encodes it.
 
-`python benchmarks/one_party.py WARM TABLE ROWS MEMORY_MIB` prints seconds and peak memory as JSON. What
-the other participants would send is made up here; what the party does is what it does in a run.
+`python benchmarks/one_party.py WARM TABLE ROWS MEMORY_MIB` prints seconds and peak memory as JSON. The
+messages of the other participants are made up; the party does the same work as in a run.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         one_run(Path(warm), 10_000, 1, Path(scratch))
         one_run(Path(warm), 10_000, 1024, Path(scratch))
-        found = one_run(Path(table), int(rows), int(memory), Path(scratch))
-    print(json.dumps({**found, "peak": peak_memory_mib()}))
+        measured = one_run(Path(table), int(rows), int(memory), Path(scratch))
+    print(json.dumps({**measured, "peak": peak_memory_mib()}))
 
 
 def one_run(source: Path, rows: int, memory_mib: int, scratch: Path) -> dict[str, float]:
-    """Seconds for reading, for preparing both uploads and for encoding them; CPU seconds for all of it."""
+    """Seconds for reading, for preparing both uploads and for encoding them; CPU seconds for everything."""
     cpu = time.process_time()
     table = TableConfig(source=str(source), id="id", memory_mib=memory_mib)
     start = time.perf_counter()
-    given = read_input(table, _manifest(rows), "shop", "data", scratch)
+    inputs = read_input(table, _manifest(rows), "shop", "data", scratch)
     read = time.perf_counter() - start
     start = time.perf_counter()
-    work = _work(given)
+    work = _work(inputs)
     messages = work.begin()
     prepared = time.perf_counter() - start
     start = time.perf_counter()
     size = 0
     while messages:
-        size += len(codec.encode(messages.pop(0)))  # dropped as when a server has acknowledged it
+        size += len(codec.encode(messages.pop(0)))  # dropped, as after a server's acknowledgement
     encoded = time.perf_counter() - start
     assert size > 2 * rows
     cpu = time.process_time() - cpu
@@ -73,28 +73,28 @@ def _manifest(rows: int) -> Manifest:
         nonce=bytes(16),
         created=now,
         expires=now + dt.timedelta(days=1),
-        participants=tuple(Participant.from_card(one, SERVERS.get(one.name, "")) for one in cards),
+        participants=tuple(Participant.from_card(card, SERVERS.get(card.name, "")) for card in cards),
         n_samples=rows,
     )
 
 
-def _work(given: PartyInput) -> MirrorWork:
-    """The party's work up to the upload, under keys made up here."""
+def _work(inputs: PartyInput) -> MirrorWork:
+    """The party's work up to the upload, under made-up keys."""
     settings = Settings(
         run_id=bytes(32),
         protocol=ProtocolName.MIRROR,
         task="bank",
         parties=("shop", *PEERS[1:]),
-        max_samples=given.rows,
-        n_samples=given.rows,
+        max_samples=inputs.rows,
+        n_samples=inputs.rows,
         n_task_codes=5,
         n_label_codes=2,
-        n_codes=(given.sizes[0], *(5 for _ in PEERS[1:])),
+        n_codes=(inputs.sizes[0], *(5 for _ in PEERS[1:])),
     )
     pairs = {peer: bytes([k]) * 32 for k, peer in enumerate(PEERS)}
     signs = {peer: 1 if k else -1 for k, peer in enumerate(PEERS)}
     ring = Keyring(bytes(32), bytes(32), bytes(32), pairs, signs)
-    hashed = given.samples.hashed(ring.ids())
+    hashed = inputs.samples.hashed(ring.ids())
     multiset_hash(ring.population_blocks(), hashed.blocks())
     pins = {server: signing_public(bytes(32)) for server in settings.servers}
     return MirrorWork(
@@ -102,8 +102,8 @@ def _work(given: PartyInput) -> MirrorWork:
         "shop",
         ring,
         samples=hashed,
-        marginals={"shop": np.asarray(given.samples.marginals[0])},
-        codebooks={"shop": given.samples.codebooks[0]},
+        marginals={"shop": np.asarray(inputs.samples.marginals[0])},
+        codebooks={"shop": inputs.samples.codebooks[0]},
         credentials=Credentials(bytes(32), bytes(32), pins),
     )
 

@@ -1,9 +1,9 @@
 """Run the benchmarks and print their ratios: `python benchmarks/run.py [NAME ...] [--long] [--json FILE]`.
 
-Beside every row stand the seconds that measuring it took, the CPU seconds of this program and of the
-processes that it started, and the part of the machine that other programs used: where it is large, run again.
-A benchmark that raises is reported and the others go on. Exits with 1 when a bound is missed or a benchmark
-raised. Both are listed at the end, and the aims that were not reached, which do not count.
+Every row shows the seconds that its measurement took, the CPU seconds of this program and of the processes
+that it started, and the share of the machine that other programs used: if that is large, run again. A
+benchmark that raises is reported, and the others continue. Exits with 1 when a bound is missed or a benchmark
+raised. Both are listed at the end, with the aims that were not reached, which do not count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ORDER = (
     "streaming",
     "growth",
 )
-"""Those with bounds that a busy machine spoils come first."""
+"""Benchmarks whose bounds suffer most on a busy machine come first."""
 
 
 def main() -> None:
@@ -77,8 +77,8 @@ def main() -> None:
     for row in measured:
         if row["met"] is False:
             print(f"{'NOT REACHED' if row['aim'] else 'MISSED'} {row['work']}: {row['target']}", flush=True)
-    for words in broken:
-        print(f"BROKEN {words}", flush=True)
+    for failure in broken:
+        print(f"BROKEN {failure}", flush=True)
     sys.exit(1 if missed or broken else 0)
 
 
@@ -93,7 +93,7 @@ def compile_first() -> None:
 
 
 def costed(rows: Iterator[harness.Row]) -> Iterator[tuple[harness.Row, harness.Cost]]:
-    """Rows with what measuring each of them cost."""
+    """Rows with the cost of measuring each."""
     meter = harness.Meter()
     for row in rows:
         yield row, meter.lap()
