@@ -160,8 +160,10 @@ class ChosenSets:
         return self._own.of(self._value_sent_for(value))
 
 
-def send_by_cell(monkeypatch: pytest.MonkeyPatch, choose: Callable[[TokenWork, dict[str, int]], int]) -> None:
-    """The cheat, whose column is a bit, sends v XOR choose(cell) for v; it overlooks its own checks."""
+def send_other_sets(
+    monkeypatch: pytest.MonkeyPatch, sets_for: Callable[[TokenWork, dict[str, int]], object]
+) -> None:
+    """The cheat sends, for each cell, the sets of `sets_for`, and looks away from its own checks."""
     encrypted, table_check, set_check = TokenWork._encrypted, TokenWork._check_table, TokenWork._check_sets
 
     def cheat(work: TokenWork, number: int, *rest: object) -> object:
@@ -169,8 +171,8 @@ def send_by_cell(monkeypatch: pytest.MonkeyPatch, choose: Callable[[TokenWork, d
             return encrypted(work, number, *rest)  # type: ignore[arg-type]
         table = work._tables[work._members[number]]
         cell = {member: int(table.values(member)[number - table.first]) for member in table.coalition}
-        flip, own = choose(work, cell), work._sets
-        work._sets = ChosenSets(own, lambda value: value ^ flip)  # type: ignore[assignment]
+        own = work._sets
+        work._sets = sets_for(work, cell)  # type: ignore[assignment]
         try:
             return encrypted(work, number, *rest)  # type: ignore[arg-type]
         finally:
@@ -182,6 +184,16 @@ def send_by_cell(monkeypatch: pytest.MonkeyPatch, choose: Callable[[TokenWork, d
     monkeypatch.setattr(TokenWork, "_encrypted", cheat)
     monkeypatch.setattr(TokenWork, "_check_table", unless_evil(table_check))
     monkeypatch.setattr(TokenWork, "_check_sets", unless_evil(set_check))
+
+
+def send_by_cell(monkeypatch: pytest.MonkeyPatch, choose: Callable[[TokenWork, dict[str, int]], int]) -> None:
+    """The cheat, whose column is a bit, sends v XOR choose(cell) for v."""
+
+    def flipped(work: TokenWork, cell: dict[str, int]) -> ChosenSets:
+        flip = choose(work, cell)
+        return ChosenSets(work._sets, lambda value: value ^ flip)
+
+    send_other_sets(monkeypatch, flipped)
 
 
 def bits(n: int, *columns: np.ndarray, task: np.ndarray | None = None) -> World:
@@ -264,27 +276,13 @@ class SetsOfTheLabel:
 
 
 def send_all_ids_for_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cheat answers each cell by the label that the cell names, and looks away from its own checks."""
-    encrypted, table_check, set_check = TokenWork._encrypted, TokenWork._check_table, TokenWork._check_sets
+    """The cheat answers each cell by the label that the cell names."""
 
-    def cheat(work: TokenWork, number: int, *rest: object) -> object:
-        if work._name != EVIL:
-            return encrypted(work, number, *rest)  # type: ignore[arg-type]
-        table = work._tables[work._members[number]]
-        label = int(table.values(work._settings.task)[number - table.first]) % work._settings.n_label_codes
-        keep = work._sets
-        work._sets = SetsOfTheLabel(keep._hashes, label, keep.sizes)  # type: ignore[assignment]
-        try:
-            return encrypted(work, number, *rest)  # type: ignore[arg-type]
-        finally:
-            work._sets = keep
+    def all_ids(work: TokenWork, cell: dict[str, int]) -> SetsOfTheLabel:
+        label = cell[work._settings.task] % work._settings.n_label_codes
+        return SetsOfTheLabel(work._sets._hashes, label, work._sets.sizes)
 
-    def unless_evil(check: object) -> object:
-        return lambda work, *rest: None if work._name == EVIL else check(work, *rest)  # type: ignore[operator]
-
-    monkeypatch.setattr(TokenWork, "_encrypted", cheat)
-    monkeypatch.setattr(TokenWork, "_check_table", unless_evil(table_check))
-    monkeypatch.setattr(TokenWork, "_check_sets", unless_evil(set_check))
+    send_other_sets(monkeypatch, all_ids)
 
 
 @pytest.mark.parametrize("by_coalition", [False, True])

@@ -23,7 +23,7 @@ from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import State
 from fedvalue.simulation.drill.gram_drill import SCENARIOS, gram_rows, spoilt
 from fedvalue.valuation.low_order.low_order_valuation import low_order_values
-from tests.simulation.world import Postman, World, run
+from tests.simulation.world import World, check_rebuilt_server, run
 
 WORLD = World.drawn(4, n=60, sizes=(2, 3, 4), n_label=3)
 SERVERS = ("compute", "validate", "assist")
@@ -408,28 +408,4 @@ def test_a_chunk_that_was_not_signed_is_refused():
 
 def test_a_server_rebuilt_from_its_journal_sends_the_same_bytes():
     for name in SERVERS:
-        journal: list[tuple[m.Envelope, list[bytes]]] = []
-
-        class Writing(Postman):
-            def _deliver(self, envelope: m.Envelope) -> None:
-                role: Any = self._by_name[envelope.recipient]
-                if role.name == name:  # noqa: B023
-                    receive = role.receive
-
-                    def noted(one: m.Envelope) -> list[m.Envelope]:
-                        out = receive(one)
-                        journal.append((one, [codec.encode(each) for each in out]))  # noqa: B023
-                        return out
-
-                    role.receive = noted
-                    super()._deliver(envelope)
-                    del role.receive
-                else:
-                    super()._deliver(envelope)
-
-        Writing(cast_of(exact_tables=False).everyone(), seed=5).run()
-        again = next(role for role in cast_of(exact_tables=False).servers if role.name == name)
-        again.start()
-        assert any(out for _, out in journal)
-        for envelope, out in journal:
-            assert [codec.encode(each) for each in again.receive(envelope)] == out
+        check_rebuilt_server(lambda: cast_of(exact_tables=False), name)

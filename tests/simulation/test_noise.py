@@ -24,7 +24,7 @@ from fedvalue.protocol.mirror.server_result import (
 )
 from fedvalue.protocol.noisy_release import drawn
 from fedvalue.protocol.transitions import State
-from tests.simulation.world import RUN_ID, Postman, World, run
+from tests.simulation.world import RUN_ID, Postman, World, check_rebuilt_server, run
 
 WORLD = World.drawn(4, n=60, sizes=(2, 3, 4))
 NAMES = tuple(party.name for party in WORLD.parties)
@@ -232,31 +232,7 @@ def test_servers_that_do_not_have_the_same_contributions_release_nothing():
 def test_a_server_rebuilt_from_its_journal_sends_the_same_bytes():
     """A killed server adds the same noise: its contribution comes from its seed."""
     for name in ("compute", "validate"):
-        journal: list[tuple[m.Envelope, list[bytes]]] = []
-
-        class Writing(Postman):
-            def _deliver(self, envelope: m.Envelope) -> None:
-                role = self._by_name[envelope.recipient]
-                if role.name == name:  # noqa: B023
-                    receive = role.receive
-
-                    def noted(one: m.Envelope) -> list[m.Envelope]:
-                        out = receive(one)
-                        journal.append((one, [codec.encode(each) for each in out]))  # noqa: B023
-                        return out
-
-                    role.receive = noted  # type: ignore[method-assign]
-                    super()._deliver(envelope)
-                    del role.receive
-                else:
-                    super()._deliver(envelope)
-
-        Writing(noisy_cast().everyone(), seed=5).run()
-        again = next(role for role in noisy_cast().servers if role.name == name)
-        again.start()
-        assert any(out for _, out in journal)
-        for envelope, out in journal:
-            assert [codec.encode(each) for each in again.receive(envelope)] == out
+        check_rebuilt_server(noisy_cast, name)
 
 
 def test_a_run_without_noise_refuses_messages_about_it():

@@ -185,3 +185,23 @@ def cells(counts: JointCounts) -> dict[tuple[int, ...], int]:
     """A joint table as a dictionary."""
     rows = np.column_stack([counts.task, counts.label, counts.parties]).tolist()
     return {tuple(row): int(n) for row, n in zip(rows, counts.count, strict=True)}
+
+
+def check_rebuilt_server(make: Callable[[], Cast], name: str) -> None:
+    """A server that gets the messages of its journal again sends the same bytes."""
+    cast = make()
+    role: Any = next(role for role in cast.servers if role.name == name)
+    receive, journal = role.receive, []
+
+    def noted(envelope: Envelope) -> list[Envelope]:
+        sent = receive(envelope)
+        journal.append((envelope, [codec.encode(each) for each in sent]))
+        return sent
+
+    role.receive = noted
+    Postman(cast.everyone(), seed=5).run()
+    rebuilt = next(role for role in make().servers if role.name == name)
+    rebuilt.start()
+    assert any(sent for _, sent in journal)
+    for envelope, sent in journal:
+        assert [codec.encode(each) for each in rebuilt.receive(envelope)] == sent

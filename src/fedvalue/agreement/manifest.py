@@ -115,7 +115,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
             codes.
         grid: Step in nats of the numbers that are released without noise (mirror, policy valuation), like
             "0.0001". None, or a finer grid than the default, needs research = true.
-        shares: What a data party gets (mirror, policy valuation). "small": its learnable value, the total and
+        shares: A data party's result (mirror, policy valuation). "small": its learnable value, the total and
             their errors. "full": every number about itself, and the total of Shapley-CMI.
         run: Number of the run under these terms, from 1. Not signed: the terms are the same.
 

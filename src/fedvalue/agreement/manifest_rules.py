@@ -68,7 +68,7 @@ def check_time(manifest: Manifest, now: dt.datetime) -> None:
 
 
 class Versions(Document, frozen=True, kw_only=True):
-    """What the software of all participants must have in common (decision 0416).
+    """Versions that the software of all participants must share (decision 0416).
 
     Args:
         protocol: Version of the messages.
@@ -295,7 +295,7 @@ def _check_settings(m: Manifest) -> None:
             "settings.acceptance must be null: from pair tables, gains have no intervals to test",
         )
         _need(
-            test.party is None or test.party in [one.name for one in m.data],
+            test.party is None or test.party in [party.name for party in m.data],
             f"settings.acceptance.party must be a data party, got {test.party!r}",
         )
 
@@ -324,30 +324,31 @@ def _check_gates(m: Manifest) -> None:
 
 
 def _check_participants(m: Manifest) -> None:
-    names = [one.name for one in m.participants]
+    names = [participant.name for participant in m.participants]
     _need(len(names) == len(set(names)), "two participants have the same name")
-    _need(len({one.sign_key for one in m.participants}) == len(names), "two participants share a signing key")
-    _need(len({one.spki for one in m.participants}) == len(names), "two participants share a certificate")
+    for key, what in (("sign_key", "signing key"), ("spki", "certificate")):
+        different = {getattr(participant, key) for participant in m.participants}
+        _need(len(different) == len(names), f"two participants share a {what}")
     for role in ("task", *SERVER_ROLES):
         number, wanted = len(m.of_role(role)), 0 if role == "assist" and m.protocol != "gram" else 1
         why = "" if wanted else f" under protocol {m.protocol!r}: the assisting server belongs to 'gram'"
         count = "exactly one" if wanted else "no"
         _need(number == wanted, f"{count} participant of role {role!r} is needed{why}, got {number}")
     _need(len(m.data) >= 1, "at least one data party is needed")
-    for one in m.participants:
-        check_name("participant", one.name)
-        _choice(f"role of {one.name}", one.role, ROLES)
-        _need(len(one.sign_key) == 32, f"signing key of {one.name!r} must have 32 bytes")
-        check_tls_certificate(one.certificate, m.consortium, one.role, one.name)
-        _need(spki_sha256(one.certificate) == one.spki, f"certificate of {one.name!r} has another key")
-        if one.role in SERVER_ROLES:
-            host, _, port = one.endpoint.rpartition(":")
+    for p in m.participants:
+        check_name("participant", p.name)
+        _choice(f"role of {p.name}", p.role, ROLES)
+        _need(len(p.sign_key) == 32, f"signing key of {p.name!r} must have 32 bytes")
+        check_tls_certificate(p.certificate, m.consortium, p.role, p.name)
+        _need(spki_sha256(p.certificate) == p.spki, f"certificate of {p.name!r} has another key")
+        if p.role in SERVER_ROLES:
+            host, _, port = p.endpoint.rpartition(":")
             _need(
                 bool(host) and host.isprintable() and port.isdigit() and 0 < int(port) < 65536,
-                f"endpoint of server {one.name!r} must be host:port, got {one.endpoint!r}",
+                f"endpoint of server {p.name!r} must be host:port, got {p.endpoint!r}",
             )
         else:
-            _need(one.endpoint == "", f"party {one.name!r} must not have an endpoint")
+            _need(p.endpoint == "", f"party {p.name!r} must not have an endpoint")
 
 
 def _need(holds: bool, message: str) -> None:

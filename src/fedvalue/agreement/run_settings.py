@@ -55,7 +55,7 @@ def terms_of(manifest: Manifest) -> RunTerms:
 
 def pins_of(manifest: Manifest) -> dict[str, bytes]:
     """The Ed25519 public key of every participant."""
-    return {one.name: one.sign_key for one in manifest.participants}
+    return {participant.name: participant.sign_key for participant in manifest.participants}
 
 
 def privacy_of(manifest: Manifest, n_samples: int, n_columns: int) -> Privacy | None:

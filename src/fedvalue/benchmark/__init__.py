@@ -1,9 +1,9 @@
 """A benchmark of data values against the gains of retraining (extra `benchmark`).
 
-- `problem`, `benchmark_problems`: what a problem is, and those of a run, made by a seeded rule.
+- `problem`, `benchmark_problems`: a problem, and the problems of a run, made by a seeded rule.
 - `learners`, `retraining`, `truth`: the true value of every coalition, by training models; cached on disk.
 - `methods`: the methods that are compared, one small class each.
-- `estimates`, `scores`: methods run on problems, and how far they are from the truth.
+- `estimates`, `scores`: methods run on problems, and their distance from the truth.
 - `benchmark_run`, `benchmark_page`: the whole benchmark, its result and its page.
 
 Methods see a table and nothing else: neither the truth nor the rows that the truth is measured on.

@@ -1,4 +1,4 @@
-"""The retraining game: how much better a retrained model predicts with a coalition's columns.
+"""The retraining game: the improvement of a retrained model with a coalition's columns.
 
 v(S) is the fall of the out-of-sample log loss, in nats per row, of a stack of four learners trained on the
 columns of the task party and S, compared with the stack on the task party's columns alone (with the

@@ -39,7 +39,7 @@ class Scores:
         pearson: Correlation of values with true values; None where one of them is constant.
         spearman: Correlation of their ranks, likewise.
         noise: Share of the noise party; None where there is none.
-        lost: How much less the method's best pair brings than the truly best pair, as a fraction of v(all).
+        lost: Shortfall of the method's best pair against the truly best pair, as a fraction of v(all).
         total: Total of the values over the true total; None for values that are not in nats.
         seconds: CPU time of the valuation.
     """
@@ -205,14 +205,11 @@ def mean(values: Sequence[float | None]) -> Mean:
     return Mean(float(known.mean()), se, len(known))
 
 
-def paired_difference(differences: Sequence[float], sources: Sequence[str], seed: int = 0) -> Difference:
-    """Mean difference, and its 95% interval when data sets are drawn again with replacement."""
-    kinds = sorted(set(sources))
-    sums = np.array(
-        [sum(d for d, s in zip(differences, sources, strict=True) if s == kind) for kind in kinds]
-    )
-    counts = np.array([sum(s == kind for s in sources) for kind in kinds])
-    drawn = np.random.default_rng(seed).integers(0, len(kinds), (N_BOOTSTRAP, len(kinds)))
+def paired_difference(differences: Sequence[float], sources: Sequence[str]) -> Difference:
+    """Mean difference, and its 95% interval by a bootstrap over data sets."""
+    kinds, place = np.unique(sources, return_inverse=True)
+    sums, counts = np.bincount(place, weights=differences), np.bincount(place)
+    drawn = np.random.default_rng(0).integers(0, len(kinds), (N_BOOTSTRAP, len(kinds)))
     means: Floats = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
     return Difference(float(np.mean(differences)), float(low), float(high))

@@ -46,7 +46,7 @@ def hash_ids(key: bytes, ids: PackedIds) -> aes.Blocks:
 
 
 def adversarial_hashes(key: bytes, n: int) -> aes.Blocks:
-    """Hashes of n adversarial samples: AES of a counter under a key of their own."""
+    """Hashes of n adversarial samples: AES of a counter under a separate key."""
     return aes.encrypt(key, aes.counter_blocks(n))
 
 

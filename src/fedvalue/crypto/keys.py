@@ -124,14 +124,14 @@ def mac(key: bytes, purpose: str, *parts: bytes | str) -> bytes:
     return hmac.digest(key, info("mac/" + purpose, *parts), "sha256")
 
 
-def check_mac(expected: bytes, received: bytes, *, who: str, code: str = "E_CONFIRM") -> None:
+def check_mac(expected: bytes, received: bytes, *, who: str) -> None:
     """Compare two authentication codes in constant time.
 
     Raises:
         VerificationError: They differ.
     """
     if not hmac.compare_digest(expected, received):
-        raise VerificationError(f"the message of {who!r} is not authentic", code=code)
+        raise VerificationError(f"the message of {who!r} is not authentic", code="E_CONFIRM")
 
 
 def digest(*parts: bytes) -> bytes:

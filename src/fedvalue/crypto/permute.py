@@ -1,4 +1,4 @@
-"""Secret permutations and numbers from a key: the same for everybody who holds it."""
+"""Secret permutations and numbers from a key, the same for all holders of the key."""
 
 from __future__ import annotations
 

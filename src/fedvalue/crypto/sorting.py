@@ -2,10 +2,10 @@
 
 Keys that come out of AES are uniform, so they are dealt by their leading bits, first into parts that
 fit the cache, then inside each part into buckets of about one key, and an insertion pass finishes:
-linear time. What is moved is one word per key, its leading bits with its number in place of the rest;
-the whole keys are looked at where those bits are equal. Keys that are not uniform (many equal ones)
-would make that quadratic; a part with a bucket beyond `CROWD` is left to a general sort. Keys are
-ordered by their two little-endian 64-bit words, the first one first, equal ones as they stood.
+linear time. One word per key is moved: its leading bits, with its number in place of the rest. Whole keys are
+compared only where those bits are equal. Keys that are not uniform (many equal ones) would make this
+quadratic, so a part with a bucket beyond `CROWD` is left to a general sort. Keys are ordered by their two
+little-endian 64-bit words, the first word first; equal keys keep their order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PART = 1024
 
 
 def rank(keys: Blocks) -> tuple[NDArray[np.int64], int]:
-    """Where the keys stand in rising order, and how many of them are equal to the one before."""
+    """The order of the keys, rising, and the number of keys equal to their predecessor."""
     keys = np.ascontiguousarray(keys)
     part_bits = min(12, max(1, (len(keys) // PART).bit_length()))
     number_bits = max(1, (len(keys) - 1).bit_length())
@@ -36,7 +36,7 @@ def rank(keys: Blocks) -> tuple[NDArray[np.int64], int]:
 
 
 def sort_blocks(keys: Blocks) -> tuple[Blocks, NDArray[np.int64]]:
-    """128-bit keys in rising order, and where each of them stood."""
+    """128-bit keys in rising order, and the original place of each."""
     order, _ = rank(keys)
     return np.take(keys, order, axis=0), order
 
@@ -48,7 +48,7 @@ def sort_tokens(tokens: Blocks, payload: NDArray[np.uint64] | None) -> tuple[Blo
 
 
 def n_repeated(keys: Blocks) -> int:
-    """How many of the keys occur before already."""
+    """Number of keys that repeat an earlier key."""
     return rank(keys)[1]
 
 
@@ -109,7 +109,7 @@ def _deal_part(words: NDArray[np.uint64], scratch: NDArray[np.uint64], part_bits
 
 @njit(cache=True, nogil=True)
 def _insert(words: NDArray[np.uint64], keys: NDArray[np.uint64], numbers: np.uint64) -> int:
-    """Insertion sort of words that are nearly in order; how many of their keys equal the one before."""
+    """Insertion sort of nearly sorted words; returns the number of keys equal to their predecessor."""
     n_equal = 0
     for i in range(1, len(words)):
         word = words[i]
@@ -134,7 +134,7 @@ def _insert(words: NDArray[np.uint64], keys: NDArray[np.uint64], numbers: np.uin
 
 @njit(cache=True, nogil=True)
 def n_rises(keys: NDArray[np.uint64]) -> int:
-    """How many keys are larger than the one before."""
+    """Number of keys larger than their predecessor."""
     n = 0
     for i in range(1, len(keys)):
         a, b = keys[i - 1, 0], keys[i, 0]
@@ -143,7 +143,7 @@ def n_rises(keys: NDArray[np.uint64]) -> int:
 
 
 def rising(keys: Blocks) -> bool:
-    """Whether keys stand in strictly rising order, so that none occurs twice."""
+    """The keys are in strictly rising order, so none occurs twice."""
     return bool(n_rises(keys) == max(0, len(keys) - 1))
 
 

@@ -16,7 +16,6 @@ from fedvalue.compiled import njit
 from fedvalue.crypto import aes
 from fedvalue.crypto.sorting import sort_blocks
 
-GROUP_BYTES = 10
 _TAIL = np.uint64(0xFFFF)  # bytes 8 and 9 of a block: the end of g
 
 INCOMPLETE = -1
@@ -34,7 +33,7 @@ class TokenKeys(NamedTuple):
 
 
 def token_blocks(keys: TokenKeys, hashes: aes.Blocks, q: int) -> aes.Blocks:
-    """g_i ‖ k ‖ 0⁵ for every sample i and copy k, shape (n·q, 2): what is encrypted last."""
+    """g_i ‖ k ‖ 0⁵ for every sample i and copy k, shape (n·q, 2): the input of the last encryption."""
     blocks: aes.Blocks = _copies(aes.encrypt(keys.inner, hashes), q)
     return blocks
 
@@ -56,13 +55,13 @@ def tokens(keys: TokenKeys, blocks: aes.Blocks) -> aes.Blocks:
 
 
 def check_tokens(
-    outer: bytes, found: aes.Blocks, q: int, sums: NDArray[np.uint64] | None, authenticator: bytes
+    outer: bytes, received: aes.Blocks, q: int, sums: NDArray[np.uint64] | None, authenticator: bytes
 ) -> int:
-    """What the validation server answers to an intersection.
+    """The validation server's answer to an intersection.
 
     Args:
         outer: K_out of the query.
-        found: Tokens as the computation server sent them.
+        received: Tokens from the computation server.
         q: Encryption ids per sample.
         sums: Sums of the authenticators (H2), or None.
         authenticator: K_V of the query, for H2.
@@ -71,14 +70,14 @@ def check_tokens(
         The number of tokens; -1 unless they are complete groups of q, each copy once;
         -2 if a sum is not AES_{K_V}(block), that is, not every party had sent that token.
     """
-    blocks = aes.decrypt(outer, found)
+    blocks = aes.decrypt(outer, received)
     if not _complete_groups(_by_group(blocks), q):
         return INCOMPLETE
     if sums is not None:
         expected = aes.encrypt(authenticator, blocks)[:, 0]
         if len(sums) != len(expected) or not np.array_equal(sums, expected):
             return FORGED
-    return len(found)
+    return len(received)
 
 
 def _by_group(blocks: aes.Blocks) -> aes.Blocks:

@@ -188,7 +188,7 @@ class Agreeing:
 
     @property
     def _own(self) -> str:
-        return self._exchange.own
+        return self._exchange.name
 
     def _delivered(self) -> bool:
         """Whether every server shows all our messages."""

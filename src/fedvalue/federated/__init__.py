@@ -1,1 +1,1 @@
-"""Whole federated runs in one process, and the valuation that servers apply to what they counted."""
+"""Whole federated runs in one process, and the valuation that servers apply to their counts."""

@@ -187,7 +187,7 @@ def make_cast(
     """All roles of a run, with fresh keys.
 
     Args:
-        terms: What was agreed.
+        terms: The agreed terms.
         tables: The parties' codes.
         ids: Sample ids, common or by party name.
         valuer: Values the counts at the servers under policy `valuation`.

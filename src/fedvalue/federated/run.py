@@ -61,7 +61,7 @@ def federated_value(
             order that they do not know, so sampled values differ from those of the plain computation
             within the sampling error; exact ones do not differ.
         execution: Where the work runs, and its progress callback.
-        threads: How many roles work at a time; the machine's cores by default.
+        threads: Number of roles that work at a time; the machine's cores by default.
         tap: Sees every envelope's bytes.
 
     Raises:

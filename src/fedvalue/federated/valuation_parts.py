@@ -1,4 +1,4 @@
-"""A valuation as it crosses a federated run: split by who may read what, and put together again.
+"""A valuation on its way through a federated run: split by reader, and put together again.
 
 Under policy `valuation` both servers compute the same `Valuation` of opaque columns in a secret order.
 
@@ -10,8 +10,8 @@ Under policy `valuation` both servers compute the same `Valuation` of opaque col
 
 Shares, intervals and flags do not travel: parties derive them from the numbers that they accepted. Two
 honest servers may differ by rounding errors of 1e-16, and a quotient of such errors may be anything.
-An interval travels as half of its width, an error. Where the run agreed on an epsilon, all of it is
-computed from tables with noise (`protocol.noisy_release`).
+An interval travels as an error, half of its width. Where the run agreed on an epsilon, everything is computed
+from tables with noise (`protocol.noisy_release`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ from fedvalue.errors import FedValueError, RemoteProtocolError
 from fedvalue.protocol.outcome import Answer, Outcome
 from fedvalue.protocol.privacy import ADJACENCY
 from fedvalue.valuation.engine import share_of, with_cmi_interval
-from fedvalue.valuation.result import (
-    SCHEMA,
-    PartyValue,
-    PrivacyStatement,
-    Valuation,
-)
+from fedvalue.valuation.result import SCHEMA, PartyValue, PrivacyStatement, Valuation
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
@@ -44,88 +39,66 @@ _PUBLIC = (
 )  # fmt: skip
 _OWN = ("learnable", "learnable_error", "n_codes")
 _DERIVED = ("share", "learnable_share", "interval", "interval_reason", "flags")
-_UPLIFT_ERRORS = {
-    "log_loss_gain_interval": "log_loss_gain_error",
-    "auc_gain_interval": "auc_gain_error",
-    "ks_gain_interval": "ks_gain_error",
-    "errors_avoided_interval": "errors_avoided_error",
-}
 _ELSEWHERE = (
-    "schema",
-    "unit",
-    "parties",
-    "settings",
-    "bins",
-    "columns",
-    "warnings",
-    "protocol",
-    "run_id",
-    "privacy",
-)
-"""What the parties know themselves, or what is split party by party."""
+    "schema", "unit", "parties", "settings", "bins", "columns", "warnings", "protocol", "run_id", "privacy",
+)  # fmt: skip
+"""Fields that the parties know themselves, or that are split party by party."""
 
 
 def split(valuation: Valuation, run: RunTerms) -> Answer:
-    """Split the valuation of opaque columns by who may read it, as the run agreed."""
+    """Split the valuation of opaque columns by reader, as the run agreed."""
     whole: dict[str, Any] = msgspec.to_builtins(valuation)
-    _swap_for_error(whole, "learnable_total_interval", "learnable_total_error")
-    everybody, own = set(_PUBLIC), set(_OWN)
+    _intervals_to_errors(whole)
+    public, shared = set(_PUBLIC), set(_OWN)
     if run.full_shares or valuation.learnable_total is None:
-        everybody.add("total")
-        own |= set(PartyValue.__struct_fields__) if run.full_shares else {"value"}
+        public.add("total")
+        shared |= set(PartyValue.__struct_fields__) if run.full_shares else {"value"}
     shares, rest = [], []
     for party in whole["parties"]:
-        _swap_for_error(party, "learnable_interval", "learnable_error")
+        _intervals_to_errors(party)
         numbers = {key: party[key] for key in party if key not in (*_DERIVED, "name")}
-        shares.append({key: item for key, item in numbers.items() if key in own})
+        shares.append({key: item for key, item in numbers.items() if key in shared})
         rest.append(numbers)
     task = {key: item for key, item in whole.items() if key not in _ELSEWHERE}
-    if "uplift" in task:
-        task["uplift"] = [_travelling(row, valuation) for row in task["uplift"]]
-    if "joining" in task:
-        place = {party.name: k for k, party in enumerate(valuation.parties)}
-        task["joining"] = [{**step, "party": place[step["party"]]} for step in task["joining"]]
+    # Parties travel as places in the order of columns.
+    place = {party.name: k for k, party in enumerate(valuation.parties)}
+    for row in task.get("uplift", ()):
+        row["parties"] = [place[name] for name in row["parties"]]
+        _intervals_to_errors(row)
+    for step in task.get("joining", ()):
+        step["party"] = place[step["party"]]
     if run.release_grid.digits is not None and "coalitions" in task:
         task["coalitions"] = {"learnable": task["coalitions"]["learnable"]}
     return Answer(
-        public={key: whole[key] for key in whole if key in everybody},
+        public={key: whole[key] for key in whole if key in public},
         task={**task, "parties": rest},
         shares=tuple(shares),
     )
 
 
-def _swap_for_error(fields: dict[str, Any], interval: str, error: str) -> None:
-    """Put half of its width in place of an interval."""
-    if fields.get(interval) is not None:
-        low, high = fields.pop(interval)
-        fields[error] = (high - low) / 2
+def _intervals_to_errors(fields: dict[str, Any]) -> None:
+    """Replace every `x_interval` by `x_error`, half of its width."""
+    for key in [key for key in fields if key.endswith("_interval") and fields[key] is not None]:
+        low, high = fields.pop(key)
+        fields[key.replace("_interval", "_error")] = (high - low) / 2
 
 
-def _swap_for_interval(fields: dict[str, Any], error: str, interval: str, middle: float) -> None:
-    """The inverse of `_swap_for_error`, around the number that was released."""
-    if error in fields:
-        half = fields.pop(error)
-        fields[interval] = [middle - half, middle + half]
-
-
-def _travelling(row: dict[str, Any], valuation: Valuation) -> dict[str, Any]:
-    """A row of the uplift with errors, and with places in the order of columns instead of names."""
-    place = {party.name: k for k, party in enumerate(valuation.parties)}
-    out = {**row, "parties": [place[name] for name in row["parties"]]}
-    for interval, error in _UPLIFT_ERRORS.items():
-        _swap_for_error(out, interval, error)
-    return out
+def _error_to_interval(fields: dict[str, Any], name: str, middle: float) -> None:
+    """The inverse for one number, around its released value."""
+    if f"{name}_error" in fields:
+        half = fields.pop(f"{name}_error")
+        fields[f"{name}_interval"] = [middle - half, middle + half]
 
 
 def valuation_of(
     outcome: Outcome, parties: Sequence[str], *, privacy: Privacy | None = None, **about: Any
 ) -> Valuation:
-    """What a party can read of the answer, as a valuation: the inverse of `split`.
+    """The part of the answer that a party can read, as a valuation: the inverse of `split`.
 
     Args:
         outcome: Of a finished run with policy `valuation`.
         parties: Names of all data parties in the order of the result; a data party gets itself only.
-        privacy: What was agreed about noise.
+        privacy: The agreed noise.
         **about: Further fields: settings, protocol, run_id.
 
     Raises:
@@ -193,23 +166,17 @@ def _uplift_rank(row: dict[str, Any], names: Sequence[str]) -> tuple[int, int]:
 
 
 def _with_intervals(data: dict[str, Any]) -> None:
-    """Intervals in place of errors, around the numbers that were released."""
-    _swap_for_interval(
-        data, "learnable_total_error", "learnable_total_interval", data.get("learnable_total", 0.0)
-    )
+    """Intervals in place of errors, around the released numbers."""
+    _error_to_interval(data, "learnable_total", data.get("learnable_total", 0.0))
     for party in data["parties"]:
-        _swap_for_interval(party, "learnable_error", "learnable_interval", party.get("learnable", 0.0))
+        _error_to_interval(party, "learnable", party.get("learnable", 0.0))
     rows = data.get("uplift") or []
     nobody: dict[str, Any] = next((row for row in rows if row["role"] == "nobody"), {})
     for row in rows:
-        gains = {
-            "log_loss_gain_interval": nobody["log_loss"] - row["log_loss"],
-            "auc_gain_interval": row.get("auc", 0.0) - nobody.get("auc", 0.0),
-            "ks_gain_interval": row.get("ks", 0.0) - nobody.get("ks", 0.0),
-            "errors_avoided_interval": row.get("errors_avoided_per_1000", 0.0),
-        }
-        for interval, error in _UPLIFT_ERRORS.items():
-            _swap_for_interval(row, error, interval, gains[interval])
+        _error_to_interval(row, "log_loss_gain", nobody["log_loss"] - row["log_loss"])
+        _error_to_interval(row, "auc_gain", row.get("auc", 0.0) - nobody.get("auc", 0.0))
+        _error_to_interval(row, "ks_gain", row.get("ks", 0.0) - nobody.get("ks", 0.0))
+        _error_to_interval(row, "errors_avoided", row.get("errors_avoided_per_1000", 0.0))
 
 
 def derived(valuation: Valuation) -> Valuation:
@@ -231,7 +198,7 @@ def derived(valuation: Valuation) -> Valuation:
 
 
 def privacy_statement(privacy: Privacy) -> PrivacyStatement:
-    """The promise of a run, as it stands in its result."""
+    """The promise of a run, as its result states it."""
     return PrivacyStatement(
         epsilon=float(privacy.epsilon),
         delta=float(privacy.delta),

@@ -1,4 +1,4 @@
-"""The valuation that servers apply to what they counted."""
+"""The valuation that servers apply to their counts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_valuer(
-    settings: ValuationSettings,
-    *,
-    work_limit: int = WORK_LIMIT,
-    execution: Execution = HERE,
+    settings: ValuationSettings, *, work_limit: int = WORK_LIMIT, execution: Execution = HERE
 ) -> Valuer:
     """The function that both servers apply to their counts, or to tables with noise.
 

@@ -31,7 +31,7 @@ def vpsic_counts(
 
     Args:
         tables: The parties' codes.
-        settings: What was agreed.
+        settings: The agreed settings.
         ids: Sample ids, the same at every party.
         server: The server; the drill passes one that cheats.
         secret: All secrets derive from it; drawn from the system when None (tests fix it).

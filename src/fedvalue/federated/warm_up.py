@@ -30,7 +30,7 @@ def compile_everything(progress: Progress) -> None:
 
 
 def is_compiled() -> bool:
-    """Whether `compile_everything` has ended here for this version: a shortcut, not a promise."""
+    """`compile_everything` has finished here for this version: a hint, not a guarantee."""
     return _stamp().exists()
 
 

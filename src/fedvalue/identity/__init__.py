@@ -1,1 +1,1 @@
-"""Who a participant is: signing keys, cards, TLS certificates, and the signed audit log."""
+"""The identity of a participant: signing keys, cards, TLS certificates, and the signed audit log."""

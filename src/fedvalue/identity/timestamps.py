@@ -1,7 +1,7 @@
 """Time stamps of RFC 3161: a third party states that a file existed at a moment.
 
-This module asks for one and compares the answer with what was asked: the digest, the nonce, the status. It
-does not verify the authority's own signature, which needs the authority's certificates: `openssl ts -verify`
+This module asks for a time stamp and compares the answer with the request: the digest, the nonce, the status.
+It does not verify the authority's signature, which needs the authority's certificates: `openssl ts -verify`
 does, and messages say so.
 """
 

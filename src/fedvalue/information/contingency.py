@@ -52,7 +52,7 @@ class Codebook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointCounts:
-    """Distinct rows of the joint table and how many samples have each.
+    """Distinct rows of the joint table and the number of samples of each.
 
     Args:
         task: Code of X_t per item, shape (n_items,); all zeros when the task party has no features.
@@ -178,7 +178,7 @@ def _shifted(column: Codes) -> tuple[Codes, int]:
 
 
 def _dense(key: Codes, size: int) -> tuple[Codes, int]:
-    """The key's distinct values as 0, 1, … in their order, and how many there are."""
+    """The key's distinct values as 0, 1, … in their order, and their number."""
     if size <= 4 * len(key) + 1024:
         present = np.zeros(size, dtype=np.int64)
         present[key] = 1

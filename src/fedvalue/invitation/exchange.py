@@ -98,7 +98,7 @@ class Exchange:
         self._identity = identity
         self._contribution = contribution
         self._fixed = fixed
-        self.own = card.name
+        self.name = card.name
         self._received: dict[tuple[str, str], bytes] = {}
         self._acceptances: dict[str, Acceptance] = {}
         self._roster: Roster | None = None
@@ -114,7 +114,7 @@ class Exchange:
 
         Raises:
             RemoteProtocolError: E_CONFLICT: another message in the place of a known one; E_MALFORMED.
-            VerificationError: It is not its sender's, or does not fit what was sent before.
+            VerificationError: It is not its sender's, or contradicts an earlier message.
         """
         known = self._received.get((seat, kind))
         if known is not None:
@@ -129,7 +129,7 @@ class Exchange:
 
     def _take_acceptance(self, seat: str, content: bytes, signature: bytes) -> None:
         acceptance = _acceptance_of(self.invitation, seat, content, signature)
-        if seat == self.own and acceptance != self._acceptance():
+        if seat == self.name and acceptance != self._acceptance():
             raise VerificationError(
                 f"somebody else has accepted as {seat!r}; ask {self.invitation.card.name!r} for a new "
                 "invitation, sent only to those who are invited",
@@ -167,7 +167,7 @@ class Exchange:
                 than everybody else saw, or than at an earlier start.
         """
         messages: dict[str, Document] = {}
-        if self.own == self.invitation.card.name:
+        if self.name == self.invitation.card.name:
             if self.fixed is not None:
                 messages["roster"] = Roster(acceptances=self.fixed, contribution=self._contribution)
         else:
@@ -182,7 +182,7 @@ class Exchange:
     def fixed(self) -> bytes | None:
         """Digest of the acceptances for which our contribution may be shown; None until then."""
         task = self.invitation.card.name
-        if not self._complete(self._acceptances) or (self._roster is None and self.own != task):
+        if not self._complete(self._acceptances) or (self._roster is None and self.name != task):
             return self._fixed
         digest = self._acceptances_digest()
         seen = {digest, *([self._roster.acceptances] if self._roster else ()), self._fixed or digest}
@@ -208,14 +208,14 @@ class Exchange:
             signed = signed.compared_by(self._identity, compared=compared)
         self._consent = Consent(
             agreement=self.manifest.agreement_id,
-            signature=signed.signatures[self.own],
-            words=signed.words.get(self.own),
+            signature=signed.signatures[self.name],
+            words=signed.words.get(self.name),
         )
 
     @property
     def consented(self) -> bool:
         """We have signed, now or at an earlier start; the user is not asked again."""
-        return self._consent is not None or self.own in self._consents
+        return self._consent is not None or self.name in self._consents
 
     # The agreement so far.
 
@@ -270,11 +270,11 @@ class Exchange:
         return SignedManifest(manifest=self.manifest, signatures=signatures, words=words)
 
     def awaited(self) -> tuple[Literal["accept", "join", "sign", ""], tuple[str, ...]]:
-        """The missing step (accept, join or sign; empty if none) and the participants who have to take it."""
+        """The missing step (accept, join or sign; empty if none) and the participants it waits for."""
         guests = [seat.name for seat in self.invitation.guests]
         if missing := tuple(name for name in guests if name not in self._acceptances):
             return "accept", missing
-        if self._roster is None and self.own != self.invitation.card.name:
+        if self._roster is None and self.name != self.invitation.card.name:
             return "join", (self.invitation.card.name,)
         if missing := tuple(name for name in guests if name not in self._openings):
             return "join", missing
@@ -303,7 +303,7 @@ class Exchange:
         return card
 
     def _sealed(self, kind: str, message: Document) -> bytes:
-        context, content = _context(self.invitation, self.own, kind), documents.canonical(message)
+        context, content = _context(self.invitation, self.name, kind), documents.canonical(message)
         signature = self._identity.sign(_SIGN, context + content)
         return AESSIV(self.invitation.sealing_key).encrypt(signature + content, [context])
 

@@ -1,7 +1,7 @@
 """The invitation: the task party's proposal, and the key to the lobby where the answers are collected.
 
 - It holds the terms of the manifest without the cards that are still missing, a seat per participant, and
-  the card of the task party, who signs it.
+  the card of the task party, which signs it.
 - Its secret opens the lobby: both servers show the certificate of the lobby, and callers must hold its key.
   All invited participants know the secret, the operators of the servers too; the words detect its abuse
   (`words`).
@@ -140,7 +140,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
 
     @property
     def guests(self) -> tuple[Seat, ...]:
-        """Everybody who has to accept: all but the task party."""
+        """The participants that have to accept: all except the task party."""
         return tuple(seat for seat in self.seats if seat.role != "task")
 
     @cached_property

@@ -26,7 +26,7 @@ from fedvalue.valuation.result import Valuation
 from fedvalue.valuation.settings import ValuationSettings
 
 Say = Callable[[str, str], None]
-"""Called with (participant, message) for a person who watches."""
+"""Called with (participant, message), to show progress."""
 
 TASK = "bank"
 PARTIES = ("telco", "shop", "insurer", "utility")

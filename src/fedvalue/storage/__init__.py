@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, SQLite databases and locks. Knows nothing of what is stored."""
+"""Files that are written whole or not at all, SQLite databases and locks. Knows nothing of their content."""

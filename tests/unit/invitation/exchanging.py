@@ -56,11 +56,11 @@ def step(one: Exchange, lobby: Lobby) -> bool:
     for (seat, kind), body in sorted(lobby.items(), key=lambda item: KINDS.index(item[0][1])):
         one.receive(seat, kind, body)
     if one.manifest is not None:
-        server = ROLES[one.own] in ENDPOINTS
+        server = ROLES[one.name] in ENDPOINTS
         one.consent(compared=None if server else True)
     before = len(lobby)
     for kind, body in one.outgoing().items():
-        assert lobby.setdefault((one.own, kind), body) == body, "a message changed between two looks"
+        assert lobby.setdefault((one.name, kind), body) == body, "a message changed between two looks"
     return len(lobby) > before
 
 

@@ -47,7 +47,7 @@ class Method(ABC):
 
     Attributes:
         name: On the command line and in the tables.
-        about: What it is, in a few words.
+        about: Description in a few words.
         in_nats: The values add up to an information gain in nats per row, so that their total can be
             compared with the true total.
         version: Number of the method's code, for slow methods: estimates are kept on disk under it. None

@@ -113,7 +113,7 @@ class PermutationImportance(Method):
 
 
 class LeaveOnePartyOut(Method):
-    """How much the log loss of boosted trees grows when they are retrained without a party."""
+    """Growth of the log loss of boosted trees when they are retrained without a party."""
 
     name = "leave-one-party-out"
     about = "log loss of boosted trees without the party, less that with all"

@@ -29,7 +29,7 @@ VARIANTS = {
     "of_means": "Correlation of the means over the five draws, instead of the mean correlation",
     "learnable": "The learnable value instead of Shapley-CMI",
 }
-"""Key of a cell -> caption; the first is what the verdict is about."""
+"""Key of a cell -> caption; the verdict is about the first."""
 
 CONTROLS = {
     "shuffled": "Control, even sizes: Shapley-CMI with true and with shuffled labels (nothing to know)",

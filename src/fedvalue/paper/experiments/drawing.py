@@ -85,8 +85,8 @@ def error_and_time(
 
     Args:
         curves: Data set -> points with `x`, `mape`, `sd`, `seconds` and `published` seconds.
-        xlabel: What x is.
-        published: What the published procedure is called in the legend.
+        xlabel: Label of the x axis.
+        published: Name of the published procedure in the legend.
         axis: Settings of the x axis.
     """
     figure, (left, right) = panels(1, 2, width=7.8, height=3.2)

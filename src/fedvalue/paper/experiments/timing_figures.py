@@ -39,8 +39,8 @@ def measure(
     """Time one valuation through the `paper` protocol, all orders of the parties included.
 
     The adversarial samples are spread over the queries: each of the cells gets its equal share of them.
-    The protocol runs hardened, with marginal checks and authenticators, but asks for the cells of all parties
-    together only, which is what the paper times. Asking for every coalition, as users do by default,
+    The protocol runs hardened, with marginal checks and authenticators, but asks only for the cells of all
+    parties together, as the paper's timings do. Asking for every coalition, as users do by default,
     multiplies the tokens by up to 2^parties and is beyond the limit for six parties.
 
     Args:

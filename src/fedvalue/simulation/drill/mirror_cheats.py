@@ -143,7 +143,7 @@ class RecordingServer(ComputationServer):
     plot: Plot
 
     def receive(self, envelope: m.Envelope, *, checked: bool = False) -> list[m.Envelope]:
-        """Remember what the task party is sent."""
+        """Remember the results for the task party."""
         sent = super().receive(envelope, checked=checked)
         self.plot.memory += [
             item.message

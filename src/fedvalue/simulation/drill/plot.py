@@ -35,7 +35,7 @@ class Plot:
         n_samples: Number of samples to drop.
         stolen: The memory of an earlier run, for a replay.
         memory: True intersections of this run, or results, in order.
-        fired: Whether the role has cheated.
+        fired: The role has cheated.
     """
 
     rng: np.random.Generator

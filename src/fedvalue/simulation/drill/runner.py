@@ -1,4 +1,4 @@
-"""Runs every scenario against every protocol, and counts what was detected."""
+"""Runs every scenario against every protocol, and counts detections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DrillRow:
 
     Args:
         protocol: "paper" or "mirror".
-        hardened: Whether H1 to H3 were on; `mirror` has no weaker form.
+        hardened: H1 to H3 were on; `mirror` has no weaker form.
         behaviour: The way to cheat.
         trials: Number of runs.
         detected: Trials that ended without a result.
@@ -70,7 +70,7 @@ class DrillRow:
 
     @property
     def surprising(self) -> bool:
-        """Whether the detections are more than 4 standard deviations from the prediction."""
+        """The detections are more than 4 standard deviations from the prediction."""
         p = self.predicted
         deviation = (self.trials * p * (1 - p)) ** 0.5
         # A probability within 2^-32 of 0 or 1 admits no exception at any number of trials here.
@@ -190,7 +190,7 @@ class Trial:
         return make_terms(self._scenario.tables, self._options)
 
     def _memory_of_a_run(self, rng: np.random.Generator) -> list[Any]:
-        """What the computation server of an honest run could replay: intersections, or its result."""
+        """The messages that a computation server could replay: intersections, or its result."""
         spy = Plot(rng, q=self._q, fired=True)
         if self._protocol == "paper":
             self._run(Cheats(cheating(ComputationServer, TrickyCounting, spy)))

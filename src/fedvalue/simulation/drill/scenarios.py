@@ -1,4 +1,4 @@
-"""Every way to cheat, with the table and parameters that show it, and what the formulas predict.
+"""Every way to cheat, with the table and parameters that expose it, and the prediction of the formulas.
 
 Tables are chosen so that a lie shows: no two cells have the same count, so that a wrong count cannot be
 mistaken for a right one. The task party has the label alone; data parties have one binary code.
@@ -85,8 +85,8 @@ class Scenario:
         cell: Number of real samples in the cell to falsify; 0 for any.
         dropped: Number of samples to drop.
         missed: Probability that the published check misses it, from (q, n_r).
-        replays: Whether the computation server needs the memory of an earlier run.
-        collusion: Whether both servers cheat together, which no protocol here detects.
+        replays: The computation server needs the memory of an earlier run.
+        collusion: Both servers cheat together, which no protocol here detects.
     """
 
     behaviour: str

@@ -158,7 +158,7 @@ class MiscountingCounting(TokenCounting):
 
 
 class TwoFacedLog(AnswerLog):
-    """Adds a sample to n_c of the first query, and signs for each party what it sent to it."""
+    """Adds a sample to n_c of the first query, and signs the count that each party got."""
 
     plot: Plot
     only: str | None = None

@@ -42,17 +42,14 @@ Reader: TypeAlias = Callable[["NDArray[np.int64]"], int]
 _RATES = np.geomspace(0.001, 60.0, 24)
 _FALLING = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 _LARGEST = 2500
+_LARGEST_Q = 8
 
 
-def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
-    """The most likely number of copies per id, from the counts of one round.
+def read_q(counts: NDArray[np.int64]) -> int:
+    """The most likely number of copies per id, from the counts of all non-empty cells of one round.
 
-    A count is q k + a, with k real rows, about geometric or any number alike, and a artificial ids, about
-    Poisson; empty cells are not seen. The likelihoods of all q are compared, each with its best rates.
-
-    Args:
-        counts: Counts of all cells that occur.
-        most: Largest q that the parties agreed on.
+    A count is q k + a, with k real rows, roughly geometric or uniform, and a artificial ids, roughly Poisson.
+    The likelihoods of all q up to 8 are compared, each with its best rates.
     """
     kinds, times = np.unique(np.minimum(counts, _LARGEST), return_counts=True)
     top = int(kinds.max())
@@ -60,7 +57,7 @@ def read_q(counts: NDArray[np.int64], most: int = 8) -> int:
     log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 1)))])
     poisson = np.exp(a[None] * np.log(_RATES)[:, None] - _RATES[:, None] - log_factorial[None])
     best, likeliest = -np.inf, 1
-    for q in range(2, min(most, top) + 1):
+    for q in range(2, min(_LARGEST_Q, top) + 1):
         k = np.arange(top // q + 1)
         for falling in _FALLING:
             weights = falling**k
