@@ -44,8 +44,8 @@ def die_always(k: int) -> int:
 
 def test_process_engine_repeats_what_a_killed_worker_lost(tmp_path: Path) -> None:
     with ProcessEngine(2) as engine:
-        found = list(map_in_order(engine, die_once, ((k, str(tmp_path / "died")) for k in range(12))))
-    assert found == list(range(12))
+        results = list(map_in_order(engine, die_once, ((k, str(tmp_path / "died")) for k in range(12))))
+    assert results == list(range(12))
     assert (tmp_path / "died").exists()
 
 
@@ -143,9 +143,9 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
             victim.wait()
 
     with connect(doomed_cluster.address, timeout=PATIENCE) as executor:
-        found = exact_values(items, options=options, execution=Execution(executor, kill))
+        results = exact_values(items, options=options, execution=Execution(executor, kill))
         sampled = sampled_values(items, n_permutations=4000, execution=Execution(executor))
     assert calls > 10
     assert victim.returncode == -signal.SIGKILL
-    assert found.values.tobytes() == expected.values.tobytes()
+    assert results.values.tobytes() == expected.values.tobytes()
     assert sampled.values.tobytes() == sampled_values(items, n_permutations=4000).values.tobytes()

@@ -39,8 +39,8 @@ def refuse(x: int) -> int:
 
 def test_results_come_in_the_order_of_the_tasks(engine: Executor) -> None:
     done: list[int] = []
-    found = list(map_in_order(engine, square, ((k,) for k in range(40)), done=done.append))
-    assert found == [k * k for k in range(40)]
+    results = list(map_in_order(engine, square, ((k,) for k in range(40)), done=done.append))
+    assert results == [k * k for k in range(40)]
     assert done == list(range(1, 41))
 
 
@@ -69,11 +69,11 @@ def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
     table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
-    found = exact_values(
+    results = exact_values(
         item_table(table.counts()), options=WalkOptions(region_blocks=20), execution=Execution(engine)
     )
     np.testing.assert_allclose(
-        found.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
+        results.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
     )
 
 

@@ -30,10 +30,10 @@ def tables(name: str, n_parties: int, features: int, seed: int) -> dict:
 
 def compare(arguments: dict, bins: int, protocol: object, name: str) -> None:
     plain = fedvalue.value(**arguments, bins=bins, coalitions=False)
-    found = fedvalue.value(**arguments, bins=bins, coalitions=False, protocol=protocol)
-    assert found.values == pytest.approx(plain.values, abs=1e-9)
-    assert found.total == pytest.approx(plain.total, abs=1e-9)
-    assert found.protocol == name
+    federated = fedvalue.value(**arguments, bins=bins, coalitions=False, protocol=protocol)
+    assert federated.values == pytest.approx(plain.values, abs=1e-9)
+    assert federated.total == pytest.approx(plain.total, abs=1e-9)
+    assert federated.protocol == name
 
 
 @pytest.mark.data

@@ -41,15 +41,15 @@ def columns(world: World) -> dict:
 @given(worlds(), st.sampled_from(["valuation", "counts"]))
 def test_mirror(world: World, policy: str) -> None:
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
-    found = federated_value(
+    federated = federated_value(
         **columns(world),
         protocol=Mirror(policy=policy),
         threads=1,
         settings=ValuationSettings(method="exact", statistics=False),
     )
-    assert found.values == pytest.approx(plain.values, abs=1e-9)
-    assert found.total == pytest.approx(plain.total, abs=1e-9)
-    assert found.n_samples == plain.n_samples
+    assert federated.values == pytest.approx(plain.values, abs=1e-9)
+    assert federated.total == pytest.approx(plain.total, abs=1e-9)
+    assert federated.n_samples == plain.n_samples
 
 
 @settings(max_examples=25)
@@ -67,40 +67,40 @@ def test_single_and_paper(
     pad = pad and not (harden and protocol == "paper")  # refused: H3 needs the sizes
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     options = Single(pad=pad) if protocol == "single" else Paper(q=q, n_r=n_r, harden=harden, pad=pad)
-    found = federated_value(
+    federated = federated_value(
         **columns(world),
         protocol=options,
         threads=1,
         settings=ValuationSettings(method="exact", statistics=False),
     )
-    assert found.values == pytest.approx(plain.values, abs=1e-9)
-    assert found.protocol == protocol
+    assert federated.values == pytest.approx(plain.values, abs=1e-9)
+    assert federated.protocol == protocol
 
 
 @settings(max_examples=25)
 @given(worlds(), st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.1, 3]), st.booleans())
 def test_vpsic(world: World, rounds: int, q: int, artificial: float, harden: bool) -> None:
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
-    found = federated_value(
+    federated = federated_value(
         **columns(world),
         protocol=Vpsic(rounds=rounds, least_q=q, most_q=q + 2, artificial=artificial, harden=harden),
         settings=ValuationSettings(method="exact", statistics=False),
     )
-    assert found.values == pytest.approx(plain.values, abs=1e-9)
-    assert found.task_value == pytest.approx(plain.task_value, abs=1e-9)
-    assert found.n_samples == plain.n_samples
-    assert found.protocol == "vpsic"
+    assert federated.values == pytest.approx(plain.values, abs=1e-9)
+    assert federated.task_value == pytest.approx(plain.task_value, abs=1e-9)
+    assert federated.n_samples == plain.n_samples
+    assert federated.protocol == "vpsic"
 
 
 def test_vpsic_values_renamed_joint_codes() -> None:
     """Its server counts one pseudo-category per party, so the learnable value is that of joint codes."""
     world = World.drawn(17, n=300, sizes=(4, 6, 3), n_task=3).with_features()
     how = ValuationSettings(method="exact", columns="joint")
-    found = federated_value(**columns(world), protocol=Vpsic(), settings=how)
+    federated = federated_value(**columns(world), protocol=Vpsic(), settings=how)
     plain = value_counts(world.counts(), how)
-    assert found.learnable == pytest.approx(plain.learnable, abs=1e-9)
+    assert federated.learnable == pytest.approx(plain.learnable, abs=1e-9)
     assert any(abs(value) > 1e-5 for value in plain.learnable.values())
-    assert np.array(found.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
+    assert np.array(federated.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
 
 
 def test_against_the_naive_twin() -> None:
@@ -110,27 +110,27 @@ def test_against_the_naive_twin() -> None:
         [p.codes.tolist() for p in world.parties], world.label.codes.tolist(), world.task.codes.tolist()
     )
     for protocol in ("mirror", "single", "paper", "vpsic"):
-        found = federated_value(
+        federated = federated_value(
             **columns(world), protocol=protocol, threads=1, settings=ValuationSettings(statistics=False)
         )
-        assert list(found.values.values()) == pytest.approx(list(expected), abs=1e-9)
+        assert list(federated.values.values()) == pytest.approx(list(expected), abs=1e-9)
 
 
 def test_statistics_and_interactions_come_back_in_the_order_of_the_parties() -> None:
     """The servers' order of columns is secret; what they return is put back in place."""
     world = World.drawn(12, n=200, sizes=(2, 3, 4, 2))
     plain = value_counts(world.counts(), ValuationSettings(method="exact", statistics=True))
-    found = federated_value(
+    federated = federated_value(
         **columns(world), protocol="mirror", threads=1, settings=ValuationSettings(method="exact")
     )
-    for a, b in zip(plain.parties, found.parties, strict=True):
+    for a, b in zip(plain.parties, federated.parties, strict=True):
         assert b.name == a.name
         assert b.flags == a.flags
         for key in ("value", "share", "alone", "last", "n_codes", "se_data", "learnable"):
             assert getattr(b, key) == pytest.approx(getattr(a, key), abs=1e-9)
-    assert np.array(found.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
-    assert found.label_entropy == pytest.approx(plain.label_entropy, abs=1e-9)
-    assert found.task_value == pytest.approx(plain.task_value, abs=1e-9)
+    assert np.array(federated.interactions) == pytest.approx(np.array(plain.interactions), abs=1e-9)
+    assert federated.label_entropy == pytest.approx(plain.label_entropy, abs=1e-9)
+    assert federated.task_value == pytest.approx(plain.task_value, abs=1e-9)
 
 
 def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
@@ -139,8 +139,8 @@ def test_sampled_values_of_counted_protocols_are_the_plain_ones() -> None:
     how = ValuationSettings(method="sampled", n_permutations=200, seed=5, statistics=False)
     plain = value_counts(world.counts(), how)
     for protocol in (Single(), Paper(), Vpsic(), Mirror(policy="counts")):
-        found = federated_value(**columns(world), protocol=protocol, threads=1, settings=how)
-        assert found.values == pytest.approx(plain.values, abs=1e-9)
+        federated = federated_value(**columns(world), protocol=protocol, threads=1, settings=how)
+        assert federated.values == pytest.approx(plain.values, abs=1e-9)
 
 
 def test_sampled_values_by_the_servers_agree_within_their_error() -> None:
@@ -149,9 +149,9 @@ def test_sampled_values_by_the_servers_agree_within_their_error() -> None:
     world = World.drawn(14, n=200, sizes=(2, 3, 4, 2))
     exact = value_counts(world.counts(), ValuationSettings(method="exact", statistics=False))
     how = ValuationSettings(method="sampled", n_permutations=400, seed=5, statistics=False)
-    found = federated_value(**columns(world), protocol="mirror", threads=1, settings=how)
-    assert found.method == "sampled"
-    for party in found.parties:
+    federated = federated_value(**columns(world), protocol="mirror", threads=1, settings=how)
+    assert federated.method == "sampled"
+    for party in federated.parties:
         assert abs(party.value - exact[party.name].value) <= 5 * party.se_sampling + 1e-12
 
 
@@ -163,19 +163,19 @@ def test_columns_one_by_one_give_the_plain_result_under_every_protocol(
     world = World.drawn(15, n=150, sizes=(4, 6, 3), n_task=3).with_features()
     how = ValuationSettings(method="exact")
     plain = value_counts(world.counts(), how).to_dict()
-    found = federated_value(**columns(world), protocol=protocol, threads=1, settings=how).to_dict()
+    federated = federated_value(**columns(world), protocol=protocol, threads=1, settings=how).to_dict()
     for about in ("protocol", "run_id", "details"):
-        plain.pop(about, None), found.pop(about)
-    assert set(found) == set(plain)
+        plain.pop(about, None), federated.pop(about)
+    assert set(federated) == set(plain)
     for key, item in plain.items():
-        assert same_numbers(item, found[key], 1e-9), key
+        assert same_numbers(item, federated[key], 1e-9), key
 
 
 def test_columns_as_one_need_no_codebook() -> None:
     world = World.drawn(16, n=100, sizes=(4, 6)).with_features()
     joint = ValuationSettings(method="exact", columns="joint")
     sent: list[bytes] = []
-    found = federated_value(**columns(world), threads=1, settings=joint, tap=sent.append)
+    federated = federated_value(**columns(world), threads=1, settings=joint, tap=sent.append)
     plain = value_counts(world.counts(), joint)
-    assert found.learnable == pytest.approx(plain.learnable, abs=1e-9)
+    assert federated.learnable == pytest.approx(plain.learnable, abs=1e-9)
     assert not any(b"CodebookChunk" in data for data in sent)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedvalue.benchmark.estimates import EstimateCache, value_all
 from fedvalue.benchmark.methods.method_registry import REFERENCE
-from fedvalue.benchmark.scores import LEAST_TOTAL, MethodSummary, Scores, truth_against_itself
+from fedvalue.benchmark.scores import LEAST_TOTAL, MethodSummary, Scores, summarise, truth_against_itself
 from fedvalue.benchmark.truth import TruthCache, compute_truth, default_cache
 from fedvalue.benchmark.truth import missing as unfinished
 from fedvalue.engines import ProcessEngine, thread_engine
@@ -145,8 +145,14 @@ def run_benchmark(
     folder = default_cache() if cache is None else cache
     truths = _truths(problems, TruthCache(folder), workers, progress)
     results = tuple(_problem_result(problem, truths[problem.name]) for problem in problems)
-    scored = [result for result in results if result.scored]
     valued = value_all(methods, problems, truths, EstimateCache(folder), progress)
+
+    def summaries(*, known: bool) -> tuple[MethodSummary, ...]:
+        sources = {
+            result.name: result.source for result in results if result.scored and result.known == known
+        }
+        return summarise(valued.scores, valued.failed, sources, REFERENCE)
+
     return BenchmarkResult(
         profile=profile,
         design=design,
@@ -157,8 +163,8 @@ def run_benchmark(
         estimates=valued.estimates,
         scores=valued.scores,
         failed=valued.failed,
-        real=valued.summaries([result for result in scored if not result.known], REFERENCE),
-        known=valued.summaries([result for result in scored if result.known], REFERENCE),
+        real=summaries(known=False),
+        known=summaries(known=True),
         missing=dict(missing or {}),
     )
 

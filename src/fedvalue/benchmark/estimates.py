@@ -15,13 +15,12 @@ import numpy as np
 
 from fedvalue.benchmark.benchmark_problems import known_problem
 from fedvalue.benchmark.methods.method import Estimate, Method
-from fedvalue.benchmark.scores import MethodSummary, Scores, score, summarise
+from fedvalue.benchmark.scores import Scores, score
 from fedvalue.datasets import small_worlds
 from fedvalue.errors import InputError
 from fedvalue.storage.durable_files import PUBLIC, write_durably
 
 if TYPE_CHECKING:
-    from fedvalue.benchmark.benchmark_run import ProblemResult
     from fedvalue.benchmark.problem import Problem
     from fedvalue.benchmark.truth import Truth
     from fedvalue.typing import Progress
@@ -107,15 +106,6 @@ class Valuations:
     estimates: dict[str, dict[str, dict[str, float]]]
     scores: dict[str, dict[str, Scores]]
     failed: dict[str, dict[str, str]]
-
-    def summaries(self, problems: Sequence[ProblemResult], reference: str) -> tuple[MethodSummary, ...]:
-        """One summary per method over some problems."""
-        sources = {problem.name: problem.source for problem in problems}
-        if not sources:
-            return ()
-        scores = {m: {n: row for n, row in rows.items() if n in sources} for m, rows in self.scores.items()}
-        failed = {m: {n: why for n, why in rows.items() if n in sources} for m, rows in self.failed.items()}
-        return tuple(summarise(scores, failed, sources, reference))
 
 
 def value_all(

@@ -167,19 +167,23 @@ def summarise(
     scores: Mapping[str, Mapping[str, Scores]],
     failed: Mapping[str, Mapping[str, str]],
     sources: Mapping[str, str],
-    reference: str | None,
-) -> list[MethodSummary]:
-    """One summary per method, the smallest total variation first.
+    reference: str,
+) -> tuple[MethodSummary, ...]:
+    """One summary per method over some problems, the smallest total variation first.
 
     Args:
         scores: Method -> problem -> scores.
         failed: Method -> problem -> reason.
-        sources: Problem -> data set.
+        sources: Problem -> data set, of the problems to summarise.
         reference: The method that the others are compared with.
     """
-    base = scores.get(reference or "", {})
+    if not sources:
+        return ()
+    base = scores.get(reference, {})
     summaries = []
-    for name, rows in scores.items():
+    for name, every in scores.items():
+        rows = {problem: row for problem, row in every.items() if problem in sources}
+        reasons = {problem: why for problem, why in failed.get(name, {}).items() if problem in sources}
         means = {key: mean([getattr(row, key) for row in rows.values()]) for key in SCORE_NAMES}
         groups: dict[str, list[float]] = {}
         for problem, row in rows.items():
@@ -192,8 +196,9 @@ def summarise(
                 [sources[problem] for problem in both],
             )
         by_source = {source: float(np.mean(tvs)) for source, tvs in groups.items()}
-        summaries.append(MethodSummary(name, means, by_source, difference, dict(failed.get(name, {}))))
-    return sorted(summaries, key=lambda row: np.inf if (tv := row.means["tv"].value) is None else tv)
+        summaries.append(MethodSummary(name, means, by_source, difference, reasons))
+    summaries.sort(key=lambda row: np.inf if (tv := row.means["tv"].value) is None else tv)
+    return tuple(summaries)
 
 
 def mean(values: Sequence[float | None]) -> Mean:

@@ -42,8 +42,8 @@ def test_the_width_is_that_of_a_real_run_of_these_sizes() -> None:
     ]
     exact = tables_of_columns(SIZES.layout, columns, label)
     privacy = Privacy(Fraction(1, 2), SIZES.n_samples, 4)
-    found = value_tables(noisy_tables(exact, privacy, keys.digest(b"a test")))
-    half = np.mean([(p.learnable_interval[1] - p.learnable_interval[0]) / 2 for p in found.parties])
+    valuation = value_tables(noisy_tables(exact, privacy, keys.digest(b"a test")))
+    half = np.mean([(p.learnable_interval[1] - p.learnable_interval[0]) / 2 for p in valuation.parties])
     (expected,) = [row.half_width for row in privacy_preview(SIZES) if row.epsilon == Fraction(1, 2)]
     assert expected == pytest.approx(half, rel=0.33)
 

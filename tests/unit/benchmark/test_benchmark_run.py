@@ -101,8 +101,8 @@ def test_the_page_shows_what_a_reader_must_know(result: BenchmarkResult, tmp_pat
 
 
 def test_known_problems_only(tmp_path: Path) -> None:
-    found = run_benchmark([known_problem(small_worlds()[0], 200)], chosen(["shapley-cmi"]), cache=tmp_path)
-    shown = view(found)
+    result = run_benchmark([known_problem(small_worlds()[0], 200)], chosen(["shapley-cmi"]), cache=tmp_path)
+    shown = view(result)
     assert shown.scores is None
     assert shown.settings is None
     assert shown.drawings == ()

@@ -103,18 +103,18 @@ def points(tv: float) -> Scores:
 
 def test_mean_and_standard_error() -> None:
     """2, 4, 6: mean 4, standard deviation 2, standard error 2 / sqrt 3."""
-    found = mean([2.0, None, 4.0, 6.0])
-    assert (found.value, found.n) == (4.0, 3)
-    assert found.se == pytest.approx(2 / 3**0.5)
+    average = mean([2.0, None, 4.0, 6.0])
+    assert (average.value, average.n) == (4.0, 3)
+    assert average.se == pytest.approx(2 / 3**0.5)
     assert mean([None]).value is None
     assert mean([1.0]).se is None
 
 
 def test_the_bootstrap_draws_data_sets_not_settings() -> None:
     """Two data sets with differences of 0 and 1: a quarter of the draws is all 0, another all 1."""
-    found = paired_difference([0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50)
-    assert found.value == 0.5
-    assert (found.low, found.high) == (0.0, 1.0)
+    difference = paired_difference([0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50)
+    assert difference.value == 0.5
+    assert (difference.low, difference.high) == (0.0, 1.0)
 
 
 def test_methods_are_sorted_and_compared_on_the_settings_that_both_could_value() -> None:

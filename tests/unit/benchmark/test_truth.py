@@ -77,10 +77,10 @@ def test_a_known_game_needs_no_models(tmp_path: Path, executor: ThreadPoolExecut
     game = np.array([0.0, 0.1, 0.0, 0.1])
     problem, cache = replace(two_parties(), game=game), TruthCache(tmp_path)
     compute_truth([problem], cache, executor=executor)
-    found = cache.truth(problem)
-    assert isinstance(found, Truth)
-    assert found.game is game
-    assert found.halves is None
+    truth = cache.truth(problem)
+    assert isinstance(truth, Truth)
+    assert truth.game is game
+    assert truth.halves is None
     assert not list(tmp_path.iterdir())
 
 

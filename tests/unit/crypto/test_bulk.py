@@ -32,8 +32,8 @@ def random_blocks(n: int) -> aes.Blocks:
 )
 def test_hashes_are_aes_cmac(ids: list[bytes], key: bytes) -> None:
     """Equal to the library's CMAC for ids of every length around the block size."""
-    found = hash_ids(key, canonical_ids(ids))
-    for sample, row in zip(ids, found, strict=True):
+    hashes = hash_ids(key, canonical_ids(ids))
+    for sample, row in zip(ids, hashes, strict=True):
         state = CMAC(algorithms.AES(key))
         state.update(sample)
         assert row.tobytes() == state.finalize()
@@ -102,9 +102,9 @@ def test_intersection_equals_pythons(left: set[int], right: set[int], with_sums:
     def sums(members: set[int], shift: int) -> np.ndarray:
         return np.array([k + shift for k in sorted(members)] if with_sums else [], dtype=np.uint64)
 
-    found, total = intersect(as_tokens(left), sums(left, 0), as_tokens(right), sums(right, 2**63))
+    common, total = intersect(as_tokens(left), sums(left, 0), as_tokens(right), sums(right, 2**63))
     expected = sorted(left & right)
-    assert [int(a) * 2 + int(b) for a, b in found] == expected
+    assert [int(a) * 2 + int(b) for a, b in common] == expected
     assert total.tolist() == ([2 * k + 2**63 for k in expected] if with_sums and left else [])
 
 
@@ -198,38 +198,38 @@ class TestCheckTokens:
         ranked, sums = sort_tokens(tokens(self.KEYS, blocks), aes.encrypt(b"v" * 16, blocks)[:, 0])
         return ranked, sums
 
-    def verdict(self, found: aes.Blocks, sums: np.ndarray | None = None) -> int:
-        return check_tokens(OTHER, found, self.Q, sums, b"v" * 16)
+    def verdict(self, tokens: aes.Blocks, sums: np.ndarray | None = None) -> int:
+        return check_tokens(OTHER, tokens, self.Q, sums, b"v" * 16)
 
     def test_complete_groups_pass(self) -> None:
         for n in (0, 1, 50):
-            found, sums = self.made(n)
-            assert self.verdict(found) == 3 * n
-            assert self.verdict(found, sums) == 3 * n
+            tokens, sums = self.made(n)
+            assert self.verdict(tokens) == 3 * n
+            assert self.verdict(tokens, sums) == 3 * n
 
     def test_incomplete_groups_do_not(self) -> None:
-        found, _ = self.made(20)
-        assert self.verdict(found[1:]) == INCOMPLETE
-        assert self.verdict(found[3:]) == INCOMPLETE  # three tokens of (almost surely) three samples
-        assert self.verdict(np.concatenate([found[:-1], found[:1]])) == INCOMPLETE
-        assert self.verdict(np.concatenate([found, found[:3]])) == INCOMPLETE
-        assert self.verdict(np.concatenate([found, random_blocks(3)])) == INCOMPLETE
+        tokens, _ = self.made(20)
+        assert self.verdict(tokens[1:]) == INCOMPLETE
+        assert self.verdict(tokens[3:]) == INCOMPLETE  # three tokens of (almost surely) three samples
+        assert self.verdict(np.concatenate([tokens[:-1], tokens[:1]])) == INCOMPLETE
+        assert self.verdict(np.concatenate([tokens, tokens[:3]])) == INCOMPLETE
+        assert self.verdict(np.concatenate([tokens, random_blocks(3)])) == INCOMPLETE
 
     def test_same_group_twice_does_not(self) -> None:
-        found, _ = self.made(1)
-        assert self.verdict(np.concatenate([found, found])) == INCOMPLETE
+        tokens, _ = self.made(1)
+        assert self.verdict(np.concatenate([tokens, tokens])) == INCOMPLETE
 
     def test_tokens_under_another_key_do_not(self) -> None:
-        found, _ = self.made(20)
-        assert check_tokens(KEY, found, self.Q, None, KEY) == INCOMPLETE
+        tokens, _ = self.made(20)
+        assert check_tokens(KEY, tokens, self.Q, None, KEY) == INCOMPLETE
 
     def test_a_wrong_authenticator_does_not(self) -> None:
-        found, sums = self.made(20)
+        tokens, sums = self.made(20)
         wrong = sums.copy()
         wrong[7] += np.uint64(1)
-        assert self.verdict(found, wrong) == FORGED
-        assert self.verdict(found, sums[::-1].copy()) == FORGED
-        assert self.verdict(found, sums[:-1]) == FORGED
+        assert self.verdict(tokens, wrong) == FORGED
+        assert self.verdict(tokens, sums[::-1].copy()) == FORGED
+        assert self.verdict(tokens, sums[:-1]) == FORGED
 
     def test_groups_that_differ_in_their_last_two_bytes_are_told_apart(self) -> None:
         """g has ten bytes; the last two stand in the second word of a block."""

@@ -53,13 +53,13 @@ def test_subkeys() -> None:
 
 def test_hkdf_of_rfc_5869() -> None:
     """Test case 1 of RFC 5869, appendix A."""
-    found = keys.hkdf(
+    key = keys.hkdf(
         bytes.fromhex("0b" * 22),
         salt=bytes.fromhex("000102030405060708090a0b0c"),
         info=bytes.fromhex("f0f1f2f3f4f5f6f7f8f9"),
         length=42,
     )
-    assert found.hex() == (
+    assert key.hex() == (
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"
     )
 
@@ -112,10 +112,10 @@ def test_permutations_and_numbers(ring: Keyring) -> None:
 
 
 def test_multiset_hash(ring: Keyring, hashes: aes.Blocks) -> None:
-    found = multiset_hash(ring.population_blocks(), [hashes])
-    assert found.hex() == VECTORS["multiset"]
-    assert multiset_hash(ring.population_blocks(), [hashes[::-1]]) == found
-    assert multiset_hash(ring.population_blocks(), [hashes[2:], hashes[:2]]) == found
+    digest = multiset_hash(ring.population_blocks(), [hashes])
+    assert digest.hex() == VECTORS["multiset"]
+    assert multiset_hash(ring.population_blocks(), [hashes[::-1]]) == digest
+    assert multiset_hash(ring.population_blocks(), [hashes[2:], hashes[:2]]) == digest
 
 
 def test_agreement_signature_mac_seal() -> None:

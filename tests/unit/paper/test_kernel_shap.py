@@ -35,21 +35,21 @@ def by_definition(x: np.ndarray, background: Background) -> np.ndarray:
         mixed[:, list(members)] = x[list(members)]
         return logit(background.weights @ probabilities(mixed))
 
-    found = np.zeros((p, 3))
+    shap = np.zeros((p, 3))
     for j in range(p):
         others = [k for k in range(p) if k != j]
         for size in range(p):
             weight = factorial(size) * factorial(p - size - 1) / factorial(p)
             for members in combinations(others, size):
-                found[j] += weight * (value((*members, j)) - value(members))
-    return found
+                shap[j] += weight * (value((*members, j)) - value(members))
+    return shap
 
 
 def test_with_all_coalitions_the_values_are_shapley_values(rows: np.ndarray) -> None:
     background = background_of(rows, 6, seed=0)
     values = kernel_shap(probabilities, rows[:3], background, n_coalitions=1000, seed=0)
-    for x, found in zip(rows[:3], values, strict=True):
-        assert found == pytest.approx(by_definition(x, background), abs=1e-9)
+    for x, shap in zip(rows[:3], values, strict=True):
+        assert shap == pytest.approx(by_definition(x, background), abs=1e-9)
     assert values[:, 4] == pytest.approx(np.zeros((3, 3)), abs=1e-9)
 
 

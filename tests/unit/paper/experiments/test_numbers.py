@@ -35,9 +35,9 @@ def test_pearson_by_hand() -> None:
 @given(some, st.floats(0.1, 100), st.floats(-100, 100))
 def test_pearson_does_not_see_scale_and_shift(x: list[float], scale: float, shift: float) -> None:
     a = np.array(x)
-    found = pearson(a, scale * a + shift)
+    correlation = pearson(a, scale * a + shift)
     if np.ptp(a) > 1e-3:
-        assert found == pytest.approx(1, abs=1e-6)
+        assert correlation == pytest.approx(1, abs=1e-6)
 
 
 def test_mape_by_hand() -> None:
