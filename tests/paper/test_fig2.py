@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedvalue.datasets import load
 from fedvalue.paper.experiments import correlations, paper_tables
 from fedvalue.paper.experiments.correlation_figures import Fig2, Fig3
 from fedvalue.paper.experiments.experiment import Numbers
@@ -38,7 +39,7 @@ def test_accuracies_of_deterministic_models_are_the_papers_to_three_decimals(nam
 
 def test_codes_are_those_of_pandas_cut() -> None:
     data = discretised("wine")
-    for k, values in enumerate(data.dataset.X.values()):
+    for k, values in enumerate(load("wine").X.values()):
         assert data.codes[:, k].tolist() == pd.cut(np.asarray(values, float), 5, labels=False).tolist()
 
 

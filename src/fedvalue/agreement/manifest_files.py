@@ -27,14 +27,9 @@ def draft(
     settings: ValuationSettings | None = None,
     **terms: Any,
 ) -> SignedManifest:
-    """Draft a new agreement, unsigned.
+    """Draft a new agreement of these participants, unsigned and valid for `days`.
 
-    Args:
-        cards: Cards of all participants.
-        endpoints: host:port by server role.
-        days: Validity.
-        settings: How values are computed and columns coded.
-        **terms: Further terms of the manifest.
+    `endpoints` holds host:port by server role; `terms` are further terms of the manifest.
 
     Raises:
         ConfigError: The cards do not make a consortium, one has expired, or a term makes no sense.

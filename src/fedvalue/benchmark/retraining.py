@@ -48,9 +48,7 @@ _IMAGINED_ROWS = 2.0
 class TaskOnly:
     """Predictions without any data party, a member of every coalition's stack.
 
-    Args:
-        held_out: Predictions of the known rows, one table per repeat, shape (n_repeats, n_rows, n_labels).
-        unseen: Predictions of the unseen rows, shape (n_unseen, n_labels); None for cross-validation.
+    Shapes: (n_repeats, n_rows, n_labels) held out, (n_unseen, n_labels) unseen; None for cross-validation.
     """
 
     held_out: Floats = field(repr=False)

@@ -119,14 +119,7 @@ def missing(problem: Problem, cache: TruthCache) -> list[int]:
 def compute_truth(
     problems: Sequence[Problem], cache: TruthCache, *, executor: Executor, progress: Progress | None = None
 ) -> None:
-    """Compute and store the missing coalitions, problem by problem.
-
-    Args:
-        problems: Problems to solve.
-        cache: Keeps the results.
-        executor: Trains the models.
-        progress: Called with the number of coalitions done and to do.
-    """
+    """Compute and store the missing coalitions, problem by problem; progress counts coalitions."""
     todo = [(problem, masks) for problem in problems if (masks := missing(problem, cache))]
     total = sum(len(masks) for _, masks in todo)
     done = 0

@@ -18,11 +18,7 @@ from fedvalue.errors import EngineError
 
 @contextmanager
 def connect(address: str, *, timeout: float = 10.0) -> Iterator[Executor]:
-    """An executor over a running Dask cluster.
-
-    Args:
-        address: Address of the scheduler, such as "tcp://host:8786".
-        timeout: Seconds to wait for the scheduler.
+    """An executor over a running Dask cluster, whose scheduler must answer within `timeout` seconds.
 
     Raises:
         EngineError: The extra is not installed, the scheduler cannot be reached or has no workers, or a

@@ -65,13 +65,7 @@ class CodeColumn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CodedTables:
-    """The coded tables of all parties.
-
-    Args:
-        label: Codes of Y.
-        parties: Codes of the data parties.
-        task: Codes of X_t, or None.
-    """
+    """The coded tables of all parties: Y, the data parties and X_t, if any."""
 
     label: CodeColumn
     parties: Sequence[CodeColumn]

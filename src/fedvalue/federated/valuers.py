@@ -21,10 +21,7 @@ def make_valuer(
 ) -> Valuer:
     """The function that both servers apply to their counts, or to tables with noise.
 
-    Args:
-        settings: What to compute, the same at both servers.
-        work_limit: Most visits of an exact walk that method "auto" starts.
-        execution: Where the work runs, and its progress callback.
+    `work_limit` is the most visits of an exact walk that method "auto" starts.
     """
 
     def valuer(counted: JointCounts | PairTables, run: RunTerms) -> Answer:

@@ -94,9 +94,7 @@ def statement(subject: Mapping[str, bytes], predicate_type: str, predicate: Mapp
 def verified(envelope: Envelope, keys: Mapping[str, bytes]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The statement of an envelope and the names of its signers.
 
-    Args:
-        envelope: The envelope.
-        keys: Raw Ed25519 public keys by name. Signatures of other keys are ignored.
+    `keys` holds raw Ed25519 public keys by name; signatures of other keys are ignored.
 
     Raises:
         VerificationError: E_SIGNATURE: a signature that claims one of these keys is not valid, or no key

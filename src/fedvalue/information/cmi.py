@@ -75,14 +75,7 @@ def conditional_mutual_information(counts: Counts) -> float:
 
 
 def cmi(x: Codes, y: Codes, z: Codes | None = None, count: Counts | None = None) -> float:
-    """I(X; Y | Z) of three code columns, in nats; I(X; Y) without `z`.
-
-    Args:
-        x: Code of X per row.
-        y: Code of Y per row.
-        z: Code of Z per row, or None.
-        count: Weight of each row, 1 each when None.
-    """
+    """I(X; Y | Z) of three code columns, in nats; I(X; Y) without `z`. `count` weighs the rows."""
     y = pack([y])
     weights = np.ones(len(y), dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
     given = [] if z is None else [z]

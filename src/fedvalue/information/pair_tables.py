@@ -138,14 +138,7 @@ def tables_of_columns(
     label: NDArray[np.int64],
     count: NDArray[np.int64] | None = None,
 ) -> PairTables:
-    """Count the tables of code columns.
-
-    Args:
-        layout: The sizes.
-        columns: Code of every column per row.
-        label: Code of the label per row.
-        count: Samples per row; 1 each when None.
-    """
+    """Count the tables of code columns; `count` is the number of samples per row, 1 each when None."""
     weights = np.ones(len(label)) if count is None else count.astype(np.float64)
     coded = list(zip(columns, layout.sizes, strict=True))
     crossed = [(column, (label, layout.n_labels)) for column in coded]

@@ -311,14 +311,8 @@ class Exchange:
 def check_note(invitation: Invitation, seat: str, kind: str, body: bytes, acceptance: bytes | None) -> None:
     """Check that a message is its sender's, as far as a lobby can: sealed, and signed with the seat's card.
 
-    So a reader of the invitation can take a seat that is free, but not answer for one that is taken.
-
-    Args:
-        invitation: The invitation of the lobby.
-        seat: The sender.
-        kind: Kind of the message.
-        body: The message.
-        acceptance: The message by which the seat was taken; None if it is free.
+    So a reader of the invitation can take a free seat, but not answer for a taken one. `acceptance` is the
+    message by which the seat was taken, None if it is free.
 
     Raises:
         RemoteProtocolError: E_SENDER: no such message is expected; E_ORDER: the seat is free; E_MALFORMED.

@@ -242,12 +242,9 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
 
 
 def make_invitation(identity: Identity, proposal: Manifest, secret: bytes) -> Invitation:
-    """The task party's invitation to the participants of a proposal.
+    """The task party's invitation to the participants of a proposal, whose other keys are ignored.
 
-    Args:
-        identity: The task party's.
-        proposal: The terms and the seats; the keys of everybody else are ignored.
-        secret: 32 random bytes.
+    `secret` is 32 random bytes.
     """
     moment = proposal.created
     certificate = self_signed(

@@ -31,12 +31,7 @@ _BATCH = 200_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
-    """Rows that stand for unknown features.
-
-    Args:
-        rows: Shape (b, p).
-        weights: Their weights, adding up to 1.
-    """
+    """Rows, of shape (b, p), that stand for unknown features; their weights add up to 1."""
 
     rows: Floats = field(repr=False)
     weights: Floats = field(repr=False)

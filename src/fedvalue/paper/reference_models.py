@@ -140,16 +140,9 @@ class ShapSize:
 
 
 def feature_shap(model: Any, X: NDArray[np.int64], size: ShapSize, *, seed: int) -> Floats:
-    """SHAP values of a fitted model for the first of the rows it was fitted on.
+    """SHAP values of a fitted classifier for the first rows of X, shape (n_explained, n_features, n_labels).
 
-    Args:
-        model: A fitted classifier with `predict_proba`.
-        X: Ordinal codes, shape (n_samples, n_features).
-        size: Numbers of rows, centres and coalitions.
-        seed: Seeds the centres and the coalitions.
-
-    Returns:
-        Shape (n_explained, n_features, n_labels).
+    X holds the ordinal codes that the model was fitted on; `seed` draws centres and coalitions.
     """
     from threadpoolctl import threadpool_limits
 

@@ -73,12 +73,12 @@ class LocalConsortium:
 def build(
     root: Path, task: str, sources: Mapping[str, Source], *, accept: str = "", **terms: Any
 ) -> LocalConsortium:
-    """Make folders, identities, pinned cards, a signed manifest and configurations.
+    """Make folders below `root`, identities, pinned cards, a signed manifest and configurations.
 
     Args:
-        root: Where the folders go.
+        root: Parent of the folders.
         task: Name of the task party.
-        sources: Tables by party, the task party's among them.
+        sources: Tables by party, including the task party's.
         accept: Lines of the section [accept] of every configuration.
         **terms: Terms of the manifest, at least n_samples and purpose.
     """

@@ -36,12 +36,8 @@ state folders, has a separate version."""
 class Database:
     """A database shared by the threads of this process: one writer, and readers that never wait for it.
 
-    A commit returns when the disk has it. Readers use a separate connection and see the last commit.
-
-    Args:
-        path: The file; created if missing.
-        schema: Its tables.
-        form: Version of the tables.
+    A commit returns when the disk has it. Readers use a separate connection and see the last commit. The
+    file is created if missing; `form` is the version of its tables.
 
     Raises:
         EngineError: E_STORAGE: the file cannot be written.

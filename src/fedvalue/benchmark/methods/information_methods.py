@@ -29,13 +29,7 @@ BINS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedTable:
-    """One code column per feature.
-
-    Args:
-        label: Code of the label per row.
-        task: Code of each of the task party's features.
-        parties: Code of each feature of each data party.
-    """
+    """One code column per feature of the task party and of each data party."""
 
     label: Codes = field(repr=False)
     task: tuple[Codes, ...] = field(repr=False)

@@ -83,11 +83,8 @@ def error_and_time(
 ) -> Figure:
     """MAPE with its spread, and CPU seconds here and as published, over the same axis.
 
-    Args:
-        curves: Data set -> points with `x`, `mape`, `sd`, `seconds` and `published` seconds.
-        xlabel: Label of the x axis.
-        published: Name of the published procedure in the legend.
-        axis: Settings of the x axis.
+    `curves` maps a data set to points with `x`, `mape`, `sd`, `seconds` and `published` seconds; `axis` holds
+    settings of the x axis.
     """
     figure, (left, right) = panels(1, 2, width=7.8, height=3.2)
     for colour, (name, points) in zip(COLOURS, curves.items(), strict=False):

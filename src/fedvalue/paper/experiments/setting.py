@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.datasets import Dataset, label_codes, load
+from fedvalue.datasets import label_codes, load
 from fedvalue.information.contingency import JointCounts, pack
 from fedvalue.tables.binning import bin_codes, width_edges
 
@@ -33,7 +33,6 @@ Groups = Sequence[Sequence[int]]
 class Discretised:
     """A data set as ordinal codes."""
 
-    dataset: Dataset
     codes: NDArray[np.int64] = field(repr=False)
     label: Codes = field(repr=False)
 
@@ -44,7 +43,7 @@ class Discretised:
 
     def rows(self, index: NDArray[np.int64]) -> Discretised:
         """Some of the rows, in the same bins."""
-        return Discretised(self.dataset.rows(index), self.codes[index], self.label[index])
+        return Discretised(self.codes[index], self.label[index])
 
     def joint(self, columns: Sequence[int]) -> Codes:
         """One code for the combination of some columns; constant where there are none."""
@@ -70,7 +69,7 @@ def discretised(name: str) -> Discretised:
         numbers = np.asarray(values, dtype=np.float64)
         edges = width_edges(numbers.min(), numbers.max(), BINS, numbers.dtype)
         columns.append(numbers.astype(np.int64) if dataset.categorical else bin_codes(edges, numbers))
-    return Discretised(dataset, np.column_stack(columns), label_codes(dataset))
+    return Discretised(np.column_stack(columns), label_codes(dataset))
 
 
 def even_groups(n_features: int, n_groups: int, rng: np.random.Generator) -> list[list[int]]:

@@ -34,13 +34,9 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, seed: int, profile: str, fresh: bool = False) -> Store:
-        """Start or continue the results in a folder.
+        """Start or continue the results in a folder, which is created if missing.
 
-        Args:
-            folder: The out folder; created if missing.
-            seed: Seed of this run.
-            profile: Profile of this run.
-            fresh: Discard earlier results of any run in this folder first.
+        `fresh` first discards earlier results of any run in it.
 
         Raises:
             InputError: The folder holds results of another version, seed or profile, or other files.

@@ -43,14 +43,8 @@ def measure(
     parties together, as the paper's timings do. Asking for every coalition, as users do by default,
     multiplies the tokens by up to 2^parties and is beyond the limit for six parties.
 
-    Args:
-        n_real: Real samples.
-        n_adversarial: Adversarial samples over all queries.
-        n_parties: Data parties.
-        features: Binary features of each data party.
-        q: Encryption ids per sample.
-        simulate: Time the published simulation too.
-        seed: Seeds data and simulation.
+    `features` is the number of binary features of each data party, q the encryption ids per sample. With
+    `simulate` the published simulation is timed too.
     """
     import fedvalue
 

@@ -190,13 +190,7 @@ def vpsic_rows(
 ) -> Iterator[DrillRow]:
     """Each way to cheat against the published and the hardened checks.
 
-    Args:
-        trials: Runs per row, each with its own table and secrets.
-        seed: Seeds tables and cheats.
-        settings: Settings of the protocol; `harden` is varied.
-        n_samples: Rows of a table.
-        n_parties: Data parties.
-        n_codes: Codes of each party.
+    Every trial has its own table and secrets; `settings.harden` is varied.
     """
     settings = settings or VpsicSettings()
     for scenario in scenarios(settings, n_samples):
