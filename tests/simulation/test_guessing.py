@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from fedvalue.crypto.tokens import token_blocks, tokens
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.naming import label_name
-from fedvalue.protocol.mirror.server_result import CountsResult, decode_result, encode_result
+from fedvalue.protocol.mirror.server_result import CountsResult, decode_result
 from tests.simulation.world import Codes, World, run
 
 
@@ -47,7 +48,7 @@ def test_a_data_party_cannot_find_the_counts_that_it_does_not_get():
         _, y_stride, x_stride = naming.layout.stride
         cells = sorted((y_name[y] * y_stride + x_name[x] * x_stride, n) for (y, x), n in table.items() if n)
         words, counts = (np.array(column).astype("<u8").tobytes() for column in zip(*cells, strict=True))
-        return encode_result(CountsResult(len(own), words, counts, salt))
+        return msgspec.msgpack.encode(CountsResult(len(own), words, counts, salt))
 
     for envelope in told:
         server, digest = envelope.sender, envelope.message.digest

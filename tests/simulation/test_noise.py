@@ -19,8 +19,8 @@ from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
     TASK_CONTEXT,
     ValuesResult,
-    decode_fields,
     decode_result,
+    open_share,
 )
 from fedvalue.protocol.noisy_release import drawn
 from fedvalue.protocol.transitions import State
@@ -51,10 +51,10 @@ def opened(postman: Postman, server: str) -> tuple[ValuesResult, dict[str, objec
     result = decode_result(b"".join(parts))
     assert isinstance(result, ValuesResult)
     shares = [
-        decode_fields(keys.unseal(key, sealed, SHARE_CONTEXT))
+        open_share(key, sealed, SHARE_CONTEXT)
         for key, sealed in zip(given.shares, result.shares, strict=True)
     ]
-    return result, decode_fields(keys.unseal(given.task, result.task, TASK_CONTEXT)), shares
+    return result, open_share(given.task, result.task, TASK_CONTEXT), shares
 
 
 def exact_tables(cast: Cast) -> PairTables:

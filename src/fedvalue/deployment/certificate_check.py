@@ -25,8 +25,8 @@ from fedvalue.protocol.mirror.server_result import (
     TASK_CONTEXT,
     CountsResult,
     ValuesResult,
-    decode_fields,
     decode_result,
+    open_share,
 )
 from fedvalue.protocol.outcome import Evidence, Outcome, same_numbers
 from fedvalue.protocol.readiness import check_roster, ranges_of, settings_of
@@ -273,9 +273,9 @@ def _opened(
     result: ValuesResult, record: ServerRecord, order: tuple[str, ...], readies: Mapping[str, Ready]
 ) -> Outcome:
     shares = {
-        name: decode_fields(keys.unseal(key, sealed, SHARE_CONTEXT))
+        name: open_share(key, sealed, SHARE_CONTEXT)
         for name, key, sealed in zip(order, record.share_keys, result.shares, strict=True)
     }
-    task = decode_fields(keys.unseal(record.task_key or b"", result.task, TASK_CONTEXT))
+    task = open_share(record.task_key or b"", result.task, TASK_CONTEXT)
     evidence = Evidence(roster=tuple(readies.values()), results={})
     return Outcome(public=result.public, task=task, shares=shares, order=order, evidence=evidence)

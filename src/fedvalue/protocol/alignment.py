@@ -1,13 +1,13 @@
 """Reducing the parties' tables to their common ids, once the parties share a key.
 
-1. Each party sends each server its ids encrypted under a key of that server alone, sorted.
-2. Each server tells each party which of its own tokens all parties sent.
-3. A party takes the answer only if both servers gave the same rows (E_MIRROR).
+1. Each party sends each server its ids, encrypted under a key for that server alone, in sorted order.
+2. Each server tells each party which of that party's tokens all parties sent.
+3. A party accepts the answer only if both servers named the same rows (E_MIRROR).
 
-A server learns how many ids each party has and how the encrypted sets overlap. A party learns which
-of its own rows are common, and nothing about the others'. A single lying server is detected in
-step 3: its tokens have nothing in common with the other server's, so it cannot fit its lie to them.
-`single` has one server, and a lie of it is not detected.
+A server learns how many ids each party has and how the encrypted sets overlap. A party learns which of its
+rows are common, and nothing about the others'. A single lying server is detected in step 3: its tokens have
+nothing in common with the other server's, so it cannot fit its lie to them. `single` has one server, whose
+lies are not detected.
 """
 
 from __future__ import annotations
@@ -35,14 +35,7 @@ TOKEN_BYTES = 16
 
 
 class PartyAlignment:
-    """A party's side.
-
-    Args:
-        terms: What was agreed.
-        name: The party.
-        ids: Its ids, in any number of parts.
-        keys: Its keys.
-    """
+    """A party's side; `ids` may come in any number of batches."""
 
     def __init__(self, terms: RunTerms, name: str, ids: Iterable[PackedIds], keys: AlignmentKeys) -> None:
         self._terms = terms
@@ -50,7 +43,9 @@ class PartyAlignment:
         self._ids = tuple(ids)
         self._keys = keys
         self._orders: dict[str, NDArray[np.int64]] = {}
-        self._bits: dict[str, list[bytes]] = {server: [] for server in terms.servers}
+        self._masks: dict[str, m.OrderedParts[m.AlignMask]] = {
+            server: m.OrderedParts(f"the mask of {server!r}") for server in terms.servers
+        }
         self._common: dict[str, NDArray[np.int64]] = {}
 
     def begin(self) -> list[m.Envelope]:
@@ -59,15 +54,14 @@ class PartyAlignment:
 
     def _tokens(self, server: str) -> list[m.Envelope]:
         key = self._keys.tokens(server)
-        hashed = np.concatenate([hash_ids(key, part) for part in self._ids])
-        tokens = np.ascontiguousarray(hashed).view("S16").ravel()
-        order = np.argsort(tokens, kind="stable")
-        self._orders[server] = order
+        hashes = np.concatenate([hash_ids(key, batch) for batch in self._ids])
+        tokens = np.ascontiguousarray(hashes).view("S16").ravel()
+        self._orders[server] = order = np.argsort(tokens, kind="stable")
         out = []
-        for index, total, part in _cut(tokens[order].tobytes(), self._terms.chunk_bytes):
+        for index, total, part in m.cut(tokens[order].tobytes(), _part_bytes(self._terms)):
             salt = self._keys.salt(server, index)
-            digest = m.bulk_digest(index, total, salt, part)
-            out.append(self._to(server, m.AlignTokens(index, total, digest, salt, memoryview(part))))
+            message = m.AlignTokens(index, total, b"", salt, memoryview(part))
+            out.append(self._to(server, message.with_digest()))
         return out
 
     def take(self, server: str, mask: m.AlignMask) -> None:
@@ -76,22 +70,19 @@ class PartyAlignment:
         Raises:
             RemoteProtocolError: Out of order, or of a wrong size (E_DECLARED).
         """
-        parts, n_tokens = self._bits[server], len(self._orders[server])
-        if server in self._common or mask.index != len(parts) or mask.index >= mask.total:
-            raise RemoteProtocolError(f"{server!r} sent a mask out of order", code="E_DECLARED")
-        so_far, whole = sum(map(len, parts)) + len(mask.bits), -(-n_tokens // 8)
-        last = mask.index == mask.total - 1
-        if not mask.bits or so_far > whole or (last and so_far != whole):
+        parts, n_tokens = self._masks[server], len(self._orders[server])
+        parts.add(mask)
+        bits = b"".join(part.bits for part in parts.messages)
+        expected = -(-n_tokens // 8)
+        if not mask.bits or len(bits) > expected or (parts.complete and len(bits) != expected):
             raise RemoteProtocolError(f"the mask of {server!r} has a wrong size", code="E_DECLARED")
-        parts.append(mask.bits)
-        if last:
-            bits = np.frombuffer(b"".join(parts), np.uint8)
-            kept = np.unpackbits(bits, count=n_tokens).astype(bool)
+        if parts.complete:
+            kept = np.unpackbits(np.frombuffer(bits, np.uint8), count=n_tokens).astype(bool)
             self._common[server] = np.sort(self._orders[server][kept])
 
     @property
     def rows(self) -> NDArray[np.int64] | None:
-        """Step 3: the numbers of our common rows, rising; None until every server has answered.
+        """Step 3: the indices of our common rows, rising; None until every server has answered.
 
         Raises:
             VerificationError: The servers name different rows (E_MIRROR), or none (E_POPULATION).
@@ -112,7 +103,9 @@ class ServerAlignment:
     def __init__(self, terms: RunTerms, name: str) -> None:
         self._terms = terms
         self._to = m.Sender(terms.run_id, name).to
-        self._parts: dict[str, list[memoryview]] = {party: [] for party in terms.everybody}
+        self._parts: dict[str, m.OrderedParts[m.AlignTokens]] = {
+            party: m.OrderedParts(f"the tokens of {party!r}") for party in terms.everybody
+        }
         self._tokens: dict[str, Tokens] = {}
         self.done = False
 
@@ -128,36 +121,31 @@ class ServerAlignment:
             VerificationError: Fewer common ids than the gate allows (E_GATE).
         """
         parts = self._parts[sender]
-        if sender in self._tokens or message.index != len(parts) or message.index >= message.total:
-            raise RemoteProtocolError(f"{sender!r} sent tokens out of order", code="E_DECLARED")
-        limit = TOKEN_BYTES * self._terms.max_samples
-        too_many = sum(map(len, parts)) + len(message.data) > limit
+        parts.add(message)
+        n_bytes = sum(len(part.data) for part in parts.messages)
+        too_many = n_bytes > TOKEN_BYTES * self._terms.max_samples
         if too_many or not message.data or len(message.data) % TOKEN_BYTES:
             raise RemoteProtocolError(f"{sender!r} sent more tokens than agreed", code="E_SIZE")
-        parts.append(message.data)
-        if len(parts) < message.total:
+        if not parts.complete:
             return []
-        tokens = np.frombuffer(b"".join(parts), dtype="S16")
+        tokens = np.frombuffer(b"".join(part.data for part in parts.messages), dtype="S16")
         if (tokens[1:] <= tokens[:-1]).any():
             raise RemoteProtocolError(f"{sender!r} sent tokens that do not rise", code="E_DECLARED")
-        self._parts[sender] = []
+        parts.messages.clear()
         self._tokens[sender] = tokens
         return [] if self.missing() else self._masks()
 
     def _masks(self) -> list[m.Envelope]:
-        first, *others = (self._tokens[name] for name in self._terms.everybody)
-        common = first
+        common, *others = (self._tokens[name] for name in self._terms.everybody)
         for other in others:
             common = np.intersect1d(common, other, assume_unique=True)
         self._check_gate(len(common))
         out = []
         for name in self._terms.everybody:
             bits = np.packbits(_contains(common, self._tokens[name])).tobytes()
-            for index, total, part in _cut(bits, self._terms.chunk_bytes):
-                digest = m.bulk_digest(index, total, part)
-                out.append(self._to(name, m.AlignMask(index, total, digest, part)))
+            for index, total, part in m.cut(bits, _part_bytes(self._terms)):
+                out.append(self._to(name, m.AlignMask(index, total, b"", part).with_digest()))
         self.done = True
-        self._tokens = dict.fromkeys(self._terms.everybody, np.empty(0, "S16"))
         return out
 
     def _check_gate(self, n_common: int) -> None:
@@ -167,9 +155,7 @@ class ServerAlignment:
             VerificationError: E_GATE, before any party has learned anything.
         """
         gates = self._terms.gates
-        if gates is None:
-            return
-        if min(*map(len, self._tokens.values()), n_common) < gates.min_samples:
+        if gates is not None and min(*map(len, self._tokens.values()), n_common) < gates.min_samples:
             # Neither by how much nor because of whom: that would be an answer too.
             raise VerificationError(
                 f"a party brings fewer than {gates.min_samples} samples, or fewer are common to all",
@@ -177,11 +163,8 @@ class ServerAlignment:
             )
 
 
-def _cut(data: bytes, size: int) -> list[tuple[int, int, bytes]]:
-    """(number, number of all, bytes) of the parts of at most `size` bytes, a multiple of a token's."""
-    size -= size % TOKEN_BYTES
-    total = max(1, -(-len(data) // size))
-    return [(index, total, data[index * size : (index + 1) * size]) for index in range(total)]
+def _part_bytes(terms: RunTerms) -> int:
+    return terms.chunk_bytes - terms.chunk_bytes % TOKEN_BYTES
 
 
 def _contains(common: Tokens, tokens: Tokens) -> NDArray[np.bool_]:

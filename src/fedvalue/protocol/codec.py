@@ -8,6 +8,7 @@ RemoteProtocolError, and memory stays within a small multiple of the input.
 from __future__ import annotations
 
 import struct
+from typing import TypeVar
 
 import msgspec
 
@@ -23,9 +24,11 @@ _HEAD = MAGIC + bytes([VERSION])
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Envelope)
 
+T = TypeVar("T")
+
 
 def encode(envelope: Envelope) -> bytes:
-    """The envelope as bytes; a stored chunk is read now.
+    """Encode an envelope; a stored chunk is read now.
 
     Raises:
         LocalProtocolError: It is larger than any receiver accepts.
@@ -57,7 +60,7 @@ def encode_parts(envelope: Envelope) -> tuple[bytes | memoryview, ...]:
 
 
 def decode(data: bytes | bytearray | memoryview) -> Envelope:
-    """The envelope in `data`.
+    """Decode an envelope.
 
     Raises:
         RemoteProtocolError: Too long (E_SIZE), another version (E_VERSION), or not an envelope
@@ -74,11 +77,22 @@ def decode(data: bytes | bytearray | memoryview) -> Envelope:
         raise RemoteProtocolError(
             f"message of version {view[2]}, this side speaks {VERSION}", code="E_VERSION"
         )
+    return decode_as(_decoder, view[len(_HEAD) :], what="a message")
+
+
+def decode_as(decoder: msgspec.msgpack.Decoder[T], data: bytes | memoryview, *, what: str) -> T:
+    """MessagePack from outside, such as the content of a message.
+
+    Raises:
+        RemoteProtocolError: Not what the decoder expects (E_MALFORMED).
+    """
     try:
-        return _decoder.decode(view[len(_HEAD) :])
+        return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        # The decoder's own text names a field and a type, never the content.
-        raise RemoteProtocolError(f"malformed message: {type(error).__name__}", code="E_MALFORMED") from error
+        # The decoder's text names a field and a type, never the content.
+        raise RemoteProtocolError(
+            f"{what} is malformed: {type(error).__name__}", code="E_MALFORMED"
+        ) from error
 
 
 _EMPTY = b"\xc4\x00"

@@ -1,9 +1,9 @@
 """The keys of a run as a party holds them, one method per purpose.
 
-K_run is common to all parties; a pairwise key is common to two. The servers hold none of them; what
-a server is given (`QueryKey`, `ShareKeys`, code keys) is derived here and good for one purpose and one
-run. Keys of this party alone come from a third secret, `own`. All three are bound to the transcript of
-the key agreement: a party rebuilt from changed data has other keys throughout.
+K_run is common to all parties; a pairwise key is common to two. The servers hold none of them; the keys that
+a server gets (`QueryKey`, `ShareKeys`, code keys) are derived here and serve one purpose in one run. Keys of
+this party alone come from a third secret, `own`. All three are bound to the transcript of the key agreement:
+a party rebuilt from changed data has different keys throughout.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Credentials:
             from it, so that a role rebuilt from a journal is the same role.
         signing_key: Ed25519 private key, 32 raw bytes, long-term.
         pins: Ed25519 public key, 32 raw bytes, of every participant by name; exchanged out of band.
-        psk: 32 bytes shared by all parties and mixed into every pairwise key: breaking X25519 alone is
-            then not enough.
+        psk: 32 bytes shared by all parties and mixed into every pairwise key, so that breaking X25519 alone
+            is not enough.
     """
 
     seed: bytes = field(repr=False)
@@ -46,13 +46,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentKeys:
-    """Keys of one party under which sample ids are aligned.
-
-    Args:
-        run_id: The run.
-        run_key: K_run.
-        own: A secret of this party alone.
-    """
+    """Keys of one party under which sample ids are aligned: K_run, and a secret of this party alone."""
 
     run_id: bytes
     run_key: bytes = field(repr=False)
@@ -77,7 +71,7 @@ class Keyring:
         run_key: K_run.
         own: A secret of this party alone.
         pairs: Pairwise key by peer.
-        signs: +1 for a peer that stands later in the order of parties, -1 for an earlier one.
+        signs: +1 for a peer that comes later in the order of parties, -1 for an earlier one.
     """
 
     run_id: bytes
@@ -94,6 +88,10 @@ class Keyring:
 
     def _alone(self, purpose: str, *parts: bytes | str, length: int = 16) -> bytes:
         return keys.subkey(self.own, self.run_id, purpose, *parts, length=length)
+
+    def _mask_keys(self, purpose: str, server: str) -> list[tuple[int, bytes]]:
+        """Sign and key of our masks towards every peer."""
+        return [(self.signs[peer], self._pair(peer, purpose, server)) for peer in sorted(self.pairs)]
 
     def ids(self) -> bytes:
         """Key under which sample ids are hashed."""
@@ -124,7 +122,7 @@ class Keyring:
     # gram
 
     def components(self) -> bytes:
-        """Where the components of our columns and the weights of our check columns come from."""
+        """Secret from which the components of our columns and the weights of our check columns derive."""
         return self._alone("gram", length=32)
 
     # mirror
@@ -149,29 +147,29 @@ class Keyring:
         ]
 
     def code_key(self, server: str, column: str) -> bytes:
-        """Key of the authenticators of an own column's codes; no other party has it."""
+        """Key of the authenticators of one of our columns; no other party has it."""
         return self._alone("code-authenticator", server, column)
 
     def code_key_masks(self, server: str) -> list[tuple[int, bytes]]:
         """Keys of the masks under which code keys reach a server."""
-        return [(self.signs[peer], self._pair(peer, "mask-code-keys", server)) for peer in sorted(self.pairs)]
+        return self._mask_keys("mask-code-keys", server)
 
     def feature_map(self, server: str, column: str, feature: int, n_codes: int) -> NDArray[np.int64]:
-        """The name of each code of one of our own features at one server, or among the other parties."""
+        """The name of each code of one of our features at one server, or among the other parties."""
         place = feature.to_bytes(4, "big")
         return permutation(self._alone("feature-labels", server, column, place), n_codes)
 
     def feature_order(self, column: str, sizes: Sequence[int]) -> list[int]:
-        """The secret order of one of our own columns' features: by size, and at random where sizes are equal.
+        """The secret order of a column's features: by size, and at random where sizes are equal.
 
-        The others know the sizes and hence where each size stands; the order is the same at both servers.
+        The others know the sizes and hence the place of each size; the order is the same at both servers.
         """
         rank = permutation(self._alone("feature-order", column), len(sizes))
         return sorted(range(len(sizes)), key=lambda k: (sizes[k], int(rank[k])))
 
     def codebook_masks(self, server: str) -> list[tuple[int, bytes]]:
         """Keys of the masks under which codebooks reach a server."""
-        return [(self.signs[peer], self._pair(peer, "mask-codebooks", server)) for peer in sorted(self.pairs)]
+        return self._mask_keys("mask-codebooks", server)
 
     def codebook_salt(self, server: str, index: int) -> bytes:
         """Salt that keeps the digest of a part of our codebooks from confirming a guess."""
@@ -194,7 +192,7 @@ class Keyring:
         return self._alone("token-salt", query, index.to_bytes(4, "big"))
 
     def share_task(self, server: str) -> bytes:
-        """Key under which a server seals what is for the task party alone."""
+        """Key under which a server seals the task party's part of the result."""
         return self._alone("share-task", server, length=32)
 
     def share(self, peer: str, server: str) -> bytes:

@@ -9,12 +9,14 @@ different uploads under one mask would show label differences.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol.settings import CHUNK_BYTES, MAX_FEATURES, MAX_NAME, MAX_PARTIES
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
@@ -81,9 +83,14 @@ class BulkMessage(Message, frozen=True):
         """Everything that the digest covers besides `index` and `total`."""
         raise NotImplementedError
 
+    def with_digest(self) -> Self:
+        """The same message under the digest of its content."""
+        digest = bulk_digest(self.index, self.total, *self.parts())
+        return msgspec.structs.replace(self, digest=digest)
+
     @property
     def intact(self) -> bool:
-        """Whether the content fits the digest."""
+        """Whether the content matches the digest."""
         return self.digest == bulk_digest(self.index, self.total, *self.parts())
 
 
@@ -94,6 +101,48 @@ def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
         state.update(struct.pack("<Q", len(part)))
         state.update(part)
     return state.digest()
+
+
+Data = TypeVar("Data", bytes, memoryview)
+
+
+def cut(data: Data, size: int) -> Iterator[tuple[int, int, Data]]:
+    """(index, total, bytes) of consecutive parts of at most `size` bytes; nothing where there are no data."""
+    total = -(-len(data) // size)
+    for index in range(total):
+        yield index, total, data[index * size : (index + 1) * size]
+
+
+Part = TypeVar("Part", bound=BulkMessage)
+
+
+class OrderedParts(Generic[Part]):
+    """Consecutive bulk messages of one sender; `name` says in errors what they carry."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._total: int | None = None
+        self._n_added = 0
+        self.messages: list[Part] = []
+        """The parts so far. The owner may clear them to free memory."""
+
+    def add(self, part: Part) -> None:
+        """Keep the next part.
+
+        Raises:
+            RemoteProtocolError: Out of order, or one too many (E_DECLARED).
+        """
+        total = part.total if self._total is None else self._total
+        if part.total != total or part.index != self._n_added or part.index >= total:
+            raise RemoteProtocolError(f"{self._name}: a part is out of order", code="E_DECLARED")
+        self._total = total
+        self._n_added += 1
+        self.messages.append(part)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last part is here."""
+        return self._n_added == self._total
 
 
 class SaltedMessage(BulkMessage, frozen=True):

@@ -1,4 +1,4 @@
-"""Every message of the three protocols, and the envelope that carries one.
+"""Every message of the protocols, and the envelope that carries one.
 
 Messages are plain frozen data; those of `gram` are in `gram_messages`, bounds and base classes in
 `message_types`.
@@ -62,6 +62,7 @@ from fedvalue.protocol.message_types import (
     MaskedRows,
     Message,
     Name,
+    OrderedParts,
     QueryId,
     Rows,
     SaltedMessage,
@@ -70,6 +71,7 @@ from fedvalue.protocol.message_types import (
     Size,
     Sizes,
     bulk_digest,
+    cut,
 )
 from fedvalue.protocol.settings import MAX_PARTIES
 
@@ -78,7 +80,8 @@ MAX_REASON = 2000
 
 __all__ = [
     "BulkMessage", "GramCheck", "GramCoin", "GramCommitment", "GramDeclaration", "GramPledge", "GramReveal",
-    "GramSigned", "GramTest", "Message", "SaltedMessage", "SecretMessage", "bulk_digest",
+    "GramSigned", "GramTest", "Message", "OrderedParts", "SaltedMessage", "SecretMessage", "bulk_digest",
+    "cut",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.codec import decode_as
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.samples import Samples, feature_sizes
 from fedvalue.protocol.settings import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fedvalue.typing import Codes, Counts
 
 _RANGES = keys.info("ranges")
+_ranges_decoder = msgspec.msgpack.Decoder(m.CodeRanges)
 
 
 def make_ready(
@@ -105,12 +107,7 @@ def opened_ready(terms: RunTerms, ready: m.Ready, run_key: bytes) -> m.Ready:
         raise RemoteProtocolError(f"the sizes of {ready.party!r} are not sealed", code="E_MALFORMED")
     what = f"the sealed statement of {ready.party!r}"
     plain = keys.unseal(_ranges_key(terms, ready, run_key), ready.ranges, _RANGES, what=what)
-    try:
-        ranges = msgspec.msgpack.decode(keys.unpadded(plain, what=what), type=m.CodeRanges)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise RemoteProtocolError(
-            f"the sizes of {ready.party!r} are malformed", code="E_MALFORMED"
-        ) from error
+    ranges = decode_as(_ranges_decoder, keys.unpadded(plain, what=what), what=what)
     return msgspec.structs.replace(ready, ranges=ranges)
 
 

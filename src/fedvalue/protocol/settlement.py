@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.codec import decode_as
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.settings import RunTerms
@@ -61,7 +61,7 @@ class Settlement:
         salt = keys.subkey(
             self._credentials.seed, run_id, "settlement", self._terms.digest(), self._server, length=16
         )
-        answer = encode_answer(self._rounded(exact))
+        answer = msgspec.msgpack.encode(self._rounded(exact))
         ordered = tuple(roots[party] for party in self._terms.everybody)
         commitment = committed(run_id, self._server, salt, ordered, answer)
         signature = keys.sign(self._credentials.signing_key, "settled", run_id, self._server, commitment)
@@ -153,22 +153,13 @@ def check_root(terms: RunTerms, party: str, root: m.UploadRoot, pin: bytes) -> N
     keys.check_signature(pin, root.signature, "uploads", terms.run_id, party, *root.digests)
 
 
-def encode_answer(answer: Answer) -> bytes:
-    """An answer as bytes."""
-    return msgspec.msgpack.encode(answer)
-
-
 def decode_answer(data: bytes) -> Answer:
-    """The inverse of `encode_answer`, for bytes from the other server.
+    """The answer in a `ResultOpening`.
 
     Raises:
         RemoteProtocolError: Not an answer (E_MALFORMED).
     """
-    try:
-        answer: Answer = _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise RemoteProtocolError("a result is malformed", code="E_MALFORMED") from error
-    return answer
+    return decode_as(_decoder, data, what="a result")
 
 
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Answer)
+_decoder = msgspec.msgpack.Decoder(Answer)

@@ -1,10 +1,10 @@
 """Codebooks among parties that hold the joint counts themselves.
 
-Under `single` and `paper` every party learns all counts, under `mirror` with policy `counts` the task
-party does. To see columns one by one they also need the codebooks behind the joint codes. Each party
-seals its own for those who hold the counts; the computation server relays it and cannot read it.
-Feature codes are renamed by a secret permutation of their owner: the others learn which samples share
-a code, and not what it means.
+Under `single` and `paper` every party learns all counts; under `mirror` with policy `counts` the task party
+does. To see columns one by one they also need the codebooks behind the joint codes. Each party seals its own
+for the parties that hold the counts; the computation server relays it and cannot read it. Feature codes are
+renamed by a secret permutation of their owner: the others learn which samples share a code, and not what the
+code means.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def recipients(terms: RunTerms, party: str) -> tuple[str, ...]:
 
 
 def sealed_bytes(settings: Settings, party: str) -> int:
-    """Bytes of a party's codebook on its way.
+    """Bytes of a party's codebook before it is sealed.
 
-    Under `mirror` all have the length of the largest: the server that relays them is not to know whose
-    columns have how many codes.
+    Under `mirror` all have the length of the largest: the server that relays them must not learn how many
+    codes a party's columns have.
     """
     if not recipients(settings, party):
         return 0
@@ -67,13 +67,9 @@ def n_parts(settings: Settings, party: str) -> int:
 
 
 class SharedCodebooks:
-    """One party's view: sends its own codebook, and collects the others'.
+    """One party's side: sends its codebook, and collects the others'.
 
-    Args:
-        settings: What was agreed.
-        name: The party.
-        ring: Its keys.
-        book: The features behind its joint code (those of X_t for the task party).
+    `book` holds the features behind the party's joint code (those of X_t for the task party).
     """
 
     def __init__(self, settings: Settings, name: str, ring: Keyring, book: Codebook | None) -> None:
@@ -82,7 +78,9 @@ class SharedCodebooks:
         self._ring = ring
         self._to = m.Sender(settings.run_id, name).to
         self._own = self._renamed(book)
-        self._parts: dict[str, list[bytes]] = {peer: [] for peer in settings.everybody if peer != name}
+        self._opened: dict[str, list[bytes]] = {
+            peer: [] for peer in settings.everybody if name in recipients(settings, peer)
+        }
 
     def _renamed(self, book: Codebook | None) -> NDArray[np.uint32]:
         n_codes, n_features = _n_codes(self._settings, self._name), len(_sizes(self._settings, self._name))
@@ -93,17 +91,14 @@ class SharedCodebooks:
         return renamed
 
     def begin(self) -> list[m.Envelope]:
-        """Our own codebook, for the computation server to relay."""
-        data, size = self._own.tobytes(), self._settings.chunk_bytes
-        data = data.ljust(sealed_bytes(self._settings, self._name), b"\0")
-        total = n_parts(self._settings, self._name)
+        """Our codebook, for the computation server to relay."""
+        size = sealed_bytes(self._settings, self._name)
+        data = self._own.tobytes().ljust(size, b"\0")[:size]  # size 0: nobody gets it
         out = []
-        for index in range(total):
-            part = data[index * size : (index + 1) * size]
+        for index, total, part in m.cut(data, self._settings.chunk_bytes):
             sealed = keys.seal(self._key(self._name, index), part, _SEAL)
-            digest = m.bulk_digest(index, total, self._name.encode(), sealed)
-            message = m.SealedCodebook(index, total, digest, self._name, sealed)
-            out.append(self._to(self._settings.compute, message))
+            message = m.SealedCodebook(index, total, b"", self._name, sealed)
+            out.append(self._to(self._settings.compute, message.with_digest()))
         return out
 
     def _key(self, party: str, index: int) -> bytes:
@@ -120,9 +115,9 @@ class SharedCodebooks:
             VerificationError: It does not open (E_SEAL).
         """
         party = message.party
-        wanted = party in self._parts and self._name in recipients(self._settings, party)
-        parts = self._parts.get(party, [])
-        expected = n_parts(self._settings, party) if wanted else 0
+        parts, expected = self._opened.get(party, []), 0
+        if party in self._opened:
+            expected = n_parts(self._settings, party)
         if message.total != expected or message.index != len(parts) or message.index >= expected:
             raise RemoteProtocolError("part of a codebook out of order", code="E_DECLARED")
         key, what = self._key(party, message.index), f"the codebook of {party!r}"
@@ -144,7 +139,7 @@ class SharedCodebooks:
             return None
         if party == self._name:
             return opaque_codebook(self._own.astype(np.int64))
-        whole, n_bytes = b"".join(self._parts[party]), 4 * n_codes * len(sizes)
+        whole, n_bytes = b"".join(self._opened[party]), 4 * n_codes * len(sizes)
         data, padding = whole[:n_bytes], whole[n_bytes:]
         if len(whole) != sealed_bytes(self._settings, party) or padding.strip(b"\0"):
             raise RemoteProtocolError(f"the codebook of {party!r} is incomplete", code="E_DECLARED")
@@ -155,33 +150,34 @@ class SharedCodebooks:
 
 
 class CodebookRelay:
-    """The computation server's side: passes codebooks on, up to the largest that a run may have.
+    """The computation server's side: relays codebooks, up to the largest that a run may have.
 
-    Who has how many codes is for the parties to check.
+    The parties check that each has the declared number of codes.
     """
 
     def __init__(self, terms: RunTerms) -> None:
         self._terms = terms
         self._to = m.Sender(terms.run_id, terms.compute).to
-        self._came: dict[str, int] = dict.fromkeys(terms.everybody, 0)
+        self._n_relayed = dict.fromkeys(terms.everybody, 0)
         self._most = -(-4 * MAX_CODEBOOK_CELLS // terms.chunk_bytes)
 
     def take(self, sender: str, message: m.SealedCodebook) -> list[m.Envelope]:
-        """Part of a party's codebook, for those who hold the counts.
+        """Relay part of a party's codebook to the parties that hold the counts.
 
         Raises:
-            RemoteProtocolError: Another's (E_SENDER), out of order (E_DECLARED) or too large (E_SIZE).
+            RemoteProtocolError: In another party's name (E_SENDER), out of order (E_DECLARED) or too large
+                (E_SIZE).
         """
         if message.party != sender:
             raise RemoteProtocolError(
                 f"{sender!r} sent a message in the name of {message.party!r}", code="E_SENDER"
             )
-        in_order = message.index == self._came[sender] < message.total <= self._most
+        in_order = message.index == self._n_relayed[sender] < message.total <= self._most
         if not in_order or not recipients(self._terms, sender):
             raise RemoteProtocolError(f"{sender!r} sent part of a codebook out of order", code="E_DECLARED")
         if len(message.data) > self._terms.chunk_bytes + 16:
             raise RemoteProtocolError(f"{sender!r} sent too large a part of a codebook", code="E_SIZE")
-        self._came[sender] += 1
+        self._n_relayed[sender] += 1
         return [self._to(name, message) for name in recipients(self._terms, sender)]
 
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
+from fedvalue.information.contingency import Codebook, JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.outcome import Outcome, SignedResult
 from fedvalue.protocol.settings import Settings
+from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 
 
 class ResultInbox:
@@ -24,9 +26,9 @@ class ResultInbox:
         self._settings = settings
         self._limit = limit
         self._pins = pins
-        self._chunks: dict[str, list[bytes]] = {server: [] for server in settings.servers}
-        self._chunk_digests: dict[str, list[bytes]] = {server: [] for server in settings.servers}
-        self._total: dict[str, int] = {}
+        self._parts: dict[str, m.OrderedParts[m.ResultChunk]] = {
+            server: m.OrderedParts(f"the result of {server!r}") for server in settings.servers
+        }
         self._sealed: dict[str, m.ResultSeal] = {}
 
     def add(self, server: str, chunk: m.ResultChunk) -> None:
@@ -35,41 +37,31 @@ class ResultInbox:
         Raises:
             RemoteProtocolError: Out of order, after the seal, or beyond the limit.
         """
-        chunks = self._chunks[server]
-        total = self._total.setdefault(server, chunk.total)
-        if (
-            server in self._sealed
-            or chunk.total != total
-            or chunk.index != len(chunks)
-            or chunk.index >= total
-        ):
-            raise RemoteProtocolError(f"{server!r} sent a result chunk out of order", code="E_DECLARED")
-        too_large = sum(map(len, chunks)) + len(chunk.data) > self._limit
-        if too_large or not chunk.data:
+        parts = self._parts[server]
+        parts.add(chunk)  # a seal comes after the last part, so nothing comes after a seal
+        if not chunk.data or sum(len(part.data) for part in parts.messages) > self._limit:
             raise RemoteProtocolError(f"the result of {server!r} is too large, or empty", code="E_SIZE")
-        chunks.append(chunk.data)
-        self._chunk_digests[server].append(chunk.digest)
 
     def seal(self, server: str, seal: m.ResultSeal, *, with_bytes: bool, digest: bytes | None = None) -> None:
         """The signature on a server's whole result.
 
         Args:
-            server: Who sent it.
-            seal: What it sent.
+            server: The sender.
+            seal: The signature.
             with_bytes: Whether this party has the chunks and can compute the digest itself.
             digest: The digest that the seal must carry, when it does not come from chunks.
 
         Raises:
-            VerificationError: Another run's seal (E_REPLAY), a signature that does not fit
-                (E_SIGNATURE), or another content than was signed (E_EQUIVOCATION).
+            VerificationError: The seal of another run (E_REPLAY), a wrong signature (E_SIGNATURE), or
+                different content than was signed (E_EQUIVOCATION).
         """
         if seal.run_id != self._settings.run_id:
             raise VerificationError(f"{server!r} sent the result of another run", code="E_REPLAY")
         keys.check_signature(self._pins[server], seal.signature, "result", seal.run_id, server, seal.digest)
         if with_bytes:
-            if len(self._chunks[server]) != self._total.get(server, -1):
+            if not self._parts[server].complete:
                 raise RemoteProtocolError(f"the result of {server!r} is incomplete", code="E_DECLARED")
-            digest = keys.digest(*self._chunk_digests[server])
+            digest = keys.digest(*(part.digest for part in self._parts[server].messages))
         if digest is not None and not hmac.compare_digest(digest, seal.digest):
             raise VerificationError(
                 f"{server!r} signed different content than it sent", code="E_EQUIVOCATION"
@@ -83,7 +75,7 @@ class ResultInbox:
 
     def bytes_of(self, server: str) -> bytes:
         """The result of a server."""
-        return b"".join(self._chunks[server])
+        return b"".join(part.data for part in self._parts[server].messages)
 
     def digest_of(self, server: str) -> bytes:
         """The digest that the server signed."""
@@ -91,8 +83,8 @@ class ResultInbox:
 
     def signed(self, server: str, share_keys: m.ShareKeys | None = None) -> SignedResult:
         """The result of a server, to be shown to others."""
-        seal = self._sealed[server]
-        return SignedResult(tuple(self._chunks[server]), seal.digest, seal.signature, share_keys)
+        seal, parts = self._sealed[server], self._parts[server].messages
+        return SignedResult(tuple(part.data for part in parts), seal.digest, seal.signature, share_keys)
 
 
 class Work(ABC):
@@ -104,10 +96,18 @@ class Work(ABC):
         ring: Its keys of the run.
         credentials: Its long-term keys.
         result_bytes: Largest result that it accepts from a server.
+        book: The features behind its joint code, where parties share codebooks.
     """
 
     def __init__(
-        self, settings: Settings, name: str, ring: Keyring, credentials: Credentials, *, result_bytes: int
+        self,
+        settings: Settings,
+        name: str,
+        ring: Keyring,
+        credentials: Credentials,
+        *,
+        result_bytes: int,
+        book: Codebook | None = None,
     ) -> None:
         self._settings = settings
         self._name = name
@@ -115,11 +115,22 @@ class Work(ABC):
         self._ring = ring
         self._credentials = credentials
         self._inbox = ResultInbox(settings, result_bytes, credentials.pins)
+        self._shared: SharedCodebooks | None = None
+        if shares_codebooks(settings):
+            self._shared = SharedCodebooks(settings, name, ring, book)
         self._outcome: Outcome | None = None
 
     @abstractmethod
     def begin(self) -> list[m.Envelope]:
         """The first uploads."""
+
+    def _own_codebook(self) -> list[m.Envelope]:
+        """Our codebook for the other parties, where they share codebooks."""
+        return [] if self._shared is None else self._shared.begin()
+
+    def _with_codebooks(self, counts: JointCounts) -> JointCounts:
+        """The counts with everybody's codebooks, where parties share them."""
+        return counts if self._shared is None else self._shared.completed(counts)
 
     @abstractmethod
     def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
@@ -132,7 +143,7 @@ class Work(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether all results are here and every check has passed."""
+        """Whether all results have arrived and passed every check."""
         return self._outcome is not None
 
     def outcome(self) -> Outcome:
@@ -160,10 +171,9 @@ def signed_result(
     signing_key: bytes, run_id: bytes, server: str, data: bytes, chunk_bytes: int
 ) -> tuple[list[m.ResultChunk], m.ResultSeal]:
     """A server's result in chunks, and its signature on them."""
-    parts = [data[start : start + chunk_bytes] for start in range(0, len(data), chunk_bytes)]
-    digests = [m.bulk_digest(k, len(parts), part) for k, part in enumerate(parts)]
-    chunks = [m.ResultChunk(k, len(parts), digests[k], part) for k, part in enumerate(parts)]
-    return chunks, make_seal(signing_key, run_id, server, keys.digest(*digests))
+    chunks = [m.ResultChunk(k, n, b"", part).with_digest() for k, n, part in m.cut(data, chunk_bytes)]
+    digest = keys.digest(*(chunk.digest for chunk in chunks))
+    return chunks, make_seal(signing_key, run_id, server, digest)
 
 
 def make_seal(signing_key: bytes, run_id: bytes, server: str, digest: bytes) -> m.ResultSeal:

@@ -11,11 +11,18 @@ from functools import cache
 import msgspec
 import pytest
 
+from fedvalue.crypto import keys
 from fedvalue.deployment.network import wire
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, decode_fields, decode_result
+from fedvalue.protocol.mirror.server_result import (
+    SHARE_CONTEXT,
+    CountsResult,
+    ValuesResult,
+    decode_result,
+    open_share,
+)
 from tests.simulation.world import World, run
 
 N_FUZZ = 100_000
@@ -111,8 +118,12 @@ def test_fuzzed_results_are_results_or_refused() -> None:
 
 
 def test_fuzzed_shares_are_shares_or_refused() -> None:
+    def sealed_and_opened(fields: bytes) -> object:
+        key = bytes(32)
+        return open_share(key, keys.seal(key, fields, SHARE_CONTEXT), SHARE_CONTEXT)
+
     fields = msgspec.msgpack.encode({"value": 0.25, "flags": [], "n_codes": 3, "se_data": None})
-    codes = refusals(decode_fields, [fields], 22, b"\x84")
+    codes = refusals(sealed_and_opened, [fields], 22, b"\x84")
     assert set(codes) == {"E_MALFORMED"}
 
 

@@ -13,8 +13,7 @@ from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.mirror.server_result import (
     SHARE_CONTEXT,
-    decode_fields,
-    encode_result,
+    open_share,
     sealed_values,
 )
 from fedvalue.protocol.mirror.upload import RESULT_BYTES
@@ -53,7 +52,7 @@ def test_sealed_shares_have_one_length_whatever_they_say() -> None:
     answer = Answer({"total": 1.0}, {"label_entropy": 0.3}, shares)
     sealed = sealed_values(answer, m.ShareKeys(KEY, (KEY,) * 3), 7)
     assert len({len(share) for share in sealed.shares}) == 1
-    opened = [decode_fields(keys.unseal(KEY, share, SHARE_CONTEXT)) for share in sealed.shares]
+    opened = [open_share(KEY, share, SHARE_CONTEXT) for share in sealed.shares]
     assert opened == [
         {"value": 0.5, "flags": []},
         {"value": 0.5, "flags": ["memorised", "no_signal"]},
@@ -84,6 +83,6 @@ def test_the_largest_answer_fits_the_limit_of_a_result() -> None:
     share |= {"n_codes": 2**24, "flags": ("memorised", "no_signal", "duplicate", "unstable")}
     task = {"label_entropy": 0.1, "learnable_total": 0.1, "interactions": ((0.1,) * n,) * n}
     answer = Answer({"total": 0.1}, task, (share,) * n)
-    size = len(encode_result(sealed_values(answer, m.ShareKeys(KEY, (KEY,) * n), 10**9)))
+    size = len(msgspec.msgpack.encode(sealed_values(answer, m.ShareKeys(KEY, (KEY,) * n), 10**9)))
     assert size < RESULT_BYTES
     assert len(msgspec.msgpack.encode(task)) > 2**19

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +24,7 @@ from fedvalue.protocol.mirror.authenticators import KEY_BYTES, CodeCheck, summed
 from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, has_masked_books
 from fedvalue.protocol.mirror.opaque_cells import OpaqueCellCounter
 from fedvalue.protocol.mirror.row_layout import TAG_BYTES, RowLayout, chunk_rows
-from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, encode_result, sealed_values
+from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, sealed_values
 from fedvalue.protocol.outcome import Answer, Valuer
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.protocol.readiness import check_code_gate
@@ -282,7 +283,7 @@ class MirrorCounting:
         Args:
             answer: What both servers agreed to release; with policy `counts` the cells are released.
         """
-        data, terms = encode_result(self._result(answer)), self._terms
+        data, terms = msgspec.msgpack.encode(self._result(answer)), self._terms
         chunks, seal = signed_result(self._signing_key, terms.run_id, self._server, data, terms.chunk_bytes)
         out = []
         for party in self._terms.everybody:

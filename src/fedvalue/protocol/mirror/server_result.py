@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.codec import decode_as
 from fedvalue.protocol.mirror.row_layout import RowLayout
 from fedvalue.protocol.outcome import Answer, Fields
 
@@ -59,50 +58,42 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
         return words, counts
 
 
-def sealed_values(answer: Answer, keyring: m.ShareKeys, n_samples: int) -> ValuesResult:
+def sealed_values(answer: Answer, share_keys: m.ShareKeys, n_samples: int) -> ValuesResult:
     """The answer with every share sealed under its coordinate's key."""
     encode = msgspec.msgpack.encode
-    task, shares = encode(answer.task), [encode(share) for share in answer.shares]
+    task, *shares = (encode(fields) for fields in (answer.task, *answer.shares))
     longest = max(map(len, shares), default=0)
     return ValuesResult(
         n_samples=n_samples,
         public=answer.public,
-        task=keys.seal(keyring.task, keys.padded(task, len(task)), TASK_CONTEXT),
+        task=keys.seal(share_keys.task, keys.padded(task, len(task)), TASK_CONTEXT),
         shares=tuple(
             keys.seal(key, keys.padded(share, longest), SHARE_CONTEXT)
-            for key, share in zip(keyring.shares, shares, strict=True)
+            for key, share in zip(share_keys.shares, shares, strict=True)
         ),
     )
 
 
-def encode_result(result: ValuesResult | CountsResult) -> bytes:
-    """The result as bytes."""
-    return msgspec.msgpack.encode(result)
-
-
-_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ValuesResult | CountsResult)
+_results: msgspec.msgpack.Decoder[ValuesResult | CountsResult] = msgspec.msgpack.Decoder(
+    ValuesResult | CountsResult
+)
+_shares = msgspec.msgpack.Decoder(Fields)
 
 
 def decode_result(data: bytes) -> ValuesResult | CountsResult:
-    """The inverse of `encode_result`, for bytes that come from a server.
+    """A server's result.
 
     Raises:
         RemoteProtocolError: Not a result (E_MALFORMED).
     """
-    try:
-        result: ValuesResult | CountsResult = _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise RemoteProtocolError("a result is malformed", code="E_MALFORMED") from error
-    return result
+    return decode_as(_results, data, what="a result")
 
 
-def decode_fields(data: bytes) -> Fields:
-    """A share, opened and still padded.
+def open_share(key: bytes, sealed: bytes, context: bytes) -> Fields:
+    """Unseal and decode a share.
 
     Raises:
+        VerificationError: The key does not open it (E_SEAL).
         RemoteProtocolError: Not a share (E_MALFORMED).
     """
-    try:
-        return msgspec.msgpack.decode(keys.unpadded(data), type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise RemoteProtocolError("a share is malformed", code="E_MALFORMED") from error
+    return decode_as(_shares, keys.unpadded(keys.unseal(key, sealed, context)), what="a share")

@@ -31,15 +31,14 @@ from fedvalue.protocol.mirror.server_result import (
     TASK_CONTEXT,
     CountsResult,
     ValuesResult,
-    decode_fields,
     decode_result,
+    open_share,
 )
-from fedvalue.protocol.outcome import Fields, Outcome, same_outcome
+from fedvalue.protocol.outcome import Outcome, same_outcome
 from fedvalue.protocol.release_grid import TOLERANCE
 from fedvalue.protocol.samples import HashedSamples, feature_codes, feature_sizes
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.settlement import signed_root
-from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 from fedvalue.protocol.signed_results import Work
 
 if TYPE_CHECKING:
@@ -74,13 +73,10 @@ class MirrorWork(Work):
     ) -> None:
         self._naming = Naming(settings, ring)
         limit = _result_limit(settings, self._naming.layout.n_lanes)
-        super().__init__(settings, name, ring, credentials, result_bytes=limit)
+        super().__init__(settings, name, ring, credentials, result_bytes=limit, book=codebooks[name])
         self._samples = samples
         self._marginals = marginals
         self._codebooks = codebooks
-        self._shared: SharedCodebooks | None = None
-        if shares_codebooks(settings):
-            self._shared = SharedCodebooks(settings, name, ring, codebooks[name])
 
     @property
     def _is_task(self) -> bool:
@@ -88,7 +84,7 @@ class MirrorWork(Work):
 
     def begin(self) -> list[m.Envelope]:
         """The uploads to both servers; the rows are not needed any more afterwards."""
-        out = [] if self._shared is None else self._shared.begin()
+        out = self._own_codebook()
         uploads = self._uploads()
         digests = tuple(declaration.declared() for declaration, _ in uploads)
         root = signed_root(self._settings, self._name, digests, self._credentials.signing_key)
@@ -113,8 +109,7 @@ class MirrorWork(Work):
         chunks = []
         for index, data in enumerate(self._chunks(server, rows_per_chunk)):
             salt = self._ring.chunk_salt(server, index)
-            digest = m.bulk_digest(index, n_chunks, salt, data)
-            chunks.append(self._samples.keep(m.Chunk(index, n_chunks, digest, salt, data)))
+            chunks.append(self._samples.keep(m.Chunk(index, n_chunks, b"", salt, data).with_digest()))
         books = self._book_chunks(server)
         declared = m.Declaration(
             rows=self._settings.n_samples,
@@ -140,14 +135,10 @@ class MirrorWork(Work):
                 codes = self._renamed_book(server, column, book)
                 own[place] = written_section(layout, place, self._ring.code_key(server, column), codes)
         table = masked_table(layout, own, self._ring.codebook_masks(server))
-        size, total = layout.part_bytes(self._settings), layout.n_parts(self._settings)
-        chunks = []
-        for index in range(total):
-            part = table[index * size : (index + 1) * size]
-            salt = self._ring.codebook_salt(server, index)
-            digest = m.bulk_digest(index, total, salt, part)
-            chunks.append(m.CodebookChunk(index, total, digest, salt, part))
-        return chunks
+        return [
+            m.CodebookChunk(index, total, b"", self._ring.codebook_salt(server, index), part).with_digest()
+            for index, total, part in m.cut(table, layout.part_bytes(self._settings))
+        ]
 
     def _renamed_book(self, server: str, column: str, book: Codebook | None) -> NDArray[np.int64]:
         """A codebook as one server sees it: lines, features and codes under their names there."""
@@ -263,8 +254,7 @@ class MirrorWork(Work):
             raise VerificationError("the two servers released different results", code="E_MIRROR")
         if first.counts is not None:
             self._check_own_marginals(first.counts)
-            if self._shared is not None:
-                first = replace(first, counts=self._shared.completed(first.counts))
+            first = replace(first, counts=self._with_codebooks(first.counts))
         self._outcome = first
 
     def _open(self, server: str, result: ValuesResult | CountsResult) -> Outcome:
@@ -280,12 +270,9 @@ class MirrorWork(Work):
         shares = {}
         for party in mine:
             key = self._ring.share(party if self._is_task else self._settings.task, server)
-            shares[party] = self._unseal(key, result.shares[self._naming.order.index(party)], SHARE_CONTEXT)
-        task = self._unseal(self._ring.share_task(server), result.task, TASK_CONTEXT) if self._is_task else {}
+            shares[party] = open_share(key, result.shares[self._naming.order.index(party)], SHARE_CONTEXT)
+        task = open_share(self._ring.share_task(server), result.task, TASK_CONTEXT) if self._is_task else {}
         return Outcome(public=result.public, task=task, shares=shares, order=order)
-
-    def _unseal(self, key: bytes, sealed: bytes, context: bytes) -> Fields:
-        return decode_fields(keys.unseal(key, sealed, context))
 
     def _check_own_marginals(self, counts: JointCounts) -> None:
         """The task party knows its own columns: the joint table must have their marginals."""

@@ -33,7 +33,6 @@ from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.samples import CodedColumn
 from fedvalue.protocol.settings import ProtocolName, Settings
-from fedvalue.protocol.shared_codebooks import SharedCodebooks, shares_codebooks
 from fedvalue.protocol.signed_results import Work
 from fedvalue.protocol.tokens import queries
 from fedvalue.protocol.tokens.queries import QueryTable
@@ -55,10 +54,7 @@ class TokenWork(Work):
         columns: list[CodedColumn],
         credentials: Credentials,
     ) -> None:
-        super().__init__(settings, name, ring, credentials, result_bytes=0)
-        self._shared: SharedCodebooks | None = None
-        if shares_codebooks(settings):
-            self._shared = SharedCodebooks(settings, name, ring, columns[0].codebook)
+        super().__init__(settings, name, ring, credentials, result_bytes=0, book=columns[0].codebook)
         self._q = queries.copies(settings)
         self._sets = ValueSets(hashes, own_values(columns), math.prod(c.n_codes for c in columns))
         self._tables = queries.tables(settings)
@@ -91,8 +87,7 @@ class TokenWork(Work):
         """The first queries."""
         largest = self._q * 24 * (self._sets.largest + len(self._fakes))
         window = max(1, WINDOW_BYTES // max(1, largest))
-        books = [] if self._shared is None else self._shared.begin()
-        return books + self._ask(window)
+        return self._own_codebook() + self._ask(window)
 
     def _ask(self, n_queries: int) -> list[m.Envelope]:
         chosen = self._todo[self._next : self._next + n_queries]
@@ -204,8 +199,7 @@ class TokenWork(Work):
                 self._check_table(table, self._counts(table), grand)
         if queries.states_sizes(self._settings):
             self._check_sets(mine)
-        counts = self._joint_counts(grand)
-        self._outcome = Outcome(counts=counts if self._shared is None else self._shared.completed(counts))
+        self._outcome = Outcome(counts=self._with_codebooks(self._joint_counts(grand)))
 
     def _counts(self, table: queries.QueryTable) -> NDArray[np.int64]:
         cells = [self._accepted[table.first + k] for k in range(table.n_cells)]
