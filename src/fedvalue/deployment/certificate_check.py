@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fedvalue.agreement.manifest_rules import check_values_version
 from fedvalue.agreement.run_settings import pins_of, terms_of
 from fedvalue.crypto import keys
-from fedvalue.deployment.run_results import task_valuation
-from fedvalue.deployment.valuation_certificate import PURPOSE, Certificate, ServerRecord, content_digest
+from fedvalue.deployment.run_results import match_rates, task_valuation
+from fedvalue.deployment.valuation_certificate import PURPOSE, Certificate, content_digest
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
 from fedvalue.federated.valuation_parts import derived
 from fedvalue.identity.cards import verify
@@ -28,7 +28,7 @@ from fedvalue.protocol.mirror.server_result import (
     decode_result,
     open_share,
 )
-from fedvalue.protocol.outcome import Evidence, Outcome, same_numbers
+from fedvalue.protocol.outcome import Evidence, Outcome, SignedResult, same_numbers
 from fedvalue.protocol.readiness import check_roster, ranges_of, settings_of
 from fedvalue.protocol.release_grid import TOLERANCE
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertificateCheck:
-    """What a check of a certificate has shown.
+    """The outcome of a successful check.
 
     Args:
-        proved: One sentence per thing that was checked.
-        unproved: What a reader might believe to be checked, and is not.
+        proved: One sentence per proved fact.
+        unproved: Facts that a reader might believe proved, and are not.
     """
 
     proved: tuple[str, ...]
@@ -58,14 +58,13 @@ def check_certificate(certificate: Certificate) -> CertificateCheck:
     3. Every party signed its Ready, and all pass the manifest's gates.
     4. Each server signed exactly the result that is in the file, for this run.
     5. Under `mirror`: every data party signed which column of these results is its own.
-    6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the
-       certificate's values. Under `gram`: the sums that the servers signed fit together and give the
-       values. Under `paper` and `single` this is not possible, and said. What is computed again needs
-       software with the same values version.
+    6. Under `mirror`: each server's values, opened (or recomputed from its counts), are the certificate's
+       values. Under `gram`: the sums that the servers signed fit together and give the values. Under `paper`
+       and `single` this is not possible, and the check says so. Recomputing needs software with the same
+       values version.
     7. The values add up to the total, and shares and flags follow from the values.
 
-    The reader still has to decide whether the keys in the manifest belong to whom they name
-    (compare the fingerprints).
+    The reader still has to compare the fingerprints of the keys in the manifest with those of their owners.
 
     Raises:
         VerificationError: E_CERTIFICATE (or the code of the check that failed).
@@ -94,7 +93,8 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     readies = {ready.party: ready for ready in certificate.readies}
     check_roster(terms_of(manifest), readies, pins_of(manifest))
     proved.append(f"all {len(readies)} parties signed their input commitments")
-    rates = certificate.match_rates if manifest.align == "intersect" else None
+    evidence = Evidence(roster=certificate.readies, results={})
+    rates = match_rates(manifest, Outcome(evidence=evidence))
     if not same_numbers(result.details.get("match_rates"), rates):
         raise VerificationError("the match rates are not the signed ones", code="E_CERTIFICATE")
     if result.run_id != manifest.run_id.hex():
@@ -109,8 +109,7 @@ def _checked(certificate: Certificate) -> CertificateCheck:
         record, pin = certificate.servers[server], manifest.participant(server).sign_key
         keys.check_signature(pin, record.signature, "result", manifest.run_id, server, record.digest)
     # Steps 5 and 6.
-    more, doubts = _results_shown(certificate, manifest, readies, expected)
-    proved, unproved = proved + more, unproved + doubts
+    _check_results(certificate, readies, proved, unproved)
     # Step 7. Sampled values add up too, permutation by permutation; on a grid each is off by half a step.
     learned = manifest.epsilon is not None or manifest.protocol == "gram"
     total = result.learnable_total if learned else result.total
@@ -128,12 +127,12 @@ def _checked(certificate: Certificate) -> CertificateCheck:
     return CertificateCheck((*proved, "the values add up to the total"), tuple(unproved))
 
 
-def _results_shown(
-    certificate: Certificate, manifest: Manifest, readies: Mapping[str, Ready], servers: list[str]
-) -> tuple[list[str], list[str]]:
-    """Steps 5 and 6: what the servers' signed results show about the values, and what they do not."""
-    proved: list[str] = []
-    unproved: list[str] = []
+def _check_results(
+    certificate: Certificate, readies: Mapping[str, Ready], proved: list[str], unproved: list[str]
+) -> None:
+    """Steps 5 and 6; extends the lists of what the servers' signed results prove, and what they do not."""
+    manifest = certificate.manifest.manifest
+    servers = [server.name for server in manifest.servers]
     if manifest.protocol == "mirror":
         terms, pins = terms_of(manifest), pins_of(manifest)
         digests = {server: certificate.servers[server].digest for server in servers}
@@ -157,11 +156,10 @@ def _results_shown(
             f"the values are NOT verified by server signatures: protocol {manifest.protocol!r} puts no "
             "signed result into the file; the values are the task party's word"
         )
-    return proved, unproved
 
 
 def _noise(result: Valuation) -> str:
-    """What the result says about the noise; it was compared with the agreement."""
+    """The result's statement about its noise, which was compared with the agreement."""
     privacy = result.privacy
     if privacy is None:
         raise VerificationError("the result says nothing about its noise", code="E_CERTIFICATE")
@@ -173,22 +171,20 @@ def _noise(result: Valuation) -> str:
 
 
 def words_stated(signed: SignedManifest) -> tuple[list[str], list[str]]:
-    """Who compared the words of the agreement, and who skipped it. Cards exchanged by hand have no words."""
-    compared = [name for name, said in signed.words.items() if said.compared]
-    skipped = [name for name, said in signed.words.items() if not said.compared]
-    proved = (
-        [f"{', '.join(compared)} stated that the words of the agreement were compared"] if compared else []
-    )
-    unproved = [
-        f"that the keys belong to whom they name: {', '.join(skipped)} signed without comparing the words"
-    ]
-    return proved, unproved if skipped else []
+    """What is proved and not proved by comparing the words. Cards exchanged by hand have no words."""
+    proved, unproved = [], []
+    if compared := [name for name, statement in signed.words.items() if statement.compared]:
+        proved.append(f"{', '.join(compared)} stated that the words of the agreement were compared")
+    if skipped := [name for name, statement in signed.words.items() if not statement.compared]:
+        names = ", ".join(skipped)
+        unproved.append(f"that the keys belong to whom they name: {names} signed without comparing the words")
+    return proved, unproved
 
 
 def _check_values(
     certificate: Certificate, manifest: Manifest, server: str, readies: Mapping[str, Ready]
 ) -> None:
-    """Whether the certificate's values are those in the result that the server signed."""
+    """Compare the certificate's values with those in the result that the server signed."""
     record, order = certificate.servers[server], certificate.order
     result = decode_result(_signed_bytes(record, server))
     if isinstance(result, ValuesResult) != (manifest.policy == "valuation"):
@@ -196,9 +192,9 @@ def _check_values(
     if isinstance(result, CountsResult):
         outcome = _counted(manifest, result, readies, order)
     else:
-        outcome = _opened(result, record, order, readies)
-    rates = certificate.match_rates if manifest.align == "intersect" else None
-    opened = task_valuation(manifest, outcome, rates).to_dict()
+        outcome = _opened(result, record, order)
+    outcome = dataclasses.replace(outcome, evidence=Evidence(roster=certificate.readies, results={}))
+    opened = task_valuation(manifest, outcome).to_dict()
     shown = certificate.result.to_dict()
     tolerance = 0.0 if manifest.epsilon is None else TOLERANCE
     if isinstance(result, CountsResult):
@@ -211,8 +207,8 @@ def _check_values(
         raise VerificationError(f"server {server!r} counted another table", code="E_TOTAL")
 
 
-def _signed_bytes(record: ServerRecord, server: str) -> bytes:
-    """The result in a server's record, which is what the server signed."""
+def _signed_bytes(record: SignedResult, server: str) -> bytes:
+    """The bytes of a server's result, after checking that they are the ones the server signed."""
     chunks = record.result
     if not chunks:
         raise VerificationError(f"the result of server {server!r} is not in the file", code="E_CERTIFICATE")
@@ -223,7 +219,7 @@ def _signed_bytes(record: ServerRecord, server: str) -> bytes:
 
 
 def _check_sums(certificate: Certificate, manifest: Manifest, readies: Mapping[str, Ready]) -> None:
-    """Whether the certificate's values follow from the sums that the servers of `gram` signed."""
+    """Compute the certificate's values again from the sums that the servers of `gram` signed."""
     check_values_version(manifest)
     settings = settings_of(terms_of(manifest), readies)
     opened = {
@@ -232,22 +228,21 @@ def _check_sums(certificate: Certificate, manifest: Manifest, readies: Mapping[s
     }
     evidence = Evidence(roster=certificate.readies, results={})
     outcome = Outcome(tables=opened_tables(settings, opened), evidence=evidence)
-    rates = certificate.match_rates if manifest.align == "intersect" else None
-    computed = task_valuation(manifest, outcome, rates).to_dict()
-    # Computed here again, perhaps on another machine: numbers differ in the last digits.
+    computed = task_valuation(manifest, outcome).to_dict()
+    # Perhaps on another machine: numbers differ in the last digits.
     if not same_numbers(computed, certificate.result.to_dict(), TOLERANCE):
         raise VerificationError("the values do not follow from the servers' sums", code="E_SUMS")
 
 
 def _computed_part(manifest: Manifest, result: dict[str, Any]) -> dict[str, Any]:
-    """What follows from joint counts; the learnable game of columns also needs codebooks."""
-    wanted = ["name", "value", "alone", "last", "n_codes", "se_sampling"]
-    facts = ["n_samples", "total", "method", "n_permutations", "seed", "run_id"]
+    """The fields that follow from joint counts; the learnable game of columns also needs codebooks."""
+    of_party = ["name", "value", "alone", "last", "n_codes", "se_sampling"]
+    of_run = ["n_samples", "total", "method", "n_permutations", "seed", "run_id"]
     if manifest.settings.columns == "joint":
-        wanted += ["learnable", "se_learnable"]
-        facts += ["learnable_total", "interactions", "coalitions"]
-    parties = [{key: party.get(key) for key in wanted} for party in result["parties"]]
-    return {**{key: result.get(key) for key in facts}, "parties": parties}
+        of_party += ["learnable", "se_learnable"]
+        of_run += ["learnable_total", "interactions", "coalitions"]
+    parties = [{key: party.get(key) for key in of_party} for party in result["parties"]]
+    return {**{key: result.get(key) for key in of_run}, "parties": parties}
 
 
 def _counted(
@@ -269,13 +264,10 @@ def _counted(
     return Outcome(counts=counts)
 
 
-def _opened(
-    result: ValuesResult, record: ServerRecord, order: tuple[str, ...], readies: Mapping[str, Ready]
-) -> Outcome:
+def _opened(result: ValuesResult, record: SignedResult, order: tuple[str, ...]) -> Outcome:
     shares = {
         name: open_share(key, sealed, SHARE_CONTEXT)
         for name, key, sealed in zip(order, record.share_keys, result.shares, strict=True)
     }
     task = open_share(record.task_key or b"", result.task, TASK_CONTEXT)
-    evidence = Evidence(roster=tuple(readies.values()), results={})
-    return Outcome(public=result.public, task=task, shares=shares, order=order, evidence=evidence)
+    return Outcome(public=result.public, task=task, shares=shares, order=order)

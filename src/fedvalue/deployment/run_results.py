@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fedvalue.agreement.run_settings import privacy_of
+from fedvalue.agreement.run_settings import terms_of
 from fedvalue.decisions.acceptance import with_acceptance
-from fedvalue.protocol.readiness import ranges_of
+from fedvalue.protocol.readiness import settings_of
 from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.provenance import Provenance, SourceFile
 
@@ -20,16 +19,8 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 
-def task_valuation(
-    manifest: Manifest, outcome: Outcome, match_rates: Mapping[str, float] | None = None
-) -> Valuation:
-    """The task party's result: all values.
-
-    Args:
-        manifest: The agreement.
-        outcome: What the protocol gave the task party.
-        match_rates: Part of each party's samples that all parties have, if the run aligned them.
-    """
+def task_valuation(manifest: Manifest, outcome: Outcome) -> Valuation:
+    """The task party's result: all values."""
     if outcome.counts is not None:
         from fedvalue.valuation.engine import value_counts
 
@@ -47,15 +38,13 @@ def task_valuation(
 
         names = tuple(party.name for party in manifest.data)
         valuation = valuation_of(outcome, names, privacy=_privacy(manifest, outcome))
-    return with_acceptance(_described(valuation, manifest, match_rates))
+    return with_acceptance(_described(valuation, manifest, match_rates(manifest, outcome)))
 
 
-def data_valuation(
-    manifest: Manifest, name: str, outcome: Outcome, match_rates: Mapping[str, float] | None = None
-) -> Valuation | None:
+def data_valuation(manifest: Manifest, name: str, outcome: Outcome) -> Valuation | None:
     """A data party's result: its own numbers and the total.
 
-    None where the task party alone learns something (`mirror` with policy `counts`).
+    None where only the task party gets a result (`mirror` with policy `counts`).
     """
     if outcome.counts is not None or outcome.tables is not None:
         full = task_valuation(manifest, outcome)
@@ -72,32 +61,38 @@ def data_valuation(
         own = valuation_of(outcome, (name,), privacy=_privacy(manifest, outcome))
     else:
         return None
-    rates = None if match_rates is None else {name: match_rates[name]}
-    return _described(own, manifest, rates)
+    rates = match_rates(manifest, outcome)
+    return _described(own, manifest, None if rates is None else {name: rates[name]})
+
+
+def match_rates(manifest: Manifest, outcome: Outcome) -> dict[str, float] | None:
+    """Part of each party's samples that all parties have; None if the run did not align them."""
+    if manifest.align != "intersect":
+        return None
+    assert outcome.evidence is not None
+    return {ready.party: ready.rows / ready.brought for ready in outcome.evidence.roster}
 
 
 def with_own_table(valuation: Valuation, columns: tuple[ColumnCoding, ...], origin: Provenance) -> Valuation:
-    """A party's result with what it alone knows: how its columns were coded, and where they come from.
+    """A party's result with the coding and the origin of its columns, which only this party knows.
 
     A result with noise gets names and kinds only: bins, counts and digests are exact, and whoever passes the
     result on relies on its promise.
     """
     if valuation.privacy is not None:
         columns = tuple(
-            ColumnCoding(party=one.party, name=one.name, kind=one.kind, n_codes=one.n_codes)
-            for one in columns
+            ColumnCoding(party=column.party, name=column.name, kind=column.kind, n_codes=column.n_codes)
+            for column in columns
         )
         sources = tuple(
-            SourceFile(name=one.name, party=one.party, format=one.format, n_rows=one.n_rows)
-            for one in origin.sources
+            SourceFile(name=file.name, party=file.party, format=file.format, n_rows=file.n_rows)
+            for file in origin.sources
         )
         origin = replace(origin, sources=sources)
     return replace(valuation, columns=columns, provenance=origin)
 
 
-def _described(
-    valuation: Valuation, manifest: Manifest, match_rates: Mapping[str, float] | None
-) -> Valuation:
+def _described(valuation: Valuation, manifest: Manifest, rates: dict[str, float] | None) -> Valuation:
     agreement = {
         "purpose": manifest.purpose,
         "consortium": manifest.consortium,
@@ -106,8 +101,8 @@ def _described(
         "agreed": f"{manifest.created:%Y-%m-%d}",
     }
     details = {**valuation.details, "policy": manifest.policy, "agreement": agreement}
-    if match_rates is not None:
-        details["match_rates"] = dict(match_rates)
+    if rates is not None:
+        details["match_rates"] = rates
     return replace(
         valuation,
         bins=manifest.settings.coding.bins,
@@ -119,11 +114,7 @@ def _described(
 
 
 def _privacy(manifest: Manifest, outcome: Outcome) -> Privacy | None:
-    """The promise about this run, by the sizes that all parties signed."""
+    """The privacy promise of this run, from the sizes that all parties signed."""
     assert outcome.evidence is not None
-    roster = outcome.evidence.roster
-    ranges = [ranges_of(ready) for ready in roster]
-    n_columns = sum(len(one.features) for one in ranges)
-    if not n_columns:
-        n_columns = len(manifest.data) + any(one.sizes[0] > 1 for one in ranges if len(one.sizes) == 2)
-    return privacy_of(manifest, roster[0].rows, n_columns)
+    readies = {ready.party: ready for ready in outcome.evidence.roster}
+    return settings_of(terms_of(manifest), readies).privacy

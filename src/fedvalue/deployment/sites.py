@@ -1,4 +1,4 @@
-"""Where participants keep their files, and the configurations of those who were invited.
+"""Where a participant keeps its files, and the configuration of participants that were invited.
 
 A participant works from a configuration file or from a home folder; a `Site` describes either.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedvalue.agreement.manifest import SignedManifest
 from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import Terms
 from fedvalue.deployment.config import (
@@ -26,7 +28,6 @@ from fedvalue.identity.identity_files import read_card
 from fedvalue.identity.tls_certificates import SERVER_ROLES
 
 if TYPE_CHECKING:
-    from fedvalue.agreement.manifest import SignedManifest
     from fedvalue.deployment.config import TableConfig
     from fedvalue.deployment.home import Agreement
 
@@ -39,9 +40,9 @@ class Site:
         identity: Folder of the keys.
         peers: Folder of the pinned cards.
         state: Folder of its runs.
-        manifest: The agreement that a party's configuration names.
+        manifest: The agreement in a party's configuration.
         home: The home folder, if there is one.
-        addresses: host:port of servers that are reached in another way than the manifest says.
+        addresses: host:port of servers whose address differs from the manifest's.
         accept: The weakest terms that the participant accepts.
         table: A party's rows, where they are known.
         listen: Where a server listens.
@@ -65,46 +66,42 @@ class Site:
                 return [read_manifest(self.manifest)]
             except ConfigError:
                 return []
-        found = [one.signed for one in self._known() if self.problem(one) is None]
-        return [signed for signed in found if signed is not None]
+        return [signed for _, signed in self._read() if isinstance(signed, SignedManifest)]
 
     @property
     def inviting(self) -> list[Agreement]:
         """The accepted invitations that not everybody has signed yet, the newest first."""
-        return [one for one in self._known() if self.problem(one) is None and one.signed is None]
+        return [agreement for agreement, signed in self._read() if signed is None]
 
     @property
     def unreadable(self) -> dict[str, FedValueError]:
         """Why an agreement of the home folder cannot be read, by its id: most likely another release's."""
-        problems = {one.id: self.problem(one) for one in self._known()}
-        return {number: problem for number, problem in problems.items() if problem is not None}
+        return {agreement.id: error for agreement, error in self._read() if isinstance(error, FedValueError)}
 
-    def _known(self) -> list[Agreement]:
-        return [] if self.home is None else self.home.agreements()
-
-    @staticmethod
-    def problem(agreement: Agreement) -> FedValueError | None:
-        """Why an agreement cannot be read; None if it can."""
-        try:
-            if agreement.signed is None:
-                _ = agreement.invitation
-        except FedValueError as error:
-            return error
-        return None
+    def _read(self) -> Iterator[tuple[Agreement, SignedManifest | FedValueError | None]]:
+        """The agreements of the home folder: signed, not yet signed by all, or unreadable."""
+        for agreement in [] if self.home is None else self.home.agreements():
+            try:
+                signed = agreement.signed
+                if signed is None:
+                    _ = agreement.invitation
+                yield agreement, signed
+            except FedValueError as error:
+                yield agreement, error
 
 
 def site_of(config: Path | None, home: Path) -> Site:
     """The site that a configuration file or a home folder describes.
 
     Raises:
-        ConfigError: The file is wrong, or nobody has taken part from this folder.
+        ConfigError: The file is wrong, or the folder holds no identity.
     """
     if config is None:
         return _of_home(home)
     try:
         is_party = re.search(r"^\[table\]", config.read_text("utf-8"), re.MULTILINE) is not None
     except (OSError, UnicodeDecodeError):
-        is_party = False  # the reader of servers says what is wrong
+        is_party = False  # read_server_config says what is wrong
     if not is_party:
         return site_of_server(read_server_config(config))
     party = read_party_config(config)
@@ -139,7 +136,7 @@ def server_config(folder: Path, listen: str | None = None) -> ServerConfig:
 
     Args:
         folder: The home.
-        listen: host:port; the port of the invitation's address if None.
+        listen: host:port; None takes the port of the invitation's address.
 
     Raises:
         ConfigError: E_INVITATION: no invitation was accepted, or not as a server.
@@ -170,9 +167,9 @@ def party_config(
 
     Args:
         folder: The home.
-        agreement: Which of its agreements.
+        agreement: One of its agreements.
         table: The party's rows.
-        output: Folder of the results; that of the agreement if None.
+        output: Folder of the results; None takes the agreement's.
     """
     home, results = Home(folder.resolve()), (output or agreement.folder).resolve()
     return PartyConfig(
@@ -187,13 +184,13 @@ def party_config(
             certificate=results / "certificate.json",
         ),
         accept=home.policy(),
-        # Whoever was invited waits as long as the agreement lasts, if the others do too.
+        # Invited parties wait until the agreement expires, if the others do too.
         wait_hours=1e5,
     )
 
 
 def _local(endpoint: str) -> str:
-    """Where to listen for calls to an address: on all interfaces, except for loopback."""
+    """Where to listen for calls to an address: on all interfaces, unless it is loopback."""
     host, _, port = endpoint.rpartition(":")
     try:
         loopback = ipaddress.ip_address(host.strip("[]")).is_loopback

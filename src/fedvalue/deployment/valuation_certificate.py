@@ -1,14 +1,14 @@
 """The valuation certificate: a result with everything that proves it, in one file.
 
-It holds the manifest with all signatures, every party's signed Ready with the commitment to its input,
-both servers' signed results as they sent them, the keys that open those results, and every data
-party's signed statement of which column it owns. `certificate_check` checks it offline.
+It holds the manifest with all signatures, every party's signed Ready with the commitment to its input, the
+servers' signed results as they sent them, the keys that open those results, and every data party's signed
+statement of which column it owns. `certificate_check` checks it offline.
 
-- Under `mirror` a third person can see that both servers, independently, signed these values for this
-  agreement, and that the names belong to them; nothing rests on the task party's word.
+- Under `mirror` a third person can verify that both servers independently signed these values for this
+  agreement, and which party each value belongs to; nothing rests on the task party's word.
 - Under `paper` and `single` the servers sign counts that are not in the file: the values are the task
   party's word, and the check says so.
-- No file can show that a party's table was true, or that servers or parties did not work together.
+- No file can show that a party's table was true, or that servers or parties did not collude.
 """
 
 from __future__ import annotations
@@ -28,34 +28,17 @@ from fedvalue.documents import Document
 from fedvalue.errors import ConfigError
 from fedvalue.protocol.endorsement import Endorsement
 from fedvalue.protocol.messages import Ready
+from fedvalue.protocol.outcome import SignedResult
 from fedvalue.valuation.result import Valuation
 
 if TYPE_CHECKING:
     from fedvalue.identity.cards import Identity
-    from fedvalue.protocol.outcome import Evidence, SignedResult
+    from fedvalue.protocol.outcome import Evidence
 
 SCHEMA = "fedvalue.certificate/2"
 MAX_BYTES = 64 << 20
 PURPOSE = "certificate"
-"""What the task party's signature is for."""
-
-
-class ServerRecord(Document, frozen=True, kw_only=True):
-    """A server's signed result as it sent it, and the keys that open it.
-
-    Args:
-        result: The chunks of the result.
-        digest: What the server signed.
-        signature: Its signature.
-        task_key: Opens the task party's part.
-        share_keys: Open the data parties' parts, in the servers' order of columns.
-    """
-
-    result: tuple[bytes, ...]
-    digest: bytes
-    signature: bytes
-    task_key: bytes | None = None
-    share_keys: tuple[bytes, ...] = ()
+"""Purpose of the task party's signature."""
 
 
 class Certificate(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
@@ -64,31 +47,22 @@ class Certificate(Document, frozen=True, kw_only=True, tag_field="schema", tag=S
     software: str
     manifest: SignedManifest
     readies: tuple[Ready, ...]
-    servers: dict[str, ServerRecord]
+    servers: dict[str, SignedResult]
     order: tuple[str, ...]
     endorsements: tuple[Endorsement, ...]
     result: Valuation
     signature: bytes = b""
 
-    @property
-    def match_rates(self) -> dict[str, float]:
-        """Part of each party's rows that all parties have, as the parties signed it."""
-        return {ready.party: ready.rows / ready.brought for ready in self.readies}
-
 
 def make_certificate(
-    identity: Identity,
-    signed: SignedManifest,
-    evidence: Evidence,
-    result: Valuation,
-    order: tuple[str, ...],
+    identity: Identity, signed: SignedManifest, evidence: Evidence, result: Valuation, order: tuple[str, ...]
 ) -> Certificate:
     """The certificate of a finished run, signed by the task party."""
     certificate = Certificate(
         software=__version__,
         manifest=signed,
         readies=evidence.roster,
-        servers={server: _server_record(evidence.results[server]) for server in sorted(evidence.results)},
+        servers=dict(sorted(evidence.results.items())),
         order=order,
         endorsements=evidence.endorsements,
         result=result,
@@ -125,25 +99,14 @@ def certificate_from(data: Any) -> Certificate:
         certificate = documents.convert(Certificate, data, schema=SCHEMA, error=ConfigError)
     except ConfigError as error:
         raise ConfigError(f"not a certificate: {error}", code="E_CERTIFICATE") from None
-    # What is read is what was signed: nothing in the file is ignored, and no default is filled in.
+    # Nothing in the file is ignored and no default is filled in, so what is read is what was signed.
     if data != documents.parse(documents.encode(certificate)):
         raise ConfigError("not a certificate: a field is not in its one spelling", code="E_CERTIFICATE")
     return certificate
 
 
-def _server_record(signed: SignedResult) -> ServerRecord:
-    share_keys = signed.share_keys
-    return ServerRecord(
-        result=signed.parts,
-        digest=signed.digest,
-        signature=signed.signature,
-        task_key=None if share_keys is None else share_keys.task,
-        share_keys=() if share_keys is None else tuple(share_keys.shares),
-    )
-
-
 def content_digest(certificate: Certificate) -> bytes:
-    """What the task party signs: SHA-256 of everything but the signature, as JSON with sorted keys.
+    """The digest that the task party signs: SHA-256 of the file without the signature, as sorted JSON.
 
     Python writes a float as the shortest text that reads back as the same number.
     """

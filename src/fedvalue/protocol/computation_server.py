@@ -60,9 +60,8 @@ class ComputationServer(Server):
             m.NoiseSeed: (self._take_noise, (self.terms.validate,)),
         }
 
-    def _relay(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _relay(self, sender: str, message: m.EphemeralKey | m.Confirm | m.Agree) -> list[m.Envelope]:
         """Collect one message of every party, then send all of them to everybody."""
-        assert isinstance(message, m.EphemeralKey | m.Confirm | m.Agree)
         if sender != message.party:
             raise RemoteProtocolError(
                 f"{sender!r} sent a message in the name of {message.party!r}", code="E_SENDER"
@@ -77,23 +76,20 @@ class ComputationServer(Server):
             out.append(self._to(self.terms.validate, self._noise.commit()))
         return out
 
-    def _relay_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.WrappedKeys)
+    def _relay_run_key(self, sender: str, message: m.WrappedKeys) -> list[m.Envelope]:
         if set(message.wrapped) != set(self.terms.parties):
             raise RemoteProtocolError("expected one wrapped key per data party", code="E_DECLARED")
         self._become(State.READYING if self._alignment is None else State.ALIGNING)
         return [self._to(name, m.WrappedKey(message.wrapped[name])) for name in self.terms.parties]
 
-    def _relay_codebook(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.SealedCodebook)
+    def _relay_codebook(self, sender: str, message: m.SealedCodebook) -> list[m.Envelope]:
         if self._codebooks is None:
             raise RemoteProtocolError("the parties of this run share no codebooks", code="E_STATE")
         return self._codebooks.take(sender, message)
 
     # Release.
 
-    def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.NoiseSeed)
+    def _take_noise(self, sender: str, message: m.NoiseSeed) -> list[m.Envelope]:
         if self._noise is None:
             raise RemoteProtocolError("this run has no noise", code="E_STATE")
         self._noise.take(message)
@@ -109,8 +105,7 @@ class ComputationServer(Server):
         self._become(State.AGREEING)
         return [self._to(self.terms.validate, opening), *self._mirror.release(self._mirror.valued(noisy))]
 
-    def _take_tokens(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.TokenChunk)
+    def _take_tokens(self, sender: str, message: m.TokenChunk) -> list[m.Envelope]:
         if self._tokens is None:
             raise RemoteProtocolError("this run has no tokens", code="E_STATE")
         out = self._tokens.add(sender, message)

@@ -1,16 +1,16 @@
 """Keys between the parties, through a server that may not learn or change them.
 
 1. Every party signs a fresh X25519 key with its long-term Ed25519 key, over (run, party, key). The key
-   comes from the party's seed and from its data: a party that is rebuilt from changed data has
-   another key, hence other masks, and never masks two tables in the same way.
-2. The computation server relays all of them; each party checks every signature against its pins.
-   A key that was swapped on the way ends the run here, before any upload (E_SIGNATURE).
+   derives from the party's seed and its data: a party rebuilt from changed data has a different key, hence
+   different masks, and never masks two tables in the same way.
+2. The computation server relays all keys; each party checks every signature against its pins. A key that
+   was swapped on the way ends the run here, before any upload (E_SIGNATURE).
 3. Two parties' common key: HKDF of their X25519 secret (and the pre-shared key, if there is one), bound
    to run, both names and the transcript, which is the hash of the terms and all signed keys.
 4. The task party derives K_run from its seed and the transcript and sends it to each data party, sealed.
-   Ids are aligned under keys from K_run, where the parties agreed to reduce their tables.
-5. When every party has stated its sizes (`readiness`), the transcript takes in the settings and all signed
-   Readies, with their commitments to the rows that are left, and every further key is bound to it.
+   If the parties agreed to reduce their tables, ids are aligned under keys from K_run.
+5. When every party has stated its sizes (`readiness`), the transcript also covers the settings and all
+   signed Readies, with their commitments to the remaining rows, and every further key is bound to it.
 6. Every party proves by a MAC under K_run that it has the key, the same transcript and the same
    population of sample ids; all must match before anything is uploaded (E_CONFIRM, E_POPULATION).
 """
@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fedvalue.crypto import keys
@@ -27,18 +27,11 @@ from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import AlignmentKeys, Credentials, Keyring
 from fedvalue.protocol.settings import RunTerms, Settings
 
-T = TypeVar("T")
+E = TypeVar("E", m.EphemeralKey, m.Ready, m.Confirm, m.Agree)
 
 
 class KeyAgreement:
-    """One party's side of the key agreement.
-
-    Args:
-        terms: What was agreed; bound into the transcript.
-        name: The party.
-        credentials: Its keys.
-        data: Digest of its ids and codes.
-    """
+    """One party's side of the key agreement; `data` is the digest of its ids and codes."""
 
     def __init__(self, terms: RunTerms, name: str, credentials: Credentials, data: bytes) -> None:
         self._terms = terms
@@ -61,11 +54,11 @@ class KeyAgreement:
 
         Raises:
             RemoteProtocolError: Not exactly one key per party (E_DECLARED).
-            VerificationError: A signature does not fit, or our own key came back changed (E_SIGNATURE).
+            VerificationError: A wrong signature, or our own key came back changed (E_SIGNATURE).
         """
-        terms, own = self._terms, self.hello()
-        by_name = one_per_party(terms, {key.party: key for key in roster.keys}, len(roster.keys))
-        if by_name[self._name] != own:
+        terms = self._terms
+        by_name = one_per_party(terms, roster.keys)
+        if by_name[self._name] != self.hello():
             raise VerificationError("our own key came back changed", code="E_SIGNATURE")
         for name, key in by_name.items():
             pin = self._credentials.pins.get(name)
@@ -107,7 +100,7 @@ class KeyAgreement:
         self._run_key = run_key
 
     def _from_seed(self, purpose: str) -> bytes:
-        """A secret of our own in this run, with these keys of everybody: hence with this data."""
+        """A secret of this party, bound to the run and everybody's keys, hence to this data."""
         return keys.subkey(self._credentials.seed, self._terms.run_id, purpose, self._transcript)
 
     def _wrapping_key(self, peer: str) -> bytes:
@@ -118,7 +111,7 @@ class KeyAgreement:
 
     @property
     def run_key(self) -> bytes:
-        """K_run, not yet bound to what the parties have brought."""
+        """K_run, not yet bound to the parties' tables."""
         return self._run_key
 
     def alignment(self) -> AlignmentKeys:
@@ -126,7 +119,7 @@ class KeyAgreement:
         return AlignmentKeys(self._terms.run_id, self._run_key, self._from_seed("own"))
 
     def keyring(self, settings: Settings, readies: Mapping[str, m.Ready]) -> Keyring:
-        """Step 5: all keys of the run, bound to what every party has brought."""
+        """Step 5: all keys of the run, bound to every party's table."""
         signed = (readies[name].fingerprint for name in settings.everybody)
         self._transcript = keys.digest(self._transcript, settings.digest(), *signed)
         run_id, bound = settings.run_id, self._transcript
@@ -156,9 +149,9 @@ class KeyAgreement:
 
         Raises:
             RemoteProtocolError: Not exactly one per party (E_DECLARED).
-            VerificationError: A MAC is wrong (E_CONFIRM), or a party holds other ids (E_POPULATION).
+            VerificationError: A wrong MAC (E_CONFIRM), or a party holds different ids (E_POPULATION).
         """
-        by_name = one_per_party(self._terms, {c.party: c for c in roster.confirms}, len(roster.confirms))
+        by_name = one_per_party(self._terms, roster.confirms)
         for name, confirm in by_name.items():
             keys.check_mac(self._confirm_mac(ring, name, confirm.population), confirm.mac, who=name)
         for name, confirm in by_name.items():
@@ -168,8 +161,13 @@ class KeyAgreement:
                 )
 
 
-def one_per_party(terms: RunTerms, entries: Mapping[str, T], n: int) -> Mapping[str, T]:
-    """Check that a relayed list of `n` entries has one entry of every party."""
-    if n != len(entries) or set(entries) != set(terms.everybody):
+def one_per_party(terms: RunTerms, entries: Sequence[E]) -> dict[str, E]:
+    """A relayed list by party.
+
+    Raises:
+        RemoteProtocolError: Not exactly one entry per party (E_DECLARED).
+    """
+    by_name = {entry.party: entry for entry in entries}
+    if len(by_name) != len(entries) or set(by_name) != set(terms.everybody):
         raise RemoteProtocolError("the list does not hold one entry per party", code="E_DECLARED")
-    return entries
+    return by_name

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from fedvalue.documents import Document
 from fedvalue.information.contingency import JointCounts
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
@@ -30,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
     """A valuer's answer to joint counts or noisy tables.
 
     Args:
-        public: For every party: `total` and what describes the computation.
+        public: For every party: `total` and a description of the computation.
         task: For the task party alone.
         shares: One per data party in the order of the counts' columns: for that party and the task party.
     """
@@ -44,26 +45,30 @@ Valuer: TypeAlias = Callable[[JointCounts | PairTables, RunTerms], Answer]
 """(joint counts of opaque columns or noisy tables, the run's terms) -> the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedResult:
-    """One server's result as it was sent, with its signature.
+class SignedResult(Document, frozen=True, kw_only=True):
+    """One server's signed result as it was sent, and the keys that open it.
 
     Args:
-        parts: The bytes of the result, chunk by chunk; empty where this party got none.
-        digest: What the server signed.
+        result: The chunks of the result; empty where this party got none.
+        digest: The digest that the server signed.
         signature: Over (run, server, digest).
-        share_keys: The keys that open the shares, for the task party under policy `valuation`.
+        task_key: Opens the task party's part (policy `valuation`).
+        share_keys: Open the data parties' parts, in the servers' order of columns (policy `valuation`).
     """
 
-    parts: tuple[bytes, ...] = field(repr=False)
+    result: tuple[bytes, ...]
     digest: bytes
     signature: bytes
-    share_keys: m.ShareKeys | None = None
+    task_key: bytes | None = None
+    share_keys: tuple[bytes, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"SignedResult(digest={self.digest.hex()!r}, ...)"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The signed parts of a run, by which the task party can prove its values to a third party.
+    """The signed parts of a run, with which the task party can prove its values to a third party.
 
     Args:
         roster: Every party's Ready.
@@ -74,11 +79,6 @@ class Evidence:
     roster: tuple[m.Ready, ...]
     results: Mapping[str, SignedResult]
     endorsements: tuple[Endorsement, ...] = ()
-
-    @property
-    def digests(self) -> dict[str, bytes]:
-        """The digest that each server signed."""
-        return {server: result.digest for server, result in self.results.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Outcome:
         shares: By party name: its own share for a data party, all of them for the task party.
         order: For the task party, the names of the data parties in the servers' order of columns,
             for fields of `task` that are indexed by column.
-        evidence: What proves it.
+        evidence: The signed parts of the run.
     """
 
     counts: JointCounts | None = None
@@ -107,9 +107,9 @@ class Outcome:
 
 
 def same_numbers(a: Any, b: Any, tolerance: float = 0.0) -> bool:
-    """Whether two JSON-like trees are equal, numbers with a fraction to within `tolerance`.
+    """Whether two JSON-like trees are equal, floats to within `tolerance`.
 
-    What two servers release is equal to the last bit: they settled on it first.
+    Without noise, two servers release numbers equal to the last bit: they settled on them first.
     """
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -125,7 +125,7 @@ def same_numbers(a: Any, b: Any, tolerance: float = 0.0) -> bool:
 
 
 def same_outcome(a: Outcome, b: Outcome, tolerance: float = 0.0) -> bool:
-    """Whether two servers' results are the same, numbers to within `tolerance`."""
+    """Whether two servers' results are the same, floats to within `tolerance`."""
     if a.counts is not None and b.counts is not None:
         return all(
             np.array_equal(getattr(a.counts, key), getattr(b.counts, key))

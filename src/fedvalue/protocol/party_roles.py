@@ -1,13 +1,16 @@
 """The parties' side of a run: keys, alignment, readiness, the protocol's work, agreement on the results.
 
-What differs between `mirror` and the paper's protocols is a `Work` object; what differs between the
-task party and a data party is who draws the run's key. Everything else is here, once.
+Each protocol has its own `Work`; the task party draws the run's key, and data parties receive it. Everything
+else is the same for all parties.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from fedvalue.crypto import keys
 from fedvalue.crypto.hashing import multiset_hash
@@ -42,12 +45,12 @@ if TYPE_CHECKING:
 class PartyRole(Role):
     """Base of the task party and the data parties.
 
-    Refuses another number of rows than agreed in the constructor (InputError), before any byte is sent.
-    Duplicate ids show when the rows are first sorted (InputError).
+    The constructor refuses a wrong number of rows (InputError), before any byte is sent. Duplicate ids show
+    when the rows are first sorted (InputError).
     """
 
     mirror_work: ClassVar[type[MirrorWork]] = MirrorWork
-    """A party's work under `mirror`; the drill replaces it with one that cheats."""
+    """A party's work under `mirror`; the drill replaces it with work that cheats."""
     token_work: ClassVar[type[TokenWork]] = TokenWork
     """A party's work under `single` and `paper`."""
 
@@ -100,28 +103,23 @@ class PartyRole(Role):
         relay, servers = (self.terms.compute,), self.terms.servers
         return {
             m.KeyRoster: (self._take_keys, relay),
-            m.WrappedKey: (self._take_run_key, relay),
             m.AlignMask: (self._take_mask, servers),
             m.ReadyRoster: (self._take_readies, servers),
             m.ConfirmRoster: (self._take_confirms, relay),
             m.SealedCodebook: (self._take_result, relay),
-            m.QueryCount: (self._take_result, servers),
-            m.ResultChunk: (self._take_result, servers),
-            m.ResultSeal: (self._take_result, servers),
-            m.GramCommitment: (self._take_result, servers),
+            **dict.fromkeys(
+                (m.QueryCount, m.ResultChunk, m.ResultSeal, m.GramCommitment), (self._take_result, servers)
+            ),
             m.AgreeRoster: (self._take_agrees, relay),
         }
 
     # Keys, alignment, readiness.
 
-    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        raise NotImplementedError
-
-    def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _take_keys(self, sender: str, message: m.KeyRoster) -> list[m.Envelope]:
         raise NotImplementedError
 
     def _keyed(self) -> list[m.Envelope]:
-        """K_run is known: align ids if that was agreed, else state that we are ready."""
+        """K_run is known: align ids if that was agreed, otherwise report ready."""
         if self.terms.align is Align.EQUAL:
             return self._ready()
         ids = self._samples.ids_in_batches()
@@ -129,8 +127,7 @@ class PartyRole(Role):
         self._become(State.ALIGNING)
         return self._alignment.begin()
 
-    def _take_mask(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.AlignMask)
+    def _take_mask(self, sender: str, message: m.AlignMask) -> list[m.Envelope]:
         assert self._alignment is not None
         self._alignment.take(sender, message)
         rows = self._alignment.rows
@@ -153,18 +150,17 @@ class PartyRole(Role):
         self._become(State.READYING)
         return [self._to(server, ready) for server in self.terms.servers]
 
-    def _take_readies(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _take_readies(self, sender: str, message: m.ReadyRoster) -> list[m.Envelope]:
         """When every server has relayed the same Readies: the settings, all keys, and our confirmation."""
-        assert isinstance(message, m.ReadyRoster)
         self._rosters[sender] = message
         if len(self._rosters) < len(self.terms.servers):
             return []
         roster, *others = self._rosters.values()
         if any(other != roster for other in others):
             raise VerificationError("the servers relay different rosters", code="E_EQUIVOCATION")
-        opened = [opened_ready(self.terms, ready, self._agreement.run_key) for ready in roster.readies]
-        readies = {ready.party: ready for ready in opened}
-        one_per_party(self.terms, readies, len(opened))
+        readies = one_per_party(
+            self.terms, [opened_ready(self.terms, ready, self._agreement.run_key) for ready in roster.readies]
+        )
         check_roster(self.terms, readies, self._credentials.pins)
         settings = self._settings = settings_of(self.terms, readies)
         if settings.protocol in (ProtocolName.SINGLE, ProtocolName.PAPER):
@@ -177,8 +173,7 @@ class PartyRole(Role):
         self._become(State.CONFIRMING)
         return [self._to(self.terms.compute, self._agreement.confirm(ring, self._population))]
 
-    def _take_confirms(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.ConfirmRoster)
+    def _take_confirms(self, sender: str, message: m.ConfirmRoster) -> list[m.Envelope]:
         assert self._ring is not None
         assert self._hashes is not None
         self._agreement.check_confirms(self._ring, self._population, message)
@@ -211,18 +206,15 @@ class PartyRole(Role):
             )
         assert isinstance(hashes, MemoryHashed)
         assert hashes.whole is not None
-        columns = [
-            CodedColumn(name, codes, size, book)
-            for name, codes, size, book in zip(
-                self._columns, hashes.whole.codes, self._samples.sizes, self._samples.codebooks, strict=True
-            )
-        ]
+        columns = zip(
+            self._columns, hashes.whole.codes, self._samples.sizes, self._samples.codebooks, strict=True
+        )
         return self.token_work(
             self.settings,
             self.name,
             ring,
             hashes=hashes.whole.hashes,
-            columns=columns,
+            columns=[CodedColumn(*column) for column in columns],
             credentials=self._credentials,
         )
 
@@ -236,24 +228,22 @@ class PartyRole(Role):
 
     def _agree(self, work: Work) -> m.Agree:
         assert self._ring is not None
-        draft = m.Agree(self.name, work.digests(), self._endorsement(work), bytes(32))
-        return m.Agree(draft.party, draft.digests, draft.endorsement, _agree_mac(self._ring, draft))
+        draft = m.Agree(self.name, work.digests(), self._endorsement(work), b"")
+        return msgspec.structs.replace(draft, mac=_agree_mac(self._ring, draft))
 
     def _endorsement(self, work: Work) -> bytes:
         """A data party's signed statement about its column; empty where columns have names."""
         return b""
 
-    def _take_agrees(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _take_agrees(self, sender: str, message: m.AgreeRoster) -> list[m.Envelope]:
         """Release only after every party has seen and accepted the same."""
-        assert isinstance(message, m.AgreeRoster)
         assert self._work is not None
         assert self._ring is not None
-        agrees = {agree.party: agree for agree in message.agrees}
-        one_per_party(self.terms, agrees, len(message.agrees))
-        own = self._work.digests()
+        agrees = one_per_party(self.terms, message.agrees)
+        digests = self._work.digests()
         for name, agree in agrees.items():
             keys.check_mac(_agree_mac(self._ring, agree), agree.mac, who=name)
-            if name != self.name and agree.digests.get(self.name) != own[name]:
+            if name != self.name and agree.digests.get(self.name) != digests[name]:
                 raise VerificationError(
                     f"a server showed {name!r} and {self.name!r} different things", code="E_EQUIVOCATION"
                 )
@@ -267,7 +257,7 @@ class PartyRole(Role):
         self._forget()
         return []
 
-    def _endorsements(self, work: Work, agrees: dict[str, m.Agree]) -> tuple[Endorsement, ...]:
+    def _endorsements(self, work: Work, agrees: Mapping[str, m.Agree]) -> tuple[Endorsement, ...]:
         """The data parties' signed statements about their columns, for the task party."""
         return ()
 
@@ -280,13 +270,9 @@ class PartyRole(Role):
 
 
 class DataParty(PartyRole):
-    """A data party: its codes stay here; what leaves is masked or encrypted.
+    """A data party: its codes stay here, and everything that leaves is masked or encrypted.
 
-    Args:
-        terms: What was agreed.
-        name: The party.
-        samples: Its ids and its joint code per sample.
-        credentials: Its keys.
+    `samples` are its ids and its joint code per sample.
     """
 
     role = RoleName.DATA_PARTY
@@ -296,14 +282,15 @@ class DataParty(PartyRole):
             raise InputError(f"{name!r} is not a data party of this run")
         super().__init__(terms, name, samples=samples, columns=(name,), credentials=credentials)
 
-    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.KeyRoster)
+    def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
+        return super()._handlers() | {m.WrappedKey: (self._take_run_key, (self.terms.compute,))}
+
+    def _take_keys(self, sender: str, message: m.KeyRoster) -> list[m.Envelope]:
         self._agreement.take_roster(message)
         self._become(State.WRAPPING)
         return []
 
-    def _take_run_key(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.WrappedKey)
+    def _take_run_key(self, sender: str, message: m.WrappedKey) -> list[m.Envelope]:
         self._agreement.open_run_key(message.wrapped)
         return self._keyed()
 
@@ -311,18 +298,14 @@ class DataParty(PartyRole):
         if self.name not in work.order:
             return b""
         assert self._ring is not None
-        digests = {server: result.digest for server, result in work.results().items()}
-        place = work.order.index(self.name)
+        place, digests = work.order.index(self.name), work.signed_digests
         return sealed_endorsement(self.terms, self.name, place, digests, self._credentials, self._ring)
 
 
 class TaskParty(PartyRole):
     """The task party: holds X_t and Y, draws the run's key, sees all values.
 
-    Args:
-        terms: What was agreed.
-        samples: Its ids, and two columns: the code of X_t (all zero when it has no features) and of Y.
-        credentials: Its keys.
+    `samples` are its ids and two columns: the code of X_t (all zero when it has no features) and of Y.
     """
 
     role = RoleName.TASK_PARTY
@@ -331,22 +314,21 @@ class TaskParty(PartyRole):
         columns = (terms.task, label_name(terms))
         super().__init__(terms, terms.task, samples=samples, columns=columns, credentials=credentials)
 
-    def _take_keys(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.KeyRoster)
+    def _take_keys(self, sender: str, message: m.KeyRoster) -> list[m.Envelope]:
         self._agreement.take_roster(message)
         wrapped = self._to(self.terms.compute, self._agreement.draw_run_key())
         return [wrapped, *self._keyed()]
 
-    def _endorsements(self, work: Work, agrees: dict[str, m.Agree]) -> tuple[Endorsement, ...]:
+    def _endorsements(self, work: Work, agrees: Mapping[str, m.Agree]) -> tuple[Endorsement, ...]:
         if not work.order:
             return ()
         assert self._ring is not None
-        digests = {server: result.digest for server, result in work.results().items()}
+        digests = work.signed_digests
         signed = tuple(
             open_endorsement(name, agrees[name].endorsement, digests, self._ring)
             for name in self.terms.parties
         )
-        # No release of results that could not be proved later.
+        # Results that cannot be proved later are not released.
         check_endorsements(self.terms, signed, work.order, digests, self._credentials.pins)
         return signed
 

@@ -42,18 +42,12 @@ _ranges_decoder = msgspec.msgpack.Decoder(m.CodeRanges)
 
 
 def make_ready(
-    terms: RunTerms,
-    party: str,
-    samples: Samples,
-    *,
-    brought: int,
-    credentials: Credentials,
-    run_key: bytes,
+    terms: RunTerms, party: str, samples: Samples, *, brought: int, credentials: Credentials, run_key: bytes
 ) -> m.Ready:
     """A party's signed statement.
 
     Args:
-        terms: What was agreed.
+        terms: The agreed terms.
         party: The party.
         samples: Its rows in the run.
         brought: Its number of rows before they were reduced to the common ids.

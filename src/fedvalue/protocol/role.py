@@ -1,25 +1,24 @@
 """The base of all roles: a pure state machine that takes an envelope and returns envelopes.
 
-A role does no I/O: no sockets, files, clocks, threads, and no randomness of its own. It is a
-deterministic function of its constructor's arguments and of the envelopes received, in order. So a
-shell can journal the envelopes, rebuild the role after a crash by feeding them again, and get the
-same output byte for byte.
+A role does no I/O: no sockets, files, clocks, threads, and no randomness of its own. It is a deterministic
+function of its constructor's arguments and of the envelopes received, in order. So a shell can journal the
+envelopes, rebuild the role after a crash by replaying them, and get the same output byte for byte.
 
 Rules that keep it so:
 
 - Envelopes of one sender to one recipient must arrive in the order sent (FIFO per pair). Nothing is
   assumed about the order between different senders.
-- A resend of an accepted message returns nothing and changes nothing. A shell that needs the answer
-  again stores it before it acknowledges the input.
+- A resend of an accepted message returns nothing and changes nothing. A shell that may need the answer
+  again stores it before it acknowledges the message.
 - An illegal message raises, and changes nothing except the move to FAILED, which is final. The one
   exception is E_DIGEST (data damaged on the way): refused, unchanged, may be sent again.
-- After an error, `fail` gives the notices by which the peers learn of it.
+- After an error, `fail` returns the notices that tell the peers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedvalue.errors import FedValueError, LocalProtocolError, RemoteProtocolError
 from fedvalue.protocol import messages as m
@@ -27,7 +26,8 @@ from fedvalue.protocol.error_codes import RECOVERABLE, missing_of, peer_failure,
 from fedvalue.protocol.settings import RunTerms, Settings
 from fedvalue.protocol.transitions import FINAL, TABLES, RoleName, State
 
-Handler = Callable[[str, m.AnyMessage], list[m.Envelope]]
+Handler = Callable[[str, Any], list[m.Envelope]]
+"""Takes a sender and a message of the type under which `Role._handlers` lists the handler."""
 
 
 class Role:
@@ -85,7 +85,7 @@ class Role:
         Raises:
             RemoteProtocolError: The sender broke the protocol; the run is now FAILED.
             VerificationError: A check failed; the run is now FAILED and nothing is released.
-            InputError: Our own ids or codes do not fit (found when they are first used).
+            InputError: Our own ids or codes are wrong, which shows when they are first used.
         """
         if self._state is State.FAILED:
             raise RemoteProtocolError(f"the run of {self.name!r} has failed", code="E_STATE")
@@ -101,9 +101,9 @@ class Role:
             raise
 
     def fail(self, error: FedValueError) -> list[m.Envelope]:
-        """End the run for a reason from outside (a deadline, malformed bytes), and tell the peers.
+        """End the run for an outside reason (a deadline, malformed bytes) and return notices for the peers.
 
-        Also gives the notices after `receive` has raised. A finished run stays finished.
+        Also returns the notices after `receive` has raised. A finished run stays finished.
         """
         if self._state is State.DONE:
             return []
@@ -169,7 +169,7 @@ class Role:
         assert self._state not in FINAL
         self._state = state
 
-    # What a role fills in.
+    # Each role defines these.
 
     def _begin(self) -> list[m.Envelope]:
         return []
@@ -179,7 +179,7 @@ class Role:
         raise NotImplementedError
 
     def _handlers(self) -> dict[type[m.Message], tuple[Handler, tuple[str, ...]]]:
-        """Per message: who handles it, and who may send it."""
+        """Per type of message: its handler, and its legal senders."""
         raise NotImplementedError
 
     def _forget(self) -> None:

@@ -135,8 +135,7 @@ class Server(Role):
             **dict.fromkeys((m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest), (self._take_gram, servers)),
         }
 
-    def _align(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.AlignTokens)
+    def _align(self, sender: str, message: m.AlignTokens) -> list[m.Envelope]:
         assert self._alignment is not None
         masks = self._alignment.take(sender, message)
         if self._alignment.done:
@@ -144,8 +143,7 @@ class Server(Role):
             self._become(State.READYING)
         return masks
 
-    def _take_ready(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        assert isinstance(message, m.Ready)
+    def _take_ready(self, sender: str, message: m.Ready) -> list[m.Envelope]:
         if seals_ranges(self.terms) == isinstance(message.ranges, m.CodeRanges):
             raise RemoteProtocolError(f"{sender!r} did not seal its sizes as agreed", code="E_DECLARED")
         check_ready(self.terms, message, sender, self._credentials.pins[sender])

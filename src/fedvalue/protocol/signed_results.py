@@ -84,7 +84,13 @@ class ResultInbox:
     def signed(self, server: str, share_keys: m.ShareKeys | None = None) -> SignedResult:
         """The result of a server, to be shown to others."""
         seal, parts = self._sealed[server], self._parts[server].messages
-        return SignedResult(tuple(part.data for part in parts), seal.digest, seal.signature, share_keys)
+        return SignedResult(
+            result=tuple(part.data for part in parts),
+            digest=seal.digest,
+            signature=seal.signature,
+            task_key=None if share_keys is None else share_keys.task,
+            share_keys=() if share_keys is None else share_keys.shares,
+        )
 
 
 class Work(ABC):
@@ -157,13 +163,18 @@ class Work(ABC):
             server: self._inbox.signed(server, self._share_keys(server)) for server in self._settings.servers
         }
 
+    @property
+    def signed_digests(self) -> dict[str, bytes]:
+        """The digest that each server signed."""
+        return {server: self._inbox.digest_of(server) for server in self._settings.servers}
+
     def _share_keys(self, server: str) -> m.ShareKeys | None:
         """The keys that open the shares in a server's result."""
         return None
 
     def digests(self) -> dict[str, bytes]:
         """Per peer, a digest of what both must have seen: by default every server's signed result."""
-        seen = keys.digest(*(self._inbox.digest_of(server) for server in self._settings.servers))
+        seen = keys.digest(*self.signed_digests.values())
         return {peer: seen for peer in self._settings.everybody if peer != self._name}
 
 

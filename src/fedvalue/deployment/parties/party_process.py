@@ -217,14 +217,12 @@ def _result(
 
     The certificate is for others: it holds the result without the party's columns and files.
     """
-    manifest, evidence, rates = signed.manifest, outcome.evidence, None
+    manifest, evidence = signed.manifest, outcome.evidence
     assert evidence is not None
-    if manifest.align == "intersect":
-        rates = {ready.party: ready.rows / ready.brought for ready in evidence.roster}
     if identity.card.role != "task":
-        own = data_valuation(manifest, identity.card.name, outcome, rates)
+        own = data_valuation(manifest, identity.card.name, outcome)
         return PartyResult(valuation=None if own is None else at_home(own))
-    valuation = task_valuation(manifest, outcome, rates)
+    valuation = task_valuation(manifest, outcome)
     certificate = make_certificate(identity, signed, evidence, valuation, outcome.order)
     return PartyResult(valuation=at_home(valuation), certificate=certificate)
 
