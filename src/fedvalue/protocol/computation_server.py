@@ -1,4 +1,4 @@
-"""The computation server's side of a run: relay of the parties' messages, and counting."""
+"""The computation server's side of a run: relays the parties' messages, and counts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ComputationServer(Server):
         }
 
     def _relay(self, sender: str, message: m.EphemeralKey | m.Confirm | m.Agree) -> list[m.Envelope]:
-        """Collect one message of every party, then send all of them to everybody."""
+        """Collect one message from every party, then send all of them to everybody."""
         if sender != message.party:
             raise RemoteProtocolError(
                 f"{sender!r} sent a message in the name of {message.party!r}", code="E_SENDER"
@@ -96,7 +96,7 @@ class ComputationServer(Server):
         return self._continue_noise()
 
     def _continue_noise(self) -> list[m.Envelope]:
-        """The values with noise, once they and the other server's contribution are here."""
+        """The noisy values, once the tables and the other server's contribution are here."""
         assert self._noise is not None
         assert self._mirror is not None
         if not self._noise.ready:

@@ -1,10 +1,9 @@
 """A data party's signed statement of which column of the servers' results it owns (`mirror`).
 
-The servers know columns, not names; which name belongs to which column follows from the run's key,
-which no third party may have. So that a certificate does not rest on the task party's word, each
-data party, when it agrees to the release, signs its place and the results in which it holds it.
-The statement is sealed for the task party: the computation server relays it and must not learn who
-owns a column.
+The servers know columns, not names; which name belongs to which column follows from the run's key, which no
+third party may have. So that a certificate does not rest on the task party's word, each data party, when it
+agrees to the release, signs its place together with the digests of the results. The statement is sealed for
+the task party: the computation server relays it and must not learn the owner of a column.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ _FORM = struct.Struct(">I64s")
 
 
 class Endorsement(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """My column is number `place` of the results with these digests.
+    """A statement of `party`: my column has index `place` in the results with these digests.
 
-    The digest is the one that the server signed over its whole result, so that it covers the sealed
-    bytes of this column too.
+    Each digest is the one that the server signed over its whole result, so it covers the sealed bytes of this
+    column too.
     """
 
     party: str
@@ -55,7 +54,7 @@ def open_endorsement(party: str, sealed: bytes, digests: Mapping[str, bytes], ri
     """The endorsement that a data party sealed for us, the task party, about results with these digests.
 
     Raises:
-        VerificationError: It is not that party's (E_SEAL).
+        VerificationError: The party did not seal it (E_SEAL).
         RemoteProtocolError: E_MALFORMED.
     """
     plain = keys.unseal(ring.endorsement(party), sealed, _SEAL, what=f"the endorsement of {party!r}")
@@ -72,19 +71,19 @@ def check_endorsements(
     digests: Mapping[str, bytes],
     pins: Mapping[str, bytes],
 ) -> None:
-    """Whether every data party signed that it has the place that `order` gives it, in these results.
+    """Check that every data party signed its place in `order`, for these results.
 
     Raises:
         VerificationError: One is missing or differs (E_CERTIFICATE), or is not signed (E_SIGNATURE).
     """
-    by_name = {one.party: one for one in endorsements}
+    by_name = {endorsement.party: endorsement for endorsement in endorsements}
     if sorted(order) != sorted(terms.parties) or sorted(by_name) != sorted(terms.parties):
         raise VerificationError("not every data party signed the place of its column", code="E_CERTIFICATE")
     for place, name in enumerate(order):
-        one = by_name[name]
-        signed = _signed(terms.run_id, name, one.place, one.digests)
-        keys.check_signature(pins[name], one.signature, "endorsement", *signed)
-        if one.place != place or dict(one.digests) != dict(digests):
+        endorsement = by_name[name]
+        signed = _signed(terms.run_id, name, endorsement.place, endorsement.digests)
+        keys.check_signature(pins[name], endorsement.signature, "endorsement", *signed)
+        if endorsement.place != place or dict(endorsement.digests) != dict(digests):
             raise VerificationError(
                 f"party {name!r} signed a different place or different results", code="E_CERTIFICATE"
             )

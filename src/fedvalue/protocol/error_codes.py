@@ -1,4 +1,4 @@
-"""The codes with which a protocol run can fail, and how a failure travels between participants.
+"""The error codes of failed protocol runs, and how a failure travels between participants.
 
 Codes are never reused.
 """
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from fedvalue.protocol.messages import Abort
 
 CHECKS: dict[str, str] = {
-    "E_AUTH": "a token that not every party had sent (H2), or a row that is not what its owners wrote",
+    "E_AUTH": "a token that not every party sent (H2), or a row that is not what its owners wrote",
     "E_COUNT": "the two servers report different cardinalities for a query",
-    "E_CONFIRM": "a party does not hold the same key, or saw other keys than we did",
+    "E_CONFIRM": "a party does not hold the same key, or saw different keys",
     "E_CHECK_COLUMN": "a party's check column is not what its weights say (gram)",
-    "E_COMMITMENT": "a server opened other sums than it had committed to (gram)",
+    "E_COMMITMENT": "a server opened different sums than it committed to (gram)",
     "E_EQUIVOCATION": "a server showed two participants different things",
     "E_GATE": "a table breaks a limit that protects single persons",
     "E_FLOOR": "a cardinality is below the number of adversarial samples, or not a multiple of q",
     "E_GROUP": "the validation server found incomplete groups of encryption ids",
     "E_MARGINAL": "counts do not add up to a party's own marginals, or coalitions contradict each other",
     "E_MIRROR": "the two servers' results differ: a server or a party broke the protocol",
-    "E_NOISE": "a server opened another noise seed than it had committed to",
+    "E_NOISE": "a server opened a different noise seed than it committed to",
     "E_ONE_HOT": "a party's row does not have exactly one code per feature (gram)",
     "E_OPENING": "parties that open a failed run to an auditor show different keys",
     "E_POPULATION": "the parties do not hold the same sample ids",
@@ -37,7 +37,7 @@ CHECKS: dict[str, str] = {
     "E_ROUNDS": "two rounds of vpsic give different counts",
     "E_SEAL": "a sealed share or key does not open",
     "E_SETS": "a party's sets depend on more than its own value (H3), or a server misstates their sizes",
-    "E_SIGNATURE": "a signature does not fit the pinned key",
+    "E_SIGNATURE": "a signature was not made with the pinned key",
     "E_SPLIT": "a party signed different uploads for different servers",
     "E_SUMS": "sums of several servers do not fit together: one of them is wrong (gram)",
     "E_TOTAL": "counts do not add up to the number of samples",
@@ -46,8 +46,8 @@ CHECKS: dict[str, str] = {
 
 BREACHES: dict[str, str] = {
     "E_CONFLICT": "a second, different message in the place of one already accepted",
-    "E_DECLARED": "an upload does not fit what was declared or agreed",
-    "E_DIGEST": "data does not fit its digest; the message is refused and may be sent again",
+    "E_DECLARED": "an upload differs from what was declared or agreed",
+    "E_DIGEST": "data does not match its digest; the message is refused and may be sent again",
     "E_MALFORMED": "bytes that are not a message",
     "E_QUERY": "a query that this run does not have",
     "E_RANGE": "a cell or a count of a result is outside its range",
@@ -60,7 +60,7 @@ BREACHES: dict[str, str] = {
 """A peer broke the protocol: RemoteProtocolError."""
 
 RECOVERABLE = frozenset({"E_DIGEST"})
-"""Refusals that leave the run as it was: the sender may send the same message again, intact."""
+"""Refusals that leave the run unchanged: the sender may send the same message again, intact."""
 
 
 def peer_failure(sender: str, abort: Abort, known: Collection[str], *, is_server: bool) -> FedValueError:
@@ -68,8 +68,8 @@ def peer_failure(sender: str, abort: Abort, known: Collection[str], *, is_server
 
     Args:
         sender: The peer.
-        abort: Its message. Of a server's reason only printable characters are kept, of a party's nothing.
-        known: The participants of the run; other names that the peer gives as missing are left out.
+        abort: Its message. A server's reason is reduced to printable characters, a party's is ignored.
+        known: The participants of the run; the message's other names are left out.
         is_server: Whether the sender is a server.
     """
     missing = known_names(abort.missing, known)
@@ -77,18 +77,18 @@ def peer_failure(sender: str, abort: Abort, known: Collection[str], *, is_server
         kind = getattr(errors, abort.kind, RemoteProtocolError)
         if not (isinstance(kind, type) and issubclass(kind, FedValueError)):
             kind = RemoteProtocolError
-        words = f"server {sender!r}: {printable(abort.reason)}"
+        reason = f"server {sender!r}: {printable(abort.reason)}"
     else:
         kind = VerificationError if abort.code in CHECKS else RemoteProtocolError
         names = f"; missing: {', '.join(missing)}" if missing else ""
-        words = f"{sender!r} has ended the run{names}"
+        reason = f"{sender!r} has ended the run{names}"
     if abort.code == "E_DEADLINE" or kind is TransportError:
-        return TransportError(words, code=abort.code, missing=missing)
-    return kind(words, code=abort.code)
+        return TransportError(reason, code=abort.code, missing=missing)
+    return kind(reason, code=abort.code)
 
 
 def known_names(names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """The participants among the names that a peer gave: other words belong in no log, terminal or notice."""
+    """The participants among a peer's names: its other words belong in no log, terminal or notice."""
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 

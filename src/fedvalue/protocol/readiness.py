@@ -1,10 +1,10 @@
-"""Before anything is uploaded: every party states what it brings, signed, and everybody checks it.
+"""Before anything is uploaded, every party signs a statement of its table's sizes, and everybody checks it.
 
-The terms fix what people agree on; the sizes of the code ranges are known only when each party has
-read its table. So they come signed in the Ready messages, and pass the gates at every party with the same
-outcome. Under `mirror` they are sealed for the parties: a server that knew how many codes each named party
-has could tell from the sizes of the unnamed columns whose they are. It checks the gates on these instead
-(`mirror.counting`). Under the other protocols servers need the sizes, and check the gates too.
+The sizes of the code ranges are known only when each party has read its table, so they are not in the terms
+but in the signed Ready messages, and every party checks them against the gates with the same outcome. Under
+`mirror` they are sealed for the parties: a server that knew the sizes of named parties could tell the owners
+of unnamed columns by their sizes. It checks the gates on the unnamed columns instead (`mirror.counting`).
+Under the other protocols servers need the sizes, and check the gates too.
 """
 
 from __future__ import annotations
@@ -57,16 +57,14 @@ def make_ready(
     commitment = sha256(b"fedvalue/1/commitment" + credentials.seed + samples.digest).digest()
     salt = keys.subkey(credentials.seed, terms.run_id, "ranges-salt", samples.digest, length=16)
     ranges = m.CodeRanges(samples.sizes, own_features(terms, party, samples), salt)
-    draft = m.Ready(
-        party, samples.n_samples, brought, ranges, ranges.digest, commitment, bytes(64)
-    )  # fmt: skip
+    draft = m.Ready(party, samples.n_samples, brought, ranges, ranges.digest, commitment, bytes(64))
     signature = keys.sign(credentials.signing_key, "ready", terms.run_id, draft.signed())
     shown = _sealed(terms, draft, ranges, run_key) if seals_ranges(terms) else ranges
     return msgspec.structs.replace(draft, ranges=shown, signature=signature)
 
 
 def seals_ranges(terms: RunTerms) -> bool:
-    """Whether the servers of this protocol can do without knowing who has how many codes."""
+    """Whether the servers of this protocol must not learn how many codes each party has."""
     return terms.protocol is ProtocolName.MIRROR
 
 
@@ -76,14 +74,14 @@ def _sealed(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges, run_key: byte
 
 
 def _longest_ranges(terms: RunTerms) -> int:
-    """The bytes of the longest sizes that the terms allow. All pad to it, or wide parties would stand out."""
+    """Bytes of the longest sizes that the terms allow. All are padded to it, or wide parties would show."""
     n_features = 0 if terms.columns is ColumnView.JOINT else MAX_FEATURES
     longest = m.CodeRanges((MAX_CODES,) * 2, (MAX_CODES,) * n_features, bytes(16))
     return len(msgspec.msgpack.encode(longest))
 
 
 def _ranges_key(terms: RunTerms, ready: m.Ready, run_key: bytes) -> bytes:
-    """With the digest in it: no key seals two different statements."""
+    """Bound to the digest: no key seals two different statements."""
     return keys.subkey(run_key, terms.run_id, "ranges", ready.party, ready.ranges_digest)
 
 
@@ -91,9 +89,9 @@ def opened_ready(terms: RunTerms, ready: m.Ready, run_key: bytes) -> m.Ready:
     """A Ready with its sizes open, at a party.
 
     Raises:
-        VerificationError: It does not open (E_SEAL). The party is named: each party sees the same, and the
-            one that reports it first would look guilty.
-        RemoteProtocolError: It is not sealed though it has to be, or holds no sizes (E_MALFORMED).
+        VerificationError: It does not open (E_SEAL). The error names the party: every party sees the same,
+            and the first to report it must not look guilty.
+        RemoteProtocolError: It is not sealed, or holds no sizes (E_MALFORMED).
     """
     if not seals_ranges(terms):
         return ready
@@ -129,14 +127,14 @@ def own_features(terms: RunTerms, party: str, samples: Samples) -> tuple[int, ..
 
 
 def gated_sizes(terms: RunTerms, party: str, sizes: Sequence[int], features: Sequence[int]) -> list[int]:
-    """The code ranges to which the gate on rows per code applies: features where they are seen one by one."""
+    """The code ranges to which the gate on rows per code applies: with columns `features`, the features'."""
     if terms.columns is ColumnView.JOINT:
         return list(sizes)
     return [*features, *(sizes[1:] if party == terms.task else ())]
 
 
 def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None:
-    """Whether `party` signed this, and its table may take part, as far as it is open.
+    """Check that `party` signed this and that its table may take part, as far as the sizes are open.
 
     Raises:
         VerificationError: E_SENDER, E_SIGNATURE, E_POPULATION or E_GATE.
@@ -155,7 +153,7 @@ def check_ready(terms: RunTerms, ready: m.Ready, party: str, pin: bytes) -> None
 def _check_ranges(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges) -> None:
     party = ready.party
     if ranges.digest != ready.ranges_digest:
-        raise VerificationError(f"party {party!r} signed other sizes than it shows", code="E_SIGNATURE")
+        raise VerificationError(f"party {party!r} shows different sizes than it signed", code="E_SIGNATURE")
     if len(ranges.sizes) != (2 if party == terms.task else 1):
         raise VerificationError(f"party {party!r} declares the wrong number of sizes", code="E_GATE")
     if terms.columns is ColumnView.JOINT and ranges.features:
@@ -165,7 +163,7 @@ def _check_ranges(terms: RunTerms, ready: m.Ready, ranges: m.CodeRanges) -> None
 
 
 def check_roster(terms: RunTerms, readies: Mapping[str, m.Ready], pins: Mapping[str, bytes]) -> None:
-    """Whether these are the signed, open Readies of all parties, of equally many rows, within the gates.
+    """Check that all parties' Readies are signed and open, have equal numbers of rows, and pass the gates.
 
     Raises:
         RemoteProtocolError: One is sealed (E_MALFORMED).
@@ -180,18 +178,18 @@ def check_roster(terms: RunTerms, readies: Mapping[str, m.Ready], pins: Mapping[
 
 
 def check_equal_rows(terms: RunTerms, readies: Mapping[str, m.Ready]) -> None:
-    """Whether all parties have as many rows as the task party.
+    """Check that all parties have as many rows as the task party.
 
     Raises:
         VerificationError: E_POPULATION.
     """
     for name, ready in readies.items():
         if ready.rows != readies[terms.task].rows:
-            raise VerificationError(f"party {name!r} has another number of rows", code="E_POPULATION")
+            raise VerificationError(f"party {name!r} has a different number of rows", code="E_POPULATION")
 
 
 def check_rows(terms: RunTerms, party: str, brought: int) -> None:
-    """Whether a party brings as many rows as agreed, before any reduction.
+    """Check that a party brings as many rows as agreed, before any reduction.
 
     Raises:
         VerificationError: E_POPULATION.
@@ -205,7 +203,7 @@ def check_rows(terms: RunTerms, party: str, brought: int) -> None:
 
 
 def check_min_samples(gates: Gates | None, owner: str, rows: int) -> None:
-    """Whether a table has enough samples; `owner` is whose it is, in words.
+    """Check that a table has enough samples; `owner` names it in the error.
 
     Raises:
         VerificationError: E_GATE.
@@ -215,7 +213,7 @@ def check_min_samples(gates: Gates | None, owner: str, rows: int) -> None:
 
 
 def check_code_gate(gates: Gates | None, owner: str, rows: int, sizes: Iterable[int]) -> None:
-    """Whether columns have not too many codes for this many rows; `owner` is whose they are, in words.
+    """Check that columns do not have too many codes for this many rows; `owner` names them in the error.
 
     Raises:
         VerificationError: E_GATE.
@@ -233,15 +231,15 @@ def check_code_gate(gates: Gates | None, owner: str, rows: int, sizes: Iterable[
 
 
 def check_cells(terms: RunTerms, task: Iterable[Iterable[int]], label: Iterable[int]) -> None:
-    """Whether no label and no code of X_t, or of one of its features, singles out a few samples.
+    """Check that no label and no code of X_t, or of one of its features, singles out a few samples.
 
-    A label that is 1 for one person would turn that party's exact value into an answer about this
-    person. With an epsilon the refusal itself would be such an answer, so nothing is refused.
+    A label that is 1 for one person would turn a data party's exact value into an answer about this person.
+    With an epsilon the refusal itself would be such an answer, so nothing is refused.
 
     Args:
-        terms: What was agreed.
-        task: Number of samples of each code of X_t, or of each feature of it where features are seen one by
-            one; codes without samples do not count.
+        terms: The agreed terms.
+        task: Number of samples of each code of X_t, or with columns `features` of each of its features; codes
+            without samples do not count.
         label: Number of samples of each label.
 
     Raises:
@@ -249,9 +247,9 @@ def check_cells(terms: RunTerms, task: Iterable[Iterable[int]], label: Iterable[
     """
     if terms.gates is None or terms.epsilon is not None:
         return
-    own = "combination" if terms.columns is ColumnView.JOINT else "code"
-    named = [("label", label), *((f"{own} of the task party's features", counts) for counts in task)]
-    for what, counts in named:
+    kind = "combination" if terms.columns is ColumnView.JOINT else "code"
+    columns = [("label", label), *((f"{kind} of the task party's features", counts) for counts in task)]
+    for what, counts in columns:
         if any(0 < count < terms.gates.min_cell for count in counts):
             raise VerificationError(
                 f"a {what} has fewer than {terms.gates.min_cell} samples: merge rare classes, or use fewer "
@@ -280,20 +278,20 @@ def settings_of(terms: RunTerms, readies: Mapping[str, m.Ready]) -> Settings:
 
 
 def check_own_table(terms: RunTerms, party: str, samples: Samples) -> None:
-    """Whether a party's own table passes the gates, before it is shown to anybody.
+    """Check that a party's own table passes the gates, before anybody else sees anything of it.
 
     Raises:
         VerificationError: E_GATE.
     """
     check_own_gates(terms, party, samples)
     if party == terms.task:
-        own, label = samples.marginals
-        task = cell_sizes(terms, np.arange(len(own)), own, samples.codebooks[0])
-        check_cells(terms, task, (int(count) for count in label))
+        features, label = samples.marginals
+        task = cell_sizes(terms, np.arange(len(features)), features, samples.codebooks[0])
+        check_cells(terms, task, label.tolist())
 
 
 def check_own_gates(terms: RunTerms, party: str, samples: Samples) -> None:
-    """Whether a party's own table has enough rows and not too many codes.
+    """Check that a party's own table has enough rows and not too many codes.
 
     Raises:
         VerificationError: E_GATE.
@@ -308,18 +306,16 @@ def cell_sizes(terms: RunTerms, codes: Codes, count: Counts, book: Codebook | No
     """Number of samples of each code of X_t, or of each of its features, for `check_cells`.
 
     Args:
-        terms: What was agreed.
+        terms: The agreed terms.
         codes: Codes of X_t.
         count: Number of samples of each.
         book: The features behind the codes.
     """
-    columns = [codes]
+    columns, sizes = [codes], []
     if terms.columns is ColumnView.FEATURES and book is not None:
         columns = [book.codes[codes, k] for k in range(book.n_features)]
-    return [_marginal(column, count) for column in columns]
-
-
-def _marginal(codes: Codes, count: Counts) -> list[int]:
-    totals = np.zeros(int(codes.max()) + 1, dtype=np.int64)
-    np.add.at(totals, codes, count)
-    return [int(total) for total in totals]
+    for column in columns:
+        totals = np.zeros(int(column.max()) + 1, dtype=np.int64)
+        np.add.at(totals, column, count)
+        sizes.append(totals.tolist())
+    return sizes

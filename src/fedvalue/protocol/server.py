@@ -1,6 +1,6 @@
 """The base of all servers: alignment, readiness, sums of shares (`gram`), counts of masked rows (`mirror`).
 
-Under `mirror` nothing leaves a server before both have agreed on it (`settlement`).
+Under `mirror` nothing leaves a server before both servers have agreed on it (`settlement`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Server(Role):
     """A server of any kind.
 
     Args:
-        terms: What was agreed.
+        terms: The agreed terms.
         credentials: Keys of this server.
-        valuer: Makes the answer from the counts (`mirror` with policy `valuation` only).
-        store: Where chunks wait for the other parties' (`mirror`, `gram`); memory by default.
-        checkpoint: Called between pieces of long work (`gram`); raises where the run is to end.
+        valuer: Computes the answer from the counts (`mirror` with policy `valuation` only).
+        store: Keeps chunks until the other parties' arrive (`mirror`, `gram`); memory by default.
+        checkpoint: Called between pieces of long work (`gram`); raises to end the run.
     """
 
     def __init__(
@@ -83,10 +83,9 @@ class Server(Role):
         return next(name for name in (self.terms.compute, self.terms.validate) if name != self.name)
 
     def missing(self, party: str) -> list[int]:
-        """Numbers of the chunks that `party` has declared and not sent yet (`mirror`)."""
-        if self._gram is not None:
-            return self._gram.missing(party)
-        return self._mirror.missing(party) if self._mirror is not None else []
+        """Indices of the chunks that `party` has declared and not sent yet (`mirror`, `gram`)."""
+        uploads = self._gram or self._mirror
+        return [] if uploads is None else uploads.missing(party)
 
     def awaited(self) -> tuple[str, ...]:
         """The participants whose messages this server waits for now."""
@@ -104,10 +103,10 @@ class Server(Role):
 
     def _late(self) -> tuple[str, ...]:
         """The parties whose uploads are behind."""
-        counting = self._gram or self._mirror
-        if counting is not None:
-            return counting.late()
-        # Token uploads have no declared number: a party that has sent least is behind.
+        uploads = self._gram or self._mirror
+        if uploads is not None:
+            return uploads.late()
+        # Token uploads have no declared length: the parties that have sent least are behind.
         sent = dict.fromkeys(self.terms.everybody, 0)
         for sender, *_ in self._seen:
             if sender in sent:
@@ -124,7 +123,7 @@ class Server(Role):
         return {
             m.AlignTokens: (self._align, parties),
             m.Ready: (self._take_ready, parties),
-            m.Chunk: (self._take_chunk, parties),
+            m.Chunk: (self._take_mirror if self._gram is None else self._take_gram, parties),
             m.Declaration: (self._take_mirror, parties),
             m.ShareKeys: (self._take_mirror, (self.terms.task,)),
             m.CodebookChunk: (self._take_mirror, parties),
@@ -167,7 +166,7 @@ class Server(Role):
         return tuple(arrived[name] for name in self.terms.everybody)
 
     def _prepare(self, readies: dict[str, m.Ready]) -> None:
-        """Build what counts, now that all parties are ready."""
+        """All parties are ready: make the part that counts."""
         if self.terms.protocol is ProtocolName.MIRROR:
             n_samples = readies[self.terms.task].rows
             self._mirror = self._make_mirror(n_samples)
@@ -192,10 +191,6 @@ class Server(Role):
     def _make_mirror(self, n_samples: int) -> MirrorCounting:
         return MirrorCounting(self.terms, n_samples, self.name, self._credentials, self._valuer, self._store)
 
-    def _take_chunk(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        take = self._take_mirror if self._gram is None else self._take_gram
-        return take(sender, message)
-
     def _take_mirror(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
         if self._mirror is None:
             raise RemoteProtocolError("this run does not use protocol mirror", code="E_STATE")
@@ -212,18 +207,17 @@ class Server(Role):
         return []
 
     def _counted(self, mirror: MirrorCounting) -> list[m.Envelope]:
-        """All rows are counted: commit to what follows from them."""
+        """All rows are counted: commit to the answer."""
         assert self._settlement is not None
-        said = self._settlement.counted(mirror.answer(), mirror.roots())
+        messages = self._settlement.counted(mirror.answer(), mirror.roots())
         self._become(State.COMPARING)
-        return [self._to(self.other, message) for message in said]
+        return [self._to(self.other, message) for message in messages]
 
-    def _take_settlement(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _take_settlement(self, sender: str, message: m.ResultCommit | m.ResultOpening) -> list[m.Envelope]:
         if self._settlement is None:
             raise RemoteProtocolError("this run does not use protocol mirror", code="E_STATE")
         if isinstance(message, m.ResultCommit):
-            return [self._to(self.other, said) for said in self._settlement.committed(message)]
-        assert isinstance(message, m.ResultOpening)
+            return [self._to(self.other, reply) for reply in self._settlement.committed(message)]
         return self._settled(self._settlement.settled(message))
 
     def _settled(self, answer: Answer) -> list[m.Envelope]:
@@ -253,7 +247,7 @@ class Server(Role):
 class AssistingServer(Server):
     """The third server of `gram`: adds up its shares, and sees no ids, no codes, no unmasked sums.
 
-    Its valuer is not used: under `gram` parties compute the values.
+    It uses no valuer: under `gram` the parties compute the values.
     """
 
     role = RoleName.ASSISTING_SERVER

@@ -1,8 +1,8 @@
 """The terms that all participants of a run have agreed on before the first message.
 
-Public to everyone, servers included: names, sizes, switches. Nothing secret is here, and nothing
-here may be decided by one participant alone; in a deployment these numbers come from the manifest
-that everyone signed, and `run_id` is its hash.
+Public to everyone, servers included: names, sizes, switches. Nothing here is secret, and no participant
+decides any of it alone; in a deployment the terms come from the manifest that everyone signed, and `run_id`
+is its hash.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ VALIDATE = "validate"
 """Default name of the validation server."""
 
 ASSIST = "assist"
-"""Default name of the assisting server, which only `gram` has."""
+"""Default name of the assisting server (`gram` only)."""
 
 RUN_ID_BYTES = 32
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Largest bulk payload of one message: calls of 4 MiB were the fastest that can be resumed."""
+"""Largest bulk payload of one message: the fastest size in measurements that is still cheap to resend."""
 MAX_TOKENS = 200_000_000
 """Default limit of `paper` and `single`: 3 to 5 GB on the wire. Above it a run is refused."""
 MAX_Q = 64
@@ -42,7 +42,7 @@ MAX_CODES = 2**24
 MAX_SAMPLES = 2**40
 MAX_FEATURES = 4096
 MAX_CODEBOOK_CELLS = 2**27
-"""Codebooks of all parties together; under `mirror` every party uploads as many, and servers hold them."""
+"""Codebooks of all parties together; under `mirror` every party uploads that many, and servers hold them."""
 _WHOLE = 1_000_000
 """Shares are counted in millionths."""
 
@@ -143,7 +143,7 @@ class Adversarial(msgspec.Struct, frozen=True):
         return cls(kind, amount)
 
     def counted(self, n_samples: int) -> Adversarial:
-        """The rule with a share turned into a number."""
+        """The rule with a share converted to a total."""
         if self.kind is not NoiseKind.SHARE:
             return self
         return Adversarial(NoiseKind.TOTAL, round(n_samples * self.amount / (_WHOLE - self.amount)))
@@ -172,30 +172,30 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         task: Name of the task party.
         parties: Names of the data parties, in the order of the result.
         max_samples: Rows that every party brings (align `equal`), or may bring at most (`intersect`).
-        align: Whether the parties bring the same ids, or reduce their tables to the common ones first.
-        columns: `features`: parties hand out codebooks, which lead from their joint codes to the codes of
-            their columns. `joint`: they do not.
+        align: Whether the parties bring the same ids, or first reduce their tables to the common ones.
+        columns: `features`: parties hand out codebooks, which map their joint codes to the codes of their
+            columns. `joint`: they do not.
         gates: Limits of the parties' tables; None for research.
         compute: Name of the computation server.
         validate: Name of the validation server.
         assist: Name of the assisting server (`gram`).
-        policy: What `mirror` releases.
+        policy: The output of `mirror`.
         q: Encryption ids per sample (`paper`).
         n_r: Rule for the adversarial samples (`paper`).
         h1: Totals and marginals are checked by the parties (`paper`; `mirror` always checks the total).
         h2: Tokens carry membership authenticators (`paper`).
         h3: The computation server states the sizes of all sets, and the parties check that a set
             depends on its owner's value alone (`paper`). Not with `pad`, which hides these sizes.
-        by_coalition: Ask every coalition's cells, as the paper has it, rather than the grand
-            coalition's alone (`paper`, `single`).
+        by_coalition: Query the cells of every coalition, as the paper does, rather than those of the grand
+            coalition alone (`paper`, `single`).
         pad: Pad each party's sets to one size with private dummies (`paper`, `single`).
         max_tokens: `paper` and `single` refuse a run that needs more.
         chunk_bytes: Largest bulk payload of one message.
-        epsilon: Noise on the tables behind the values (`mirror` with policy `valuation`), see `privacy`; None
-            for none.
+        epsilon: Noise on the tables behind the values (`gram`, and `mirror` with policy `valuation`), see
+            `privacy`; None for none.
         grid: Step of the numbers that `mirror` with policy `valuation` releases without noise, like "0.0001"
             (`release_grid`); None for no grid, which is for research.
-        full_shares: Whether a data party gets every number about itself, rather than its learnable value and
+        full_shares: Whether a data party gets every number about itself, instead of its learnable value and
             the total with their errors.
         exact_tables: `gram` without noise: every party gets the exact counts of all pairs of codes.
     """
@@ -257,8 +257,8 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"chunk_bytes must be 1024 to {CHUNK_BYTES}, got {self.chunk_bytes}")
         if self.epsilon is not None:
             parse_epsilon(self.epsilon)
-            noisy = (ProtocolName.MIRROR, ProtocolName.GRAM)
-            if self.protocol not in noisy or self.policy is not Policy.VALUATION:
+            with_noise = (ProtocolName.MIRROR, ProtocolName.GRAM)
+            if self.protocol not in with_noise or self.policy is not Policy.VALUATION:
                 raise InputError("epsilon needs protocol mirror or gram with policy valuation")
         is_gram = self.protocol is ProtocolName.GRAM
         if self.exact_tables and (not is_gram or self.epsilon is not None):
@@ -269,13 +269,13 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def release_grid(self) -> Grid:
-        """Where released numbers lie; noise has a grid of its own."""
+        """The grid of released numbers; with noise there is none."""
         return Grid.of(self.grid if self.epsilon is None else None)
 
     def share_step(self, n_samples: int) -> Fraction | None:
         """Step to which a data party's numbers are rounded at random (`share_rounding`).
 
-        None: they are those of the task party, as for research, under noise, and where there is no grid.
+        None for research, with noise, and without a grid: the numbers are then those of the task party.
         """
         digits = self.release_grid.digits
         if self.gates is None or digits is None:
@@ -288,7 +288,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
         return Privacy(parse_epsilon(self.epsilon), n_samples, n_columns, shares)
 
     def digest(self) -> bytes:
-        """SHA-256 of everything here: parties with the same transcript agree on it."""
+        """SHA-256 of all terms; the transcript of the keys covers it."""
         return sha256(msgspec.msgpack.encode(msgspec.structs.asdict(self))).digest()
 
     def with_sizes(
@@ -318,7 +318,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def everybody(self) -> tuple[str, ...]:
-        """All parties, the task party first; this order gives pairwise terms their sign."""
+        """All parties, the task party first; this order determines the sign of pairwise masks."""
         return (self.task, *self.parties)
 
     @property
@@ -332,7 +332,7 @@ class RunTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(RunTerms, frozen=True, kw_only=True):
-    """The terms of a run, and the sizes of the tables that the parties have brought.
+    """The terms of a run, and the sizes of the parties' tables.
 
     Args:
         n_samples: Number of samples; every party has exactly these.
@@ -382,7 +382,7 @@ class Settings(RunTerms, frozen=True, kw_only=True):
 
     @property
     def privacy(self) -> Privacy | None:
-        """The promise that goes with `epsilon`."""
+        """The promise of `epsilon`; None without noise."""
         return None if self.epsilon is None else self.promise(self.n_samples, self.n_columns)
 
     @property
@@ -393,7 +393,7 @@ class Settings(RunTerms, frozen=True, kw_only=True):
         return len(self.parties) + (self.n_task_codes > 1)
 
     def sizes(self) -> list[tuple[str, int]]:
-        """(who, size of its code range) of X_t, Y and every data party."""
+        """(name, size of the code range) of X_t, Y and every data party."""
         task = [(f"{self.task} (features)", self.n_task_codes), (f"{self.task} (label)", self.n_label_codes)]
         return task + list(zip(self.parties, self.n_codes, strict=True))
 

@@ -1,15 +1,15 @@
 """How two servers of `mirror` agree on their results before anything leaves them.
 
-1. `ResultCommit`, both ways: a salted hash of the server's own answer on the grid, once all is counted.
-2. `ResultOpening`, both ways: the answer and the salt, when both commitments are here. Neither server can
-   copy the other's answer, or fit its own to it.
+1. `ResultCommit`, both ways: a salted hash of the server's answer on the grid, once all rows are counted.
+2. `ResultOpening`, both ways: the answer and the salt, once both commitments are exchanged. Neither server
+   can copy the other's answer, or fit its own to it.
 3. Each checks the other's hash, compares the answers (`release_grid`), and compares the roots of the uploads.
-   The validation server takes over the computation server's rounding, so both release the same numbers.
-4. Both round what data parties get once more, at random, by the two salts (`share_rounding`).
+   The validation server adopts the computation server's rounding, so both release the same numbers.
+4. Both round the data parties' numbers once more, at random, by the two salts (`share_rounding`).
 
-A party that sent the servers different columns gets no answer: there is one only if both agree. The servers
-cannot know whether a server or a party lied; an auditor can (`mirror.blame`), since every party signed both
-uploads in one root, and every server its answer.
+A party that sent the servers different columns gets no answer: both must agree on one. The servers cannot
+know whether a server or a party lied; an auditor can (`mirror.blame`), since every party signed both uploads
+in one root, and every server its answer.
 """
 
 from __future__ import annotations
@@ -35,14 +35,7 @@ DIFFERENT = (
 
 
 class Settlement:
-    """One server's side.
-
-    Args:
-        terms: What was agreed.
-        server: This server.
-        credentials: Its keys.
-        n_samples: Samples of the run.
-    """
+    """One server's side."""
 
     def __init__(self, terms: RunTerms, server: str, credentials: Credentials, n_samples: int) -> None:
         self._terms = terms
@@ -82,7 +75,7 @@ class Settlement:
         Raises:
             RemoteProtocolError: It is not an answer (E_MALFORMED), or came before its commitment (E_STATE).
             VerificationError: Not what the other server committed to (E_EQUIVOCATION) or signed
-                (E_SIGNATURE); a party signed two uploads (E_SPLIT); other numbers than ours (E_MIRROR).
+                (E_SIGNATURE); a party signed two uploads (E_SPLIT); the numbers differ from ours (E_MIRROR).
         """
         if self._exact is None or self._opening is None or not self._their_commitment:
             raise RemoteProtocolError("a result was opened before it was committed to", code="E_STATE")
@@ -103,7 +96,7 @@ class Settlement:
         return self._for_parties(self._rounded(self._exact), self._opening.salt, message.salt)
 
     def _for_parties(self, settled: Answer, *salts: bytes) -> Answer:
-        """The settled answer with the rounding of what data parties get, by both servers' salts."""
+        """The settled answer with the data parties' numbers rounded by both servers' salts."""
         step = self._terms.share_step(self._n_samples)
         if step is None:
             return settled
@@ -137,10 +130,10 @@ def committed(
 ) -> bytes:
     """The commitment of a server, which it signs when it opens it.
 
-    The parties' signatures are in it: nobody who forwards an opening can spoil one and blame the server.
+    It covers the parties' signatures: nobody who forwards an opening can spoil one and blame the server.
     """
-    shown = [part for root in roots for part in (*root.digests, root.signature)]
-    return keys.digest(b"settlement", run_id, server.encode(), salt, *shown, answer)
+    root_parts = [part for root in roots for part in (*root.digests, root.signature)]
+    return keys.digest(b"settlement", run_id, server.encode(), salt, *root_parts, answer)
 
 
 def signed_root(terms: RunTerms, party: str, digests: tuple[bytes, ...], signing_key: bytes) -> m.UploadRoot:
@@ -149,7 +142,7 @@ def signed_root(terms: RunTerms, party: str, digests: tuple[bytes, ...], signing
 
 
 def check_root(terms: RunTerms, party: str, root: m.UploadRoot, pin: bytes) -> None:
-    """Raises VerificationError E_SIGNATURE unless the party signed this root."""
+    """Raise VerificationError (E_SIGNATURE) unless the party signed this root."""
     keys.check_signature(pin, root.signature, "uploads", terms.run_id, party, *root.digests)
 
 

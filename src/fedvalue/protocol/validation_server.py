@@ -39,23 +39,22 @@ class ValidationServer(Server):
             m.NoiseOpening: (self._take_noise, compute),
         }
 
-    def _take_noise(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
+    def _take_noise(self, sender: str, message: m.NoiseCommit | m.NoiseOpening) -> list[m.Envelope]:
         if self._noise is None:
             raise RemoteProtocolError("this run has no noise", code="E_STATE")
         if isinstance(message, m.NoiseCommit):
             self._noise.committed(message)
             return self._continue_noise()
-        assert isinstance(message, m.NoiseOpening)
         self._noise.take(message)
         return self._release_noisy()
 
     def _continue_noise(self) -> list[m.Envelope]:
-        """Our contribution to the noise, once C has committed to its own and all is counted."""
+        """Our contribution to the noise, once C has committed to its own and all rows are counted."""
         assert self._noise is not None
         return [self._to(self.terms.compute, message) for message in self._noise.answer()]
 
     def _release_noisy(self) -> list[m.Envelope]:
-        """The values with noise, once they and the other server's opening are here."""
+        """The noisy values, once the tables and the other server's opening are here."""
         assert self._noise is not None
         assert self._mirror is not None
         if not self._noise.ready:

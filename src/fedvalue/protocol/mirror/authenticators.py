@@ -1,21 +1,21 @@
 """Code authenticators of `mirror`: a chunk counts only if every digit is the one its owner wrote.
 
-Masks hide a row and do not protect it: whoever uploads may add anything to anybody's digit. So the owner of
-a column has a key that no other party knows. It gives every row i of the server's order a secret weight
-W(i), 64 bits of AES_key(i div 2), and a chunk of the upload ends with its tag: the sum of W(i) times the
-renamed code over the chunk's rows, modulo 2^64, under zero-sum masks of the same rows. A server adds up all
-parties' rows and tags, decodes the digits, and computes the sum that the tags must have.
+Masks hide a row but do not protect it: any uploader may add anything to any party's digit. So the owner of a
+column has a key that no other party knows. It gives every row i of the server's order a secret weight W(i),
+64 bits of AES_key(i div 2), and a chunk of the upload ends with its tag: the sum of W(i) times the renamed
+code over the chunk's rows, modulo 2^64, under zero-sum masks of the same rows. A server adds up all parties'
+rows and tags, decodes the digits, and computes the sum that the tags must have.
 
-- Whoever changes a digit of another party's column in some rows has to add the sum of these rows' weights
-  times the changes, and does not know any of the weights. It is right with probability 2^-64 if one of the
-  changes is odd; if all are multiples of 2^k, with 2^(k-64), at most 2^-40 for columns of 2^24 codes. A wrong
-  guess ends the run.
-- Masks come from the identity of a row. If a row is not the same person at all parties, neither the masks of
-  the row nor those of the tag cancel, and the tag is right with probability 2^-64.
+- A party that changes another party's column in some rows must add the sum of these rows' weights times the
+  changes, without knowing any of the weights. A guess is right with probability 2^-64 if one of the changes
+  is odd; if all are multiples of 2^k, with 2^(k-64), at most 2^-40 for columns of 2^24 codes. A wrong guess
+  ends the run.
+- Masks derive from the identity of a row. If a row is not the same person at all parties, neither the masks
+  of the row nor those of the tag cancel, and the tag is right with probability 2^-64.
 
-The server must know the key of every place, and may not know which party has which place. So the
-parties upload their keys as they upload rows: a table with one line per place, zero except in the
-own lines, under zero-sum masks. The sum of all tables is the keys, in the secret order.
+The server must know the key of every place, but not which party has which place. So the parties upload their
+keys as they upload rows: a table with one line per place, zero except in their own lines, under zero-sum
+masks. The sum of all tables is the keys, in the secret order.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class RowWeights:
         self._cipher = aes.encryptor(key)
 
     def of(self, counters: aes.Blocks, first: int) -> NDArray[np.uint64]:
-        """Those of consecutive rows from number `first` on, given their `row_counters`; perhaps one more."""
+        """Weights of consecutive rows from `first` on, from their `row_counters`; perhaps one too many."""
         return aes.apply(self._cipher, counters).reshape(-1)[first % 2 :]
 
     def tag(self, codes: NDArray[np.uint32], first: int) -> int:
-        """What the owner of the column adds to the tag of consecutive rows, without masks.
+        """The column owner's part of the tag of consecutive rows, without masks.
 
         Args:
             codes: Their renamed codes.
-            first: Number of the first row in the server's order.
+            first: Index of the first row in the server's order.
         """
         return int(_weighed(codes, self.of(row_counters(first, len(codes)), first)))
 
@@ -95,20 +95,20 @@ class CodeCheck:
         """Whether all rows of a chunk are what their owners wrote.
 
         A digit outside its range, masks that do not cancel and a wrong tag give the same answer in the same
-        time, so that provoking it teaches nothing about a row.
+        time, so an attacker who provokes it learns nothing about a row.
 
         Args:
             rows: Sums of all parties' rows, shape (n_rows, n_lanes).
-            first: Number of the first row.
+            first: Index of the first row.
             tag: Sum of all parties' tags.
         """
         layout = self._layout
         n_outside = expected = 0
         for start in range(0, len(rows), _SLAB):
-            some = rows[start : start + _SLAB]
-            counters = row_counters(first + start, len(some))
+            slab = rows[start : start + _SLAB]
+            counters = row_counters(first + start, len(slab))
             for lane in range(layout.n_lanes):
-                rest = some[:, lane].astype(np.uint32)
+                rest = slab[:, lane].astype(np.uint32)
                 for place, radix in enumerate(layout.radices):
                     if layout.lane[place] == lane:
                         weights = self._weights[place].of(counters, first + start)
@@ -119,7 +119,7 @@ class CodeCheck:
 
 @njit(cache=True, nogil=True)
 def _weighed(codes: NDArray[np.uint32], weights: NDArray[np.uint64]) -> np.uint64:
-    """The sum of all codes times their weights, modulo 2^64."""
+    """Sum of all codes times their weights, modulo 2^64."""
     total = np.uint64(0)
     for i in range(len(codes)):
         total += weights[i] * np.uint64(codes[i])
@@ -128,7 +128,7 @@ def _weighed(codes: NDArray[np.uint32], weights: NDArray[np.uint64]) -> np.uint6
 
 @njit(cache=True, nogil=True)
 def _take_digits(rest: NDArray[np.uint32], radix: np.uint32, weights: NDArray[np.uint64]) -> np.uint64:
-    """The same of the lowest digits of `rest`, which are taken off it."""
+    """Remove the lowest digits from `rest`, and return their sum times their weights, modulo 2^64."""
     total = np.uint64(0)
     # Exact: a quotient times its radix is below 2^32, and (x + 1/2) / radix is at least 1 / (2 radix) away
     # from a whole number, where the product of rounded numbers is off by less than 2^-51 of it.

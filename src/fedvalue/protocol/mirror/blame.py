@@ -1,16 +1,16 @@
-"""Who lied, after two servers' results differed: for an auditor to whom the parties open their uploads.
+"""Finding the liar after two servers' results differed, once the parties open their uploads to an auditor.
 
-What everybody has signed: a party the root of both uploads (`UploadRoot`), a server its answer and the roots
-of the uploads that it counted (`ResultOpening`). What is opened: a party's rows and the keys of its run.
+Every party has signed the root of both uploads (`UploadRoot`), every server its answer and the roots of the
+uploads that it counted (`ResultOpening`). Each party opens its rows and the keys of its run.
 
 1. A server that shows a root which a party did not sign has lied.
 2. A party with two signed roots has lied.
 3. A party whose opened rows do not give the uploads that it signed has lied: the rows of one table, masked
    once per server, have one root.
-4. If all parties are cleared, their rows give the answer: a server that signed another one has lied.
+4. If all parties are cleared, their rows give the answer: a server that signed a different one has lied.
 
-Keys that two parties open differently clear neither: E_OPENING. Nothing here is secret from the auditor any
-more, so a party opens a run only where the agreement asks for it.
+Keys that two parties open differently clear neither: E_OPENING. The auditor sees everything that is opened,
+so a party opens a run only where the agreement asks for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials, Keyring
 from fedvalue.protocol.mirror.naming import Naming
-from fedvalue.protocol.mirror.opaque_cells import collapse
+from fedvalue.protocol.mirror.opaque_cells import collapsed_counts
 from fedvalue.protocol.mirror.upload import MirrorWork
 from fedvalue.protocol.outcome import Valuer
 from fedvalue.protocol.samples import MemorySamples
@@ -38,12 +38,7 @@ from fedvalue.protocol.settlement import check_root, committed, decode_answer
 
 @dataclass(frozen=True, slots=True)
 class UploadOpening:
-    """What a party shows an auditor.
-
-    Args:
-        samples: Its rows in the run.
-        ring: Its keys.
-    """
+    """A party's rows and keys of the run, for an auditor."""
 
     samples: MemorySamples = field(repr=False)
     ring: Keyring = field(repr=False)
@@ -56,12 +51,12 @@ def liars(
     pins: Mapping[str, bytes],
     valuer: Valuer,
 ) -> tuple[str, ...]:
-    """The participants that are proved to have lied; empty if everybody kept to the protocol.
+    """The participants that provably lied; empty if everybody followed the protocol.
 
     Args:
-        settings: What was agreed; policy `valuation` without noise.
+        settings: The settings of the run; policy `valuation` without noise.
         openings: By party.
-        answers: What each server sent the other.
+        answers: By server, the opening that it sent to the other.
         pins: Public signing keys of everybody.
         valuer: The function that both servers had to apply.
 
@@ -82,7 +77,7 @@ def liars(
                 guilty.append(server)
                 break
             roots[party].add(tuple(root.digests))
-    # A party of which no signed root was shown is proved nothing: that is the servers' doing.
+    # Where no signed root of a party was shown, a server is at fault and nothing is proved against the party.
     guilty += [
         party
         for party in settings.everybody
@@ -102,7 +97,7 @@ def remade_root(settings: Settings, party: str, opening: UploadOpening) -> tuple
     """The digests that a party must have signed if it uploaded the opened rows to both servers."""
     columns = Naming(settings, opening.ring).columns_of(party)
     samples = opening.samples
-    # An upload is made of rows and keys alone; the signing key signs a root that nobody looks at.
+    # An upload depends on rows and keys alone; the signature on this root is not used.
     work = MirrorWork(
         settings,
         party,
@@ -134,18 +129,9 @@ def _opened_counts(settings: Settings, openings: Mapping[str, UploadOpening]) ->
         order = np.lexsort((hashed.hashes[:, 1], hashed.hashes[:, 0]))
         rows[party] = [codes[order] for codes in hashed.codes]
     columns = [*rows[settings.task], *(rows[party][0] for party in naming.order)]
-    cells, counts = collapse(
-        np.column_stack(columns).astype(np.uint64), np.ones(len(columns[0]), dtype=np.int64)
-    )
-    codes = cells.astype(np.int64)
-    table = JointCounts(
-        task=codes[:, 0].copy(),
-        label=codes[:, 1].copy(),
-        parties=np.ascontiguousarray(codes[:, 2:]),
-        count=counts,
-        names=tuple(f"column {k}" for k in range(len(naming.order))),
-        n_codes=naming.layout.radices[2:],
-    )
+    names = tuple(f"column {k}" for k in range(len(naming.order)))
+    one_each = np.ones(len(columns[0]), dtype=np.int64)
+    table = collapsed_counts(columns, one_each, names, naming.layout.radices[2:])
     if settings.columns is ColumnView.JOINT:
         return table
     books = [openings[party].samples.codebooks[0] for party in (settings.task, *naming.order)]

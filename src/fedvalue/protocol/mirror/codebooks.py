@@ -1,16 +1,16 @@
-"""Codebooks of `mirror`: what a renamed joint code says about each feature column, for the servers.
+"""Codebooks of `mirror`: the feature codes behind each renamed joint code, for the servers.
 
 A row carries one joint code per party. So that servers can also see a party's columns one by one, each
 party uploads its codebook once per server: per renamed joint code, the renamed codes of its features.
 
-- The table that a party uploads has a section for every coordinate, in the run's secret order, and holds
-  zeros except in the party's own sections, under zero-sum masks. The sum over all parties is every
-  codebook, and not whose it is.
+- The table that a party uploads has a section for every coordinate, in the run's secret order. It holds zeros
+  except in the party's own sections, under zero-sum masks. The sum over all parties shows every codebook, but
+  not its owner.
 - A section begins with a tag: HMAC under the owner's code key (`authenticators`), which no other party
-  knows. Whoever adds something to another's section is detected (E_AUTH).
-- Joint codes are renamed as in the rows, feature codes by a secret permutation of the owner, at each
-  server another one. The order of a party's features is secret too, and the same at both servers: by the
-  sizes of their ranges, which all parties know, and where sizes are equal by a die of the owner.
+  knows. A change to another party's section is detected (E_AUTH).
+- Joint codes are renamed as in the rows, feature codes by a secret permutation of the owner that differs
+  between servers. The order of a party's features is secret too, and the same at both servers: by the sizes
+  of their ranges, which all parties know, and at random where sizes are equal.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ BLOCK = 16
 
 
 def has_masked_books(terms: RunTerms) -> bool:
-    """Whether the servers get codebooks: where they compute the values, of columns one by one."""
+    """Whether the servers get codebooks: where they compute values of single columns."""
     values = terms.protocol is ProtocolName.MIRROR and terms.policy is Policy.VALUATION
     return values and terms.columns is ColumnView.FEATURES
 
 
 @dataclass(frozen=True, slots=True)
 class BookLayout:
-    """Where every coordinate's section lies in the table.
+    """The place of every coordinate's section in the table.
 
     Args:
         radices: Sizes of the joint code ranges by coordinate.
@@ -116,13 +116,13 @@ def masked_table(
 
 
 class BookSum:
-    """The sum of all parties' tables at one server, as far as they have come."""
+    """The sum of the parties' tables at one server, as received so far."""
 
     def __init__(self, terms: RunTerms, layout: BookLayout) -> None:
         self._terms = terms
         self.layout = layout
         self._sum = np.zeros(layout.n_bytes // 8, dtype=np.uint64)
-        self._came: dict[str, int] = dict.fromkeys(terms.everybody, 0)
+        self._n_received = dict.fromkeys(terms.everybody, 0)
 
     def add(self, party: str, chunk: m.CodebookChunk) -> None:
         """The next part of a party's table.
@@ -131,7 +131,7 @@ class BookSum:
             RemoteProtocolError: Out of order (E_DECLARED), or of a wrong size (E_SIZE).
         """
         n_parts, size = self.layout.n_parts(self._terms), self.layout.part_bytes(self._terms)
-        if chunk.total != n_parts or chunk.index != self._came[party] or chunk.index >= n_parts:
+        if chunk.total != n_parts or not chunk.index == self._n_received[party] < n_parts:
             raise RemoteProtocolError(f"{party!r} sent part of a codebook out of order", code="E_DECLARED")
         start = chunk.index * size
         expected = min(size, self.layout.n_bytes - start)
@@ -142,12 +142,12 @@ class BookSum:
             )
         words = np.frombuffer(chunk.data, dtype="<u8")
         self._sum[start // 8 : start // 8 + len(words)] += words
-        self._came[party] += 1
+        self._n_received[party] += 1
 
     def late(self) -> tuple[str, ...]:
         """The parties whose tables are not complete."""
         n_parts = self.layout.n_parts(self._terms)
-        return tuple(party for party, came in self._came.items() if came < n_parts)
+        return tuple(party for party, n_received in self._n_received.items() if n_received < n_parts)
 
     def books(self, keys: Sequence[bytes]) -> list[Codebook | None]:
         """Every coordinate's codebook, once all tables are here.
@@ -172,7 +172,7 @@ class BookSum:
         cells = section[TAG_BYTES:end]
         codes = np.frombuffer(cells, dtype=layout.cell_type).astype(np.int64).reshape(-1, len(sizes))
         intact = hmac.compare_digest(_tag(key, place, cells), section[:TAG_BYTES])
-        # Masks that do not cancel, a wrong tag and a code out of range are one answer.
+        # Masks that do not cancel, a wrong tag and a code out of range give the same answer.
         if not intact or section[end:].strip(b"\0") or (codes >= np.array(sizes)).any():
             raise VerificationError("a codebook is not what its owner wrote", code="E_AUTH")
         return opaque_codebook(codes)

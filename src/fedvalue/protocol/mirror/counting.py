@@ -1,13 +1,13 @@
 """A server's work under `mirror`: add all parties' masked rows chunk by chunk, and count the cells.
 
-Both servers do exactly this, on their own uploads in their own orders. A chunk is counted as soon
-as every party's chunk of that number is here and its rows are authentic, and then discarded.
+Both servers do exactly this, each on its own uploads in its own order. A chunk is counted as soon as every
+party's chunk of that index has arrived and its rows are authentic, and then discarded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -33,6 +33,16 @@ from fedvalue.protocol.settlement import check_root
 from fedvalue.protocol.signed_results import signed_result
 
 
+@dataclass(slots=True)
+class _Table:
+    """The columns that the parties declared, and what is counted of them."""
+
+    layout: RowLayout
+    books: BookSum
+    counter: OpaqueCellCounter
+    rows_per_chunk: int
+
+
 class MirrorCounting:
     """The uploads of all parties to one server, and the result made of them."""
 
@@ -51,10 +61,7 @@ class MirrorCounting:
         self._n_samples = n_samples
         self._server = server
         self._to = m.Sender(terms.run_id, server).to
-        self._signing_key = credentials.signing_key
-        self._salt = keys.subkey(
-            credentials.seed, terms.run_id, "result-salt", terms.digest(), server, length=16
-        )
+        self._credentials = credentials
         self._valuer = valuer
         self._store = store
         self._declared: dict[str, m.Declaration] = {}
@@ -62,15 +69,18 @@ class MirrorCounting:
         self._waiting: dict[int, set[str]] = {}
         self._n_counted = 0
         self._share_keys: m.ShareKeys | None = None
-        self._layout: RowLayout | None = None
-        self._counter: OpaqueCellCounter | None = None
-        self._books: BookSum | None = None
+        self._declared_table: _Table | None = None
         self._book_digests: dict[str, list[bytes]] = {}
         self._check: CodeCheck | None = None
-        self._pins = credentials.pins
+
+    @property
+    def _table(self) -> _Table:
+        """Known since the first declaration."""
+        assert self._declared_table is not None
+        return self._declared_table
 
     def declare(self, party: str, declaration: m.Declaration) -> None:
-        """What a party is about to upload.
+        """A party's announcement of its upload.
 
         Raises:
             RemoteProtocolError: Not what was agreed, or not what the others declared (E_DECLARED).
@@ -80,19 +90,21 @@ class MirrorCounting:
         terms, radices = self._terms, declaration.radices
         check_columns(terms, self._n_samples, party, declaration)
         layout = RowLayout.of(radices)
-        n_chunks = -(-self._n_samples // chunk_rows(terms, layout))
+        rows_per_chunk = chunk_rows(terms, layout)
+        n_chunks = -(-self._n_samples // rows_per_chunk)
         if declaration.row_bytes != layout.row_bytes or declaration.n_chunks != n_chunks:
             raise RemoteProtocolError(f"{party!r} declares another number of chunks", code="E_DECLARED")
-        check_root(terms, party, declaration.root, self._pins[party])
+        check_root(terms, party, declaration.root, self._credentials.pins[party])
         if declaration.root.digests[terms.servers.index(self._server)] != declaration.declared():
             raise RemoteProtocolError(f"{party!r} signed another upload than it declares", code="E_DECLARED")
         if len(declaration.code_keys) != KEY_BYTES * len(radices):
             raise RemoteProtocolError(f"{party!r} declares a wrong number of code keys", code="E_DECLARED")
-        if self._layout is None or self._books is None:
-            self._layout = layout
-            self._counter = OpaqueCellCounter(layout)
-            self._books = BookSum(terms, BookLayout(radices, declaration.features))
-        elif self._layout != layout or self._books.layout.features != declaration.features:
+        books = BookLayout(radices, declaration.features)
+        if self._declared_table is None:
+            self._declared_table = _Table(
+                layout, BookSum(terms, books), OpaqueCellCounter(layout), rows_per_chunk
+            )
+        elif self._table.books.layout != books:
             first = next(iter(self._declared))
             raise RemoteProtocolError(
                 f"{first!r} and {party!r} declare different columns, so one of them broke the protocol",
@@ -108,10 +120,10 @@ class MirrorCounting:
             RemoteProtocolError: Undeclared, or not what was declared (E_DECLARED); of a wrong size (E_SIZE).
         """
         declared = self._declared.get(party)
-        if declared is None or self._books is None:
+        if declared is None:
             raise RemoteProtocolError(f"{party!r} sent a codebook that it did not declare", code="E_DECLARED")
+        self._table.books.add(party, chunk)
         digests = self._book_digests.setdefault(party, [])
-        self._books.add(party, chunk)
         digests.append(chunk.digest)
         if len(digests) == chunk.total and keys.digest(*digests) != declared.books:
             raise RemoteProtocolError(f"{party!r} uploaded other codebooks than declared", code="E_DECLARED")
@@ -120,7 +132,7 @@ class MirrorCounting:
         """The keys under which the shares will be sealed.
 
         Raises:
-            RemoteProtocolError: Not one per data party, or not wanted under this policy (E_DECLARED).
+            RemoteProtocolError: Not one per data party, or policy `counts` (E_DECLARED).
         """
         wanted = self._terms.policy is Policy.VALUATION
         if not wanted or len(share_keys.shares) != len(self._terms.parties):
@@ -128,7 +140,7 @@ class MirrorCounting:
         self._share_keys = share_keys
 
     def add(self, party: str, chunk: m.Chunk) -> bool:
-        """Store a chunk, and count it if it was the last of its number.
+        """Store a chunk; count the chunks of its index once every party's has arrived.
 
         Returns:
             Whether everything is counted.
@@ -140,10 +152,10 @@ class MirrorCounting:
         declared = self._declared.get(party)
         if declared is None or chunk.total != declared.n_chunks or chunk.index >= declared.n_chunks:
             raise RemoteProtocolError(f"{party!r} sent a chunk that it did not declare", code="E_DECLARED")
-        if len(chunk.data) != self._chunk_bytes(chunk.index):
+        expected = self._rows_of(chunk.index) * self._table.layout.row_bytes + TAG_BYTES
+        if len(chunk.data) != expected:
             raise RemoteProtocolError(
-                f"{party!r}: chunk of {len(chunk.data)} bytes, expected {self._chunk_bytes(chunk.index)}",
-                code="E_SIZE",
+                f"{party!r}: chunk of {len(chunk.data)} bytes, expected {expected}", code="E_SIZE"
             )
         digests = self._digests[party]
         digests[chunk.index] = chunk.digest
@@ -161,7 +173,7 @@ class MirrorCounting:
         return self._n_counted == declared.n_chunks
 
     def missing(self, party: str) -> list[int]:
-        """Numbers of the declared chunks that have not come; empty before a declaration."""
+        """Indices of the declared chunks that have not arrived; empty before a declaration."""
         declared = self._declared.get(party)
         if declared is None:
             return []
@@ -175,82 +187,64 @@ class MirrorCounting:
             if party not in self._declared or len(self._digests[party]) < self._declared[party].n_chunks
         )
 
-    def _chunk_bytes(self, index: int) -> int:
-        assert self._layout is not None
-        return self._rows_of(index) * self._layout.row_bytes + TAG_BYTES
-
     def _rows_of(self, index: int) -> int:
         """Number of rows in a chunk."""
-        return min(self._chunk_rows, self._n_samples - index * self._chunk_rows)
-
-    @property
-    def _chunk_rows(self) -> int:
-        assert self._layout is not None
-        return chunk_rows(self._terms, self._layout)
+        per_chunk = self._table.rows_per_chunk
+        return min(per_chunk, self._n_samples - index * per_chunk)
 
     def _count(self, index: int) -> None:
-        assert self._layout is not None
-        assert self._counter is not None
-        rows = np.zeros((self._rows_of(index), self._layout.n_lanes), self._layout.lane_type)
+        layout = self._table.layout
+        rows = np.zeros((self._rows_of(index), layout.n_lanes), layout.lane_type)
         tag = 0
         for party in self._terms.everybody:
             chunk = self._store.get(party, index)
             rows += np.frombuffer(chunk[:-TAG_BYTES], dtype=rows.dtype).reshape(rows.shape)
             tag += int.from_bytes(chunk[-TAG_BYTES:], "little")
+        if self._check is None:  # every party declares its keys before it sends chunks
+            self._check = CodeCheck(layout, self._code_keys())
         # All are checked before any is counted.
-        if not self._code_check().authentic(rows, index * self._chunk_rows, tag):
+        if not self._check.authentic(rows, index * self._table.rows_per_chunk, tag):
             raise VerificationError(
                 "a row is not what its owners wrote: ids or code ranges differ, or a party has tampered",
                 code="E_AUTH",
             )
-        self._counter.add(rows)
+        self._table.counter.add(rows)
         for party in self._terms.everybody:
             self._store.discard(party, index)
         del self._waiting[index]
         self._n_counted += 1
 
-    def _code_check(self) -> CodeCheck:
-        """Made when the first chunk is complete: every party has declared its keys before its chunks."""
-        assert self._layout is not None
-        if self._check is None:
-            self._check = CodeCheck(self._layout, self._code_keys())
-        return self._check
-
     def _code_keys(self) -> list[bytes]:
         return summed_keys([self._declared[party].code_keys for party in self._terms.everybody])
 
     def tables(self) -> PairTables:
-        """One-way and two-way tables of the columns, exact: noise is added before anything leaves."""
-        assert self._layout is not None
+        """Exact one-way and two-way tables of the columns; noise is added before anything leaves."""
         counts = self._joint_counts(*self._cells())
-        n_task, n_labels, *sizes = self._layout.radices
+        n_task, n_labels, *sizes = self._table.layout.radices
         features: Sequence[tuple[int, ...]] = [(size,) for size in sizes]
         task: tuple[int, ...] = (n_task,) if n_task > 1 else ()
         if has_masked_books(self._terms):
-            assert self._books is not None
-            task, _, *features = self._books.layout.features
+            task, _, *features = self._table.books.layout.features
         return pair_tables(counts, pair_layout(counts.names, features, n_labels, task=task))
 
     def privacy(self) -> Privacy:
-        """The promise that goes with the agreed epsilon, for as many columns as were declared."""
-        assert self._layout is not None
-        assert self._books is not None
-        n_columns = sum(map(len, self._books.layout.features))
+        """The promise of the agreed epsilon for the declared columns."""
+        n_columns = sum(map(len, self._table.books.layout.features))
         if not n_columns:
-            n_columns = len(self._terms.parties) + (self._layout.radices[0] > 1)
+            n_columns = len(self._terms.parties) + (self._table.layout.radices[0] > 1)
         return self._terms.promise(self._n_samples, n_columns)
 
     def roots(self) -> dict[str, m.UploadRoot]:
-        """What every party has signed about both of its uploads."""
+        """Every party's signature on both of its uploads."""
         return {party: declared.root for party, declared in self._declared.items()}
 
     def answer(self) -> Answer:
-        """What the servers compare: the values, or what their two tables of opaque codes have in common.
+        """The answer that the servers compare: the values, or an invariant of their tables of opaque codes.
 
-        With noise these are the exact tables, which stay here: codes have the same names at both servers.
+        With noise it is a digest of the exact tables: codes have the same names at both servers.
 
         Raises:
-            RemoteProtocolError: The task party has sent no share keys, or a party no codebook (E_DECLARED).
+            RemoteProtocolError: Share keys or a codebook are missing (E_DECLARED).
         """
         words, counts = self._cells()
         if self._terms.policy is Policy.COUNTS:
@@ -263,31 +257,31 @@ class MirrorCounting:
         return self.valued(self._joint_counts(words, counts))
 
     def valued(self, counted: JointCounts | PairTables) -> Answer:
-        """What the valuer makes of exact counts or noisy tables."""
+        """The valuer's answer to exact counts or noisy tables."""
         assert self._valuer is not None
         return self._valuer(counted, self._terms)
 
     def _invariant(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> str:
-        """Digest of the sizes of all cells and of all codes, in rising order: no name matters."""
-        assert self._layout is not None
-        sizes = [counts]
-        for place, radix in enumerate(self._layout.radices):
+        """Digest of the sizes of all cells and of all codes, in rising order: names do not matter."""
+        layout, tables = self._table.layout, [counts]
+        for place, radix in enumerate(layout.radices):
             marginal = np.zeros(radix, dtype=np.int64)
-            np.add.at(marginal, self._layout.digits(words, place), counts)
-            sizes.append(marginal)
-        return keys.digest(*(np.sort(one).astype("<i8").tobytes() for one in sizes)).hex()
+            np.add.at(marginal, layout.digits(words, place), counts)
+            tables.append(marginal)
+        return keys.digest(*(np.sort(table).astype("<i8").tobytes() for table in tables)).hex()
 
     def release(self, answer: Answer) -> list[m.Envelope]:
         """The signed result for every party: values for all, or counts for the task party.
 
         Args:
-            answer: What both servers agreed to release; with policy `counts` the cells are released.
+            answer: The settled answer; policy `counts` releases the cells instead.
         """
         data, terms = msgspec.msgpack.encode(self._result(answer)), self._terms
-        chunks, seal = signed_result(self._signing_key, terms.run_id, self._server, data, terms.chunk_bytes)
+        signing_key = self._credentials.signing_key
+        chunks, seal = signed_result(signing_key, terms.run_id, self._server, data, terms.chunk_bytes)
         out = []
-        for party in self._terms.everybody:
-            if self._terms.policy is Policy.VALUATION or party == self._terms.task:
+        for party in terms.everybody:
+            if terms.policy is Policy.VALUATION or party == terms.task:
                 out += [self._to(party, chunk) for chunk in chunks]
             out.append(self._to(party, seal))
         return out
@@ -296,34 +290,32 @@ class MirrorCounting:
         words, counts = self._cells()
         n_samples = int(counts.sum())
         if self._terms.policy is Policy.COUNTS:
-            return CountsResult(n_samples, words.tobytes(), counts.tobytes(), self._salt)
+            seed, terms = self._credentials.seed, self._terms
+            salt = keys.subkey(seed, terms.run_id, "result-salt", terms.digest(), self._server, length=16)
+            return CountsResult(n_samples, words.tobytes(), counts.tobytes(), salt)
         assert self._share_keys is not None
         return sealed_values(answer, self._share_keys, n_samples)
 
     def _joint_counts(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> JointCounts:
         """Cells and codebooks under their secret names."""
-        assert self._layout is not None
-        table = self._layout.joint_counts(words, counts)
+        table, books = self._table.layout.joint_counts(words, counts), self._table.books
         if has_masked_books(self._terms):
-            assert self._books is not None
-            # Parties send their codebooks before their rows, so all of them are here.
-            if self._books.late():
+            if books.late():  # parties send their codebooks before their rows
                 raise RemoteProtocolError("a party sent no codebook", code="E_DECLARED")
-            task, _, *parties = self._books.books(self._code_keys())
-            books = tuple(book for book in parties if book is not None)
-            table = replace(table, codebooks=books, task_codebook=task)
+            task, _, *parties = books.books(self._code_keys())
+            codebooks = tuple(book for book in parties if book is not None)
+            table = replace(table, codebooks=codebooks, task_codebook=task)
         return table
 
     def _cells(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        assert self._counter is not None
-        return self._counter.cells()
+        return self._table.counter.cells()
 
 
 def check_columns(terms: RunTerms, n_samples: int, party: str, declaration: m.Declaration) -> None:
-    """Whether a declared table has the columns that the terms ask for, and these pass the gates.
+    """Check that a declared table has the agreed columns, and that these pass the gates.
 
-    A server knows the sizes of unnamed columns only; that they are those of the signed Readies is for the
-    parties to check, which declare the same or end the run.
+    A server knows the sizes of unnamed columns only. The parties check that they are those of the signed
+    Readies: they declare the same columns or end the run.
 
     Raises:
         RemoteProtocolError: Other columns or rows than agreed (E_DECLARED).

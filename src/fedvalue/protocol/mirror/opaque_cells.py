@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedvalue.compiled import njit
+from fedvalue.information.contingency import JointCounts
 from fedvalue.protocol.mirror.row_layout import RowLayout
 
 DENSE_LIMIT = 1 << 20
-"""Up to this many possible cells one array of counters is kept: 8 MiB."""
+"""Up to this many possible cells, counts are kept in one array: 8 MiB."""
 
 
 class OpaqueCellCounter:
-    """Adds up how often each joint code occurs."""
+    """Counts each joint code."""
 
     def __init__(self, layout: RowLayout) -> None:
         n_lanes = layout.n_lanes
@@ -52,6 +55,28 @@ class OpaqueCellCounter:
         )
 
 
+def collapsed_counts(
+    columns: Sequence[NDArray[np.int64]],
+    weights: NDArray[np.int64],
+    names: tuple[str, ...],
+    n_codes: tuple[int, ...],
+) -> JointCounts:
+    """Joint counts of the columns X_t, Y and one per data party, cells in rising order.
+
+    `names` and `n_codes` are those of the data parties' columns; `weights` counts each row's samples.
+    """
+    cells, counts = collapse(np.column_stack(columns).astype(np.uint64), weights)
+    codes = cells.astype(np.int64)
+    return JointCounts(
+        task=codes[:, 0].copy(),
+        label=codes[:, 1].copy(),
+        parties=np.ascontiguousarray(codes[:, 2:]),
+        count=counts,
+        names=names,
+        n_codes=n_codes,
+    )
+
+
 def collapse(
     words: NDArray[np.uint64], weights: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -66,6 +91,6 @@ def collapse(
 
 @njit(cache=True, nogil=True)
 def count_dense(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
-    """Add the rows to an array of counters; every code must be below its length."""
+    """Count the codes; every code must be below the length of `counts`."""
     for i in range(len(codes)):
         counts[np.int64(codes[i])] += 1

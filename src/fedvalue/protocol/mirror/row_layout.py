@@ -1,12 +1,11 @@
 """How a row's joint code is laid out under `mirror`: coordinates, strides, lanes, chunks.
 
-Coordinate 0 is X_t, coordinate 1 is Y, then the data parties in the run's secret order. A lane is a number
-that holds consecutive coordinates as digits: 1, 2 or 4 bytes, the fewest that hold every combination. Where
-the product of all code ranges exceeds 2^32, further lanes of 4 bytes follow, and a server groups by the tuple
-of lanes. A row has nothing but its lanes.
+Coordinate 0 is X_t, coordinate 1 is Y, then come the data parties in the run's secret order. A lane is a
+number that holds consecutive coordinates as digits, in 1, 2 or 4 bytes, the fewest that hold every
+combination. Where the product of all code ranges exceeds 2^32, further lanes of 4 bytes follow, and a server
+groups by the tuple of lanes. A row consists of its lanes.
 
-A chunk is some rows and 8 bytes behind them, the tag of these rows
-(`fedvalue.protocol.mirror.authenticators`).
+A chunk is a number of rows followed by their tag of 8 bytes (`fedvalue.protocol.mirror.authenticators`).
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ from fedvalue.protocol.settings import RunTerms
 
 LANE_LIMIT = 2**32
 TAG_BYTES = 8
-"""Of the tag behind a chunk's rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """Place of every coordinate: its lane and its stride there."""
+    """Lane and stride of every coordinate."""
 
     radices: tuple[int, ...]
     lane: tuple[int, ...]
@@ -84,7 +82,7 @@ class RowLayout:
         return (column % np.uint64(self.radices[coordinate])).astype(np.int64)
 
     def joint_counts(self, words: NDArray[np.uint64], counts: NDArray[np.int64]) -> JointCounts:
-        """Cells as joint counts of opaque columns, named by their place."""
+        """Cells as joint counts of opaque columns, named by their index."""
         columns = [self.digits(words, 2 + k) for k in range(self.n_parties)]
         return JointCounts(
             task=self.digits(words, 0),

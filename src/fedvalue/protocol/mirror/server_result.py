@@ -18,7 +18,7 @@ TASK_CONTEXT = keys.info("share-task")
 
 
 class ValuesResult(msgspec.Struct, frozen=True, tag="values"):
-    """Policy `valuation`: what everybody may read, and sealed shares by secret coordinate."""
+    """Policy `valuation`: the public part, and sealed shares by secret coordinate."""
 
     n_samples: int
     public: Fields
@@ -29,8 +29,8 @@ class ValuesResult(msgspec.Struct, frozen=True, tag="values"):
 class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
     """Policy `counts`: cells as little-endian uint64 words, and their counts.
 
-    The server's signature on a digest of this goes to all parties, and data parties know what the cells are
-    called: without the server's secret `salt` they could try tables until one fits.
+    The server's signature on a digest of this goes to all parties, and data parties know the names of the
+    cells: without the server's secret `salt` they could try tables until one fits.
     """
 
     n_samples: int
@@ -42,7 +42,7 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
         """Cells and counts as arrays.
 
         Raises:
-            RemoteProtocolError: Sizes do not fit (E_DECLARED), or a cell or a count is outside its
+            RemoteProtocolError: Sizes do not match (E_DECLARED), or a cell or a count is outside its
                 range (E_RANGE).
             VerificationError: The counts do not add up to `n_samples` (E_TOTAL).
         """

@@ -1,8 +1,8 @@
-"""A party's work under `mirror`: mask and upload, then compare what the two servers answer.
+"""A party's work under `mirror`: mask and upload, then compare the two servers' answers.
 
-For each server on its own: put the rows into that server's secret order, rename the codes by that
-server's secret label map, write them as digits of the joint code, add the zero-sum masks, and put the tag of
-the code authenticators behind every chunk.
+For each server separately: put the rows into that server's secret order, rename the codes by that server's
+secret label map, write them as digits of the joint code, add the zero-sum masks, and append the tag of the
+code authenticators to every chunk.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RESULT_BYTES = 2 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How a column is written for one server: its place, what each code is called, and its rows' weights."""
+    """How a column is written for one server: its place, the name of each code, and its rows' weights."""
 
     place: int
     names: NDArray[np.uint32]
@@ -94,7 +94,7 @@ class MirrorWork(Work):
         return out
 
     def declared(self) -> tuple[bytes, ...]:
-        """What the root must hold, for an auditor who makes the uploads again."""
+        """The digests that the root must hold, for an auditor who makes the uploads again."""
         return tuple(declaration.declared() for declaration, _ in self._uploads())
 
     def _uploads(self) -> list[tuple[m.Declaration, list[m.AnyMessage]]]:
@@ -103,7 +103,7 @@ class MirrorWork(Work):
         return uploads
 
     def _upload(self, server: str) -> tuple[m.Declaration, list[m.AnyMessage]]:
-        """What one server gets: the declaration, still without the root, and what it declares."""
+        """One server's upload: the declaration, still without the root, and the declared messages."""
         rows_per_chunk = chunk_rows(self._settings, self._naming.layout)
         n_chunks = -(-self._settings.n_samples // rows_per_chunk)
         chunks = []
@@ -158,7 +158,7 @@ class MirrorWork(Work):
         return m.ShareKeys(self._ring.share_task(server), shares)
 
     def _chunks(self, server: str, n_rows: int) -> Iterator[memoryview]:
-        """The upload for one server: `n_rows` rows and their tag per chunk; the last has the rest."""
+        """The upload for one server: `n_rows` rows and their tag per chunk, fewer in the last."""
         layout, left = self._naming.layout, self._settings.n_samples
         pieces = self._masked(server, n_rows)
         while left:
@@ -167,9 +167,9 @@ class MirrorWork(Work):
             rows = data[:-TAG_BYTES].view(layout.lane_type).reshape(size, layout.n_lanes)
             done = tag = 0
             while done < size:
-                piece, its_tag = next(pieces)
+                piece, piece_tag = next(pieces)
                 rows[done : done + len(piece)] = piece  # keeps the lower bits of each lane
-                done, tag = done + len(piece), tag + its_tag
+                done, tag = done + len(piece), tag + piece_tag
             data[-TAG_BYTES:] = np.frombuffer((tag % 2**64).to_bytes(TAG_BYTES, "little"), dtype=np.uint8)
             yield data.data
             left -= size
@@ -192,15 +192,15 @@ class MirrorWork(Work):
             ]
             start = 0
             while start < len(order):
-                some = order[start : start + min(aes.SLAB, n_rows - first % n_rows)]
-                rows = np.zeros((len(some), layout.n_lanes), dtype=np.uint32)
-                tag = masks.add(rows, taken(part.hashes, some))
+                piece = order[start : start + min(aes.SLAB, n_rows - first % n_rows)]
+                rows = np.zeros((len(piece), layout.n_lanes), dtype=np.uint32)
+                tag = masks.add(rows, taken(part.hashes, piece))
                 for column, codes in zip(columns, narrow, strict=True):
-                    written = column.names[codes[some]]
+                    written = column.names[codes[piece]]
                     rows[:, layout.lane[column.place]] += written * np.uint32(layout.stride[column.place])
                     tag += column.weights.tag(written, first)
                 yield rows, tag
-                start, first = start + len(some), first + len(some)
+                start, first = start + len(piece), first + len(piece)
 
     def _written(self, server: str, column: str) -> _Column:
         return _Column(
@@ -216,7 +216,7 @@ class MirrorWork(Work):
     # Results.
 
     def take(self, sender: str, message: m.AnyMessage) -> list[m.Envelope]:
-        """A server's result, part by part; when both are there, compare them."""
+        """A server's result, part by part; when both are complete, compare them."""
         if isinstance(message, m.ResultChunk):
             if not self._gets_bytes:
                 raise RemoteProtocolError("only the task party gets counts", code="E_STATE")
@@ -276,9 +276,9 @@ class MirrorWork(Work):
 
     def _check_own_marginals(self, counts: JointCounts) -> None:
         """The task party knows its own columns: the joint table must have their marginals."""
-        found = {self._settings.task: counts.task, label_name(self._settings): counts.label}
+        columns = {self._settings.task: counts.task, label_name(self._settings): counts.label}
         for name, own in self._marginals.items():
-            marginal = np.bincount(found[name], weights=counts.count, minlength=len(own))
+            marginal = np.bincount(columns[name], weights=counts.count, minlength=len(own))
             if not np.array_equal(marginal, own):
                 raise VerificationError("counts contradict the task party's own marginals", code="E_MARGINAL")
 

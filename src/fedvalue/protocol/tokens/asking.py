@@ -4,12 +4,12 @@ Step 1 of the paper for every query, in a secret order, a bounded number of quer
 Step 4 for every answer, and, when all answers are here, the checks on the whole table (H1, H3).
 
 H3: a party's set must depend on its own value alone, not on the cell that is asked. A query names one value
-per member, so a cheating party may send another set for every cell: all its ids where the others' values
-suit it, none elsewhere. Marginals (H1) and authenticators (H2) hold then. But an honest member's set for
-value v has the same size in every cell, and its sets of all values together have one sample each. The
-computation server sees the sizes and reports them with n_c, under its signature; the parties, who know n_r
-of every cell, check them. They learn nothing from the sizes: they see all counts, hence all marginals. All
-that a server can achieve with false sizes is to end the run.
+per member, so a cheating party may send a different set for every cell: all its ids where the others' values
+suit it, none elsewhere. Marginals (H1) and authenticators (H2) still hold. But an honest member's set for
+value v has the same size in every cell, and its sets of all values together contain each sample once. The
+computation server sees the sizes and reports them with n_c, under its signature; the parties know n_r of
+every cell and check them. They learn nothing from the sizes: they see all counts, hence all marginals. False
+sizes from a server only end the run.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TokenWork(Work):
         self._accepted: dict[int, int] = {}
         self._seen_by: dict[str, bytes] = {}
 
-    def _own_cells(self, table: queries.QueryTable) -> NDArray[np.int64]:
+    def _own_cells(self, table: QueryTable) -> NDArray[np.int64]:
         if self._name not in table.coalition:
             return np.full(table.n_cells, -1, dtype=np.int64)
         return table.values(self._name)
@@ -104,41 +104,39 @@ class TokenWork(Work):
             out.append(self._to(settings.validate, m.QueryKey(query, coalition, outer, authenticator)))
         sorted_tokens, sums = self._encrypted(number, query, coalition)
         for index, total, data, payload in queries.cut(settings, sorted_tokens, sums):
-            salt, names = self._ring.token_salt(query, index), (p.encode() for p in coalition)
-            digest = m.bulk_digest(index, total, salt, query, data, payload, *names)
-            chunk = m.TokenChunk(index, total, digest, salt, query, coalition, data, payload)
-            out.append(self._to(settings.compute, chunk))
+            salt = self._ring.token_salt(query, index)
+            chunk = m.TokenChunk(index, total, b"", salt, query, coalition, data, payload)
+            out.append(self._to(settings.compute, chunk.with_digest()))
         return out
 
     def _encrypted(
         self, number: int, query: bytes, coalition: tuple[str, ...]
     ) -> tuple[aes.Blocks, NDArray[np.uint64]]:
-        """Our set for one query: tokens in rising order, which hides what belongs together."""
+        """Our set for one query: tokens in rising order, which hides the groups of q."""
         token_keys = self._ring.tokens(query)
         real = self._sets.of(int(self._values[number]))
         hashes = np.concatenate([real, self._fakes[: self._noise[number]]])
         blocks = token_blocks(token_keys, hashes, self._q)
-        made = tokens(token_keys, blocks)
+        own = tokens(token_keys, blocks)
         sums = None
         if queries.has_authenticators(self._settings):
             sums = masks_of(blocks, self._ring.authenticators(query, coalition))
             if self._name == self._settings.task:
                 sums += aes.encrypt(self._ring.validation(query), blocks)[:, 0]
         if self._settings.pad:
-            made, sums = self._padded(self._tables[self._members[number]], query, made, sums)
-        return sort_tokens(made, sums)
+            own, sums = self._padded(self._tables[self._members[number]], query, own, sums)
+        return sort_tokens(own, sums)
 
     def _padded(
-        self, table: queries.QueryTable, query: bytes, made: aes.Blocks, sums: NDArray[np.uint64] | None
+        self, table: QueryTable, query: bytes, own: aes.Blocks, sums: NDArray[np.uint64] | None
     ) -> tuple[aes.Blocks, NDArray[np.uint64] | None]:
         """Private dummies up to our largest set with the table's largest n_r: all sets have one size."""
         key = self._ring.dummies(query)
-        most = self._sets.largest + int(self._noise[table.first : table.first + table.n_cells].max())
-        n = most * self._q - len(made)
-        stream = aes.encrypt(key, aes.counter_blocks(n))
+        n = (self._sets.largest + int(self._noise[table.cells].max())) * self._q - len(own)
+        dummies = aes.encrypt(key, aes.counter_blocks(n))
         if sums is not None:
             sums = np.concatenate([sums, aes.encrypt(key, aes.counter_blocks(n, 1))[:, 0]])
-        return np.concatenate([made, stream]), sums
+        return np.concatenate([own, dummies]), sums
 
     # Step 4.
 
@@ -149,7 +147,10 @@ class TokenWork(Work):
             number = self._number.get(message.query)
             if number is None or number not in self._asked:
                 raise RemoteProtocolError(f"{sender!r} answers a query that was not asked", code="E_QUERY")
-            self._check_stated(sender, number, message)
+            stated = queries.states_sizes(self._settings) and sender == self._settings.compute
+            members = self._tables[self._members[number]].coalition
+            if len(message.sizes) != (len(members) if stated else 0):
+                raise RemoteProtocolError(f"{sender!r} states a wrong number of set sizes", code="E_DECLARED")
             self._answers[sender][number] = (message.count, message.sizes)
             if all(number in answers for answers in self._answers.values()):
                 self._accepted[number] = self._accept(number)
@@ -166,12 +167,6 @@ class TokenWork(Work):
         if self._inbox.complete:
             self._finish()
         return out
-
-    def _check_stated(self, sender: str, number: int, message: m.QueryCount) -> None:
-        stated = queries.states_sizes(self._settings) and sender == self._settings.compute
-        members = self._tables[self._members[number]].coalition
-        if len(message.sizes) != (len(members) if stated else 0):
-            raise RemoteProtocolError(f"{sender!r} states a wrong number of set sizes", code="E_DECLARED")
 
     def _accept(self, number: int) -> int:
         """Step 4: N = n_c / q - n_r, if n_c = n_v and n_c is at least q n_r."""
@@ -201,13 +196,11 @@ class TokenWork(Work):
             self._check_sets(mine)
         self._outcome = Outcome(counts=self._with_codebooks(self._joint_counts(grand)))
 
-    def _counts(self, table: queries.QueryTable) -> NDArray[np.int64]:
+    def _counts(self, table: QueryTable) -> NDArray[np.int64]:
         cells = [self._accepted[table.first + k] for k in range(table.n_cells)]
         return np.array(cells, dtype=np.int64).reshape(table.shape)
 
-    def _check_table(
-        self, table: queries.QueryTable, counts: NDArray[np.int64], grand: NDArray[np.int64]
-    ) -> None:
+    def _check_table(self, table: QueryTable, counts: NDArray[np.int64], grand: NDArray[np.int64]) -> None:
         """H1: the total, our own marginals, and the grand coalition's marginals."""
         everybody = self._settings.everybody
         own = table.coalition.index(self._name)
@@ -220,15 +213,14 @@ class TokenWork(Work):
         if not np.array_equal(counts, grand.sum(axis=absent)):
             raise VerificationError("two coalitions' tables contradict each other", code="E_MARGINAL")
 
-    def _check_sets(self, mine: list[queries.QueryTable]) -> None:
-        """H3: every member's sets, in every table, are those of one column; ours are the truth."""
+    def _check_sets(self, mine: list[QueryTable]) -> None:
+        """H3: every member's sets, in every table, are those of one column; ours are known."""
         stated = self._answers[self._settings.compute]
         known = {self._name: self._sets.sizes}
         for table in mine:
-            cells = range(table.first, table.first + table.n_cells)
+            noise = self._noise[table.cells]
             for place, member in enumerate(table.coalition):
-                sizes = [stated[k][1][place] for k in cells]
-                noise = self._noise[table.first : table.first + table.n_cells]
+                sizes = [stated[table.first + k][1][place] for k in range(table.n_cells)]
                 real = real_sizes(table, member, sizes, noise, self._q, self._settings.n_samples)
                 if not np.array_equal(known.setdefault(member, real), real):
                     raise VerificationError(f"the sets of {member!r} differ between tables", code="E_SETS")
@@ -299,12 +291,12 @@ def own_values(columns: list[CodedColumn]) -> NDArray[np.int64]:
 def real_sizes(
     table: QueryTable, member: str, stated: Sequence[int], noise: NDArray[np.int64], q: int, n_samples: int
 ) -> NDArray[np.int64]:
-    """How many samples a member has per value, from the sizes of its sets in all cells of a table.
+    """Number of a member's samples per value, from the sizes of its sets in all cells of a table.
 
     Args:
         table: The cells.
         member: The owner of the sets.
-        stated: Number of tokens per cell, as the computation server states.
+        stated: Number of tokens per cell, as stated by the computation server.
         noise: n_r of the same cells.
         q: Encryption ids per sample.
         n_samples: Number of samples of the run.

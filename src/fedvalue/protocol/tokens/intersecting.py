@@ -23,17 +23,44 @@ PENDING_BYTES = 256 * 1024 * 1024
 
 @dataclass(slots=True)
 class TokenSet:
-    """One party's tokens for one query, as received so far."""
+    """The tokens of one query from one sender, and their authenticators, as received so far."""
 
     total: int
     tokens: list[Blocks] = field(default_factory=list)
     sums: list[NDArray[np.uint64]] = field(default_factory=list)
-    complete: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last chunk is here."""
+        return len(self.tokens) == self.total
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens so far."""
         return sum(map(len, self.tokens))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of tokens and authenticators so far."""
+        return sum(array.nbytes for array in (*self.tokens, *self.sums))
+
+    def add(self, sender: str, chunk: m.TokenChunk | m.IntersectionChunk, *, h2: bool) -> None:
+        """The next chunk.
+
+        Raises:
+            RemoteProtocolError: Out of order (E_DECLARED), or sizes that do not match (E_SIZE).
+        """
+        if chunk.total != self.total or not chunk.index == len(self.tokens) < self.total:
+            raise RemoteProtocolError(f"{sender!r} sent a token chunk out of order", code="E_DECLARED")
+        n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
+        expected = n * queries.AUTHENTICATOR_BYTES if h2 else 0
+        if rest or len(chunk.authenticators) != expected or (chunk.total > 1 and not n):
+            raise RemoteProtocolError(
+                f"{sender!r}: the sizes of tokens and authenticators do not match", code="E_SIZE"
+            )
+        # Compiled code wants aligned words, and the message is not kept: copy.
+        self.tokens.append(np.array(np.frombuffer(chunk.tokens, dtype="<u8")).reshape(n, 2))
+        self.sums.append(np.array(np.frombuffer(chunk.authenticators, dtype="<u8")))
 
     def joined(self) -> tuple[Blocks, NDArray[np.uint64]]:
         """All tokens and authenticators."""
@@ -52,7 +79,7 @@ class Query:
     @property
     def ready(self) -> bool:
         """Whether every member's set is complete."""
-        return len(self.sets) == len(self.coalition) and all(s.complete for s in self.sets.values())
+        return len(self.sets) == len(self.coalition) and all(part.complete for part in self.sets.values())
 
 
 class TokenCounting:
@@ -79,20 +106,16 @@ class TokenCounting:
         """Part of a party's set. When the last set of a query is complete: Steps 2.1 and 2.2.
 
         Raises:
-            RemoteProtocolError: Another coalition than the others named (E_DECLARED), more queries
-                than the run has (E_QUERY), sizes that do not fit or too much under way (E_SIZE),
+            RemoteProtocolError: A different coalition than the others named (E_DECLARED), more queries
+                than the run has (E_QUERY), sizes that do not match or too many tokens under way (E_SIZE),
                 tokens out of order (E_DECLARED).
         """
         query = self._query(party, chunk)
         token_set = query.sets.setdefault(party, TokenSet(chunk.total))
-        if token_set.complete or chunk.total != token_set.total or chunk.index != len(token_set.tokens):
-            raise RemoteProtocolError(f"{party!r} sent a token chunk out of order", code="E_DECLARED")
-        tokens, sums = self._arrays(party, chunk)
-        if not rising(tokens) or (token_set.tokens and not _follows(token_set.tokens[-1], tokens)):
+        token_set.add(party, chunk, h2=self._h2)
+        *before, tokens = token_set.tokens
+        if not rising(tokens) or (before and not rising(np.concatenate([before[-1][-1:], tokens[:1]]))):
             raise RemoteProtocolError(f"{party!r} sent tokens out of order", code="E_DECLARED")
-        token_set.tokens.append(tokens)
-        token_set.sums.append(sums)
-        token_set.complete = len(token_set.tokens) == token_set.total
         self._pending[party] += len(chunk.tokens) + len(chunk.authenticators)
         if self._pending[party] > pending_limit(self._settings):
             raise RemoteProtocolError(f"{party!r} has too many tokens under way", code="E_SIZE")
@@ -113,25 +136,11 @@ class TokenCounting:
             )
         return query
 
-    def _arrays(self, party: str, chunk: m.TokenChunk) -> tuple[Blocks, NDArray[np.uint64]]:
-        n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
-        expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
-        too_many_chunks = chunk.total > 1 and n == 0
-        if rest or len(chunk.authenticators) != expected or chunk.total < 1 or too_many_chunks:
-            raise RemoteProtocolError(
-                f"{party!r}: the sizes of tokens and authenticators do not match", code="E_SIZE"
-            )
-        # Copied to where words are aligned, as compiled code wants them; the message is not kept.
-        tokens = np.array(np.frombuffer(chunk.tokens, dtype="<u8")).reshape(n, 2)
-        return tokens, np.array(np.frombuffer(chunk.authenticators, dtype="<u8"))
-
     def _answer(self, query_id: bytes, query: Query) -> list[m.Envelope]:
         tokens, sums = self._intersection(query)
         sizes = tuple(query.sets[member].n_tokens for member in query.coalition) if self._h3 else ()
         for party, token_set in query.sets.items():
-            self._pending[party] -= sum(t.nbytes for t in token_set.tokens) + sum(
-                s.nbytes for s in token_set.sums
-            )
+            self._pending[party] -= token_set.n_bytes
         del self._open[query_id]
         self._n_left -= 1
         out = self._to_validation(query_id, tokens, sums)
@@ -140,12 +149,10 @@ class TokenCounting:
 
     def _intersection(self, query: Query) -> tuple[Blocks, NDArray[np.uint64]]:
         """Tokens sent by every member, and the sums of their authenticators."""
-        by_size = sorted(
-            (token_set.joined() for token_set in query.sets.values()), key=lambda pair: len(pair[0])
-        )
-        tokens, sums = by_size[0]
-        for other, other_sums in by_size[1:]:
-            tokens, sums = intersect(tokens, sums, other, other_sums)
+        smallest, *others = sorted(query.sets.values(), key=lambda token_set: token_set.n_tokens)
+        tokens, sums = smallest.joined()
+        for other in others:
+            tokens, sums = intersect(tokens, sums, *other.joined())
         return tokens, sums
 
     def _to_validation(self, query_id: bytes, tokens: Blocks, sums: NDArray[np.uint64]) -> list[m.Envelope]:
@@ -160,20 +167,19 @@ class TokenCounting:
         for index, total, data, payload in queries.cut(settings, tokens, sums):
             place = index.to_bytes(4, "big")
             salt = keys.subkey(self._salts, settings.run_id, "intersection-salt", query_id, place, length=16)
-            digest = m.bulk_digest(index, total, salt, query_id, data, payload)
-            chunk = m.IntersectionChunk(index, total, digest, salt, query_id, data, payload)
-            out.append(to(settings.validate, chunk))
+            chunk = m.IntersectionChunk(index, total, b"", salt, query_id, data, payload)
+            out.append(to(settings.validate, chunk.with_digest()))
         return out
 
 
 def pending_limit(settings: Settings) -> int:
     """Bytes that one sender may have under way: two of the largest sets always fit."""
-    one_set = 24 * queries.copies(settings) * (settings.n_samples + settings.n_r.amount)
-    return max(PENDING_BYTES, 2 * one_set)
+    set_bytes = 24 * queries.copies(settings) * (settings.n_samples + settings.n_r.amount)
+    return max(PENDING_BYTES, 2 * set_bytes)
 
 
 class AnswerLog:
-    """A server's answers so far, to be signed at the end, for each party those it has seen."""
+    """A server's answers so far; at the end it signs for each party the answers that party got."""
 
     def __init__(self, settings: Settings, server: str, signing_key: bytes) -> None:
         self._settings = settings
@@ -189,7 +195,7 @@ class AnswerLog:
     def answer(
         self, query_id: bytes, coalition: tuple[str, ...], count: int, sizes: tuple[int, ...] = ()
     ) -> list[m.Envelope]:
-        """Tell the members of the coalition."""
+        """Keep an answer, and return it for the members of the coalition."""
         self._answers[query_id] = (coalition, count, sizes)
         return [
             self._to(member, m.QueryCount(query_id, self._count_for(member, query_id), sizes))
@@ -212,9 +218,3 @@ class AnswerLog:
             seal = make_seal(self._signing_key, self._settings.run_id, self._server, digest)
             out.append(self._to(party, seal))
         return out
-
-
-def _follows(before: Blocks, after: Blocks) -> bool:
-    if not len(before) or not len(after):
-        return True
-    return bool(rising(np.concatenate([before[-1:], after[:1]])))

@@ -43,6 +43,11 @@ class QueryTable:
         """Number of cells."""
         return math.prod(self.shape)
 
+    @property
+    def cells(self) -> slice:
+        """The cells' query numbers."""
+        return slice(self.first, self.first + self.n_cells)
+
     def values(self, member: str) -> NDArray[np.int64]:
         """The value of one member in every cell, in the order of the queries."""
         axis = self.coalition.index(member)
@@ -167,7 +172,7 @@ def check_budget(settings: Settings) -> Estimate:
 def cut(
     settings: Settings, tokens: Blocks, sums: NDArray[np.uint64]
 ) -> Iterator[tuple[int, int, memoryview, memoryview]]:
-    """Tokens and their authenticators in chunks: number, number of all, the bytes of both where they lie."""
+    """Tokens and their authenticators in chunks: (index, total, bytes of both), not copied."""
     size = settings.chunk_bytes // TOKEN_BYTES
     total = max(1, -(-len(tokens) // size))
     for index in range(total):

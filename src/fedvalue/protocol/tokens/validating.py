@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
 
 from fedvalue.crypto.tokens import check_tokens
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.tokens import queries
-from fedvalue.protocol.tokens.intersecting import AnswerLog, pending_limit
+from fedvalue.protocol.tokens.intersecting import AnswerLog, TokenSet, pending_limit
+
+CHUNK_OVERHEAD = 64
+"""Bytes that a chunk counts, besides its content, while its query waits for its key."""
 
 
 @dataclass(slots=True)
@@ -19,14 +20,12 @@ class CheckedQuery:
     """The key from the task party and the intersection from the computation server, in either order."""
 
     key: m.QueryKey | None = None
-    total: int = -1
-    tokens: list[memoryview] = field(default_factory=list)
-    sums: list[memoryview] = field(default_factory=list)
+    intersection: TokenSet | None = None
 
     @property
     def ready(self) -> bool:
         """Whether both are complete."""
-        return self.key is not None and len(self.tokens) == self.total
+        return self.key is not None and self.intersection is not None and self.intersection.complete
 
 
 class TokenChecking:
@@ -51,9 +50,9 @@ class TokenChecking:
         """A key or part of an intersection. When both are complete: the verdict.
 
         Raises:
-            RemoteProtocolError: A query answered before, or more of them than the run has
-                (E_QUERY), a coalition that does not exist or chunks out of order (E_DECLARED), or
-                more tokens than the run can have (E_SIZE).
+            RemoteProtocolError: A query answered before, or more queries than the run has (E_QUERY), a
+                coalition that does not exist or chunks out of order (E_DECLARED), or more tokens than the
+                run can have (E_SIZE).
         """
         assert isinstance(message, m.QueryKey | m.IntersectionChunk)
         query = self._query(message.query)
@@ -76,41 +75,28 @@ class TokenChecking:
         return query
 
     def _add(self, query: CheckedQuery, chunk: m.IntersectionChunk) -> None:
-        if query.total < 0:
-            query.total = chunk.total
-        if chunk.total != query.total or chunk.index != len(query.tokens) or chunk.total < 1:
-            raise RemoteProtocolError("an intersection chunk out of order", code="E_DECLARED")
-        n, rest = divmod(len(chunk.tokens), queries.TOKEN_BYTES)
-        expected = n * queries.AUTHENTICATOR_BYTES if self._h2 else 0
-        if rest or len(chunk.authenticators) != expected or (chunk.total > 1 and not n):
-            raise RemoteProtocolError("the sizes of tokens and authenticators do not match", code="E_SIZE")
-        self._pending += _weight(chunk.tokens, chunk.authenticators)
+        if query.intersection is None:
+            query.intersection = TokenSet(chunk.total)
+        query.intersection.add(self._settings.compute, chunk, h2=self._h2)
+        self._pending += len(chunk.tokens) + len(chunk.authenticators) + CHUNK_OVERHEAD
         if self._pending > pending_limit(self._settings):
             raise RemoteProtocolError("too many tokens under way", code="E_SIZE")
-        query.tokens.append(chunk.tokens)
-        query.sums.append(chunk.authenticators)
-        most = queries.TOKEN_BYTES * queries.copies(self._settings)
-        most *= self._settings.n_samples + self._settings.n_r.amount
-        if sum(map(len, query.tokens)) > most:
+        most = queries.copies(self._settings) * (self._settings.n_samples + self._settings.n_r.amount)
+        if query.intersection.n_tokens > most:
             raise RemoteProtocolError("an intersection larger than any set", code="E_SIZE")
 
     def _verdict(self, query_id: bytes, query: CheckedQuery) -> list[m.Envelope]:
         assert query.key is not None
+        assert query.intersection is not None
         del self._open[query_id]
-        self._pending -= sum(map(_weight, query.tokens, query.sums))
+        self._pending -= query.intersection.n_bytes + CHUNK_OVERHEAD * query.intersection.total
         self._n_left -= 1
-        out = self._log.answer(query_id, query.key.coalition, self._check(query, query.key))
+        out = self._log.answer(query_id, query.key.coalition, self._check(query.intersection, query.key))
         return out + (self._log.seals() if self.complete else [])
 
-    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
+    def _check(self, intersection: TokenSet, key: m.QueryKey) -> int:
         """Step 3: n_v, or -1 (groups), or -2 (authenticators)."""
-        found = np.frombuffer(b"".join(query.tokens), dtype="<u8").reshape(-1, 2)
-        sums = None
-        if self._h2:
-            sums = np.frombuffer(b"".join(query.sums), dtype="<u8")
-        return check_tokens(key.outer, found, self._settings.q, sums, key.authenticator)
-
-
-def _weight(tokens: memoryview, authenticators: memoryview) -> int:
-    """Memory of a chunk while its query waits for its key; an empty one counts too."""
-    return len(tokens) + len(authenticators) + 64
+        tokens, sums = intersection.joined()
+        return check_tokens(
+            key.outer, tokens, self._settings.q, sums if self._h2 else None, key.authenticator
+        )

@@ -13,8 +13,8 @@ from fedvalue.crypto.sorting import intersect, sort_blocks
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.settings import Settings
-from fedvalue.protocol.tokens.intersecting import AnswerLog, Query, TokenCounting
-from fedvalue.protocol.tokens.validating import CheckedQuery, TokenChecking
+from fedvalue.protocol.tokens.intersecting import AnswerLog, Query, TokenCounting, TokenSet
+from fedvalue.protocol.tokens.validating import TokenChecking
 from fedvalue.simulation.drill.plot import Plot
 
 Intersection: TypeAlias = tuple[Blocks, NDArray[np.uint64]]
@@ -176,8 +176,8 @@ class LyingChecking(TokenChecking):
 
     plot: Plot
 
-    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
-        n_v = super()._check(query, key)
+    def _check(self, intersection: TokenSet, key: m.QueryKey) -> int:
+        n_v = super()._check(intersection, key)
         if self.plot.fired:
             return n_v
         self.plot.fired = True
@@ -187,5 +187,5 @@ class LyingChecking(TokenChecking):
 class AcceptingChecking(TokenChecking):
     """Accepts everything from the computation server: the two collude."""
 
-    def _check(self, query: CheckedQuery, key: m.QueryKey) -> int:
-        return sum(map(len, query.tokens)) // 16
+    def _check(self, intersection: TokenSet, key: m.QueryKey) -> int:
+        return intersection.n_tokens
