@@ -1,4 +1,4 @@
-"""Where a server keeps uploaded chunks until it has counted them."""
+"""Storage of uploaded chunks until a server has counted them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Protocol
 
 
 class ChunkStore(Protocol):
-    """Bytes by (party, chunk number). A durable implementation survives the process."""
+    """Bytes by (party, chunk index). A durable implementation survives the process."""
 
     def put(self, party: str, index: int, data: memoryview) -> None:
-        """Keep the chunk."""
+        """Store a chunk."""
 
     def get(self, party: str, index: int) -> memoryview:
-        """The chunk that was put."""
+        """A stored chunk."""
 
     def discard(self, party: str, index: int) -> None:
         """The chunk has been counted; it may be deleted, now or later."""
@@ -25,11 +25,11 @@ class MemoryChunkStore:
         self._chunks: dict[tuple[str, int], memoryview] = {}
 
     def put(self, party: str, index: int, data: memoryview) -> None:
-        """Keep the chunk."""
+        """Store a chunk."""
         self._chunks[party, index] = data
 
     def get(self, party: str, index: int) -> memoryview:
-        """The chunk that was put."""
+        """A stored chunk."""
         return self._chunks[party, index]
 
     def discard(self, party: str, index: int) -> None:

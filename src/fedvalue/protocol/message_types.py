@@ -1,9 +1,9 @@
 """The building blocks of all messages: bounded field types, and the base classes.
 
 Lengths are bounded here, in the types, so that a decoder refuses before anything is allocated.
-A message has a `slot`: within one run a sender may fill each slot once. The same message again is
-harmless (a resend); another content in the same slot ends the run with E_CONFLICT, because two
-different uploads under one mask would show label differences.
+A message has a `slot`: within one run a sender may fill each slot once. The same message again is harmless (a
+resend); different content in the same slot ends the run with E_CONFLICT, because two different uploads under
+one mask would show label differences.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unk
 
     @property
     def fingerprint(self) -> bytes:
-        """Digest of the content: the same for a resend, another for a changed message."""
+        """Digest of the content, by which a resend is told from a changed message."""
         return sha256(msgspec.msgpack.encode(self)).digest()
 
 
@@ -69,7 +69,7 @@ class BulkMessage(Message, frozen=True):
 
     place: ClassVar[tuple[str, ...]] = ("index",)
     large: ClassVar[tuple[str, ...]] = ("data",)
-    """The last fields, bytes that are not copied when the message is encoded."""
+    """The last fields: bytes that are not copied when the message is encoded."""
     index: Index
     total: Index
     digest: Digest
@@ -146,11 +146,11 @@ class OrderedParts(Generic[Part]):
 
 
 class SaltedMessage(BulkMessage, frozen=True):
-    """Bulk data that goes to a server.
+    """Bulk data for a server.
 
-    Digests of such messages stand in the servers' audit logs, whose signed heads every party gets, and
-    parties know the keys of ids and tokens and most masks. The salt is its sender's secret: because of it
-    a digest confirms no guess at the rows.
+    Digests of such messages are in the servers' audit logs, whose signed heads every party gets, and parties
+    know the keys of ids and tokens and most masks. The salt is the sender's secret: it keeps a digest from
+    confirming a guess at the rows.
     """
 
     salt: Key16
@@ -163,7 +163,7 @@ class SaltedMessage(BulkMessage, frozen=True):
 
 
 class MaskedRows(SaltedMessage, frozen=True):
-    """Rows that mean nothing to their receiver alone, in one field."""
+    """Rows that a receiver cannot read on its own, in one field."""
 
     data: Rows
 

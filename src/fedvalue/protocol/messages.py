@@ -114,8 +114,8 @@ class WrappedKey(SecretMessage, frozen=True):
 class AlignTokens(MaskedRows, frozen=True):
     """Part of a party's encrypted ids for one server: 16-byte tokens in rising order.
 
-    All parties have the key of the tokens, and the salt is the sender's alone: what servers log of this
-    message confirms no guess at ids that others do not have.
+    All parties have the key of the tokens, but the salt is the sender's alone: the digests in the servers'
+    logs confirm no guess at ids that others do not have.
     """
 
 
@@ -131,12 +131,12 @@ class AlignMask(BulkMessage, frozen=True):
 
 
 class CodeRanges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How many codes a party's columns have.
+    """Sizes of the code ranges of a party's columns.
 
     Args:
         sizes: Sizes of its code ranges: (X_t, Y) of the task party, one of a data party.
         features: With columns `features`, the sizes of the code ranges of its features.
-        salt: The party's secret: without it the digest confirms no guess at the sizes.
+        salt: The party's secret: it keeps the digest from confirming a guess at the sizes.
     """
 
     sizes: Annotated[tuple[Size, ...], Meta(min_length=1, max_length=2)]
@@ -162,7 +162,7 @@ class Ready(Message, frozen=True):
         party: The party.
         rows: Its number of samples in the run.
         brought: Its number of samples before the tables were reduced to the common ids.
-        ranges: Its code ranges; under `mirror` sealed for the parties until one of them has opened them.
+        ranges: Its code ranges; under `mirror` sealed for the parties, which open them on receipt.
         ranges_digest: Their digest.
         commitment: Salted digest of its input: the party can show later that it used this data.
         signature: Over the run and all of this; the ranges by their digest.
@@ -204,7 +204,7 @@ class ConfirmRoster(Message, frozen=True):
 
 
 class UploadRoot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A party's signature on both of its uploads: a party that uploads two tables has signed that it did.
+    """A party's signature on both of its uploads, which proves it if a party uploads two different tables.
 
     Args:
         digests: Digests of its declarations, in the order of the servers.
@@ -218,13 +218,13 @@ class UploadRoot(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 class Declaration(SecretMessage, frozen=True):
     """A party's announcement of its upload to this server under `mirror`.
 
-    `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first
-    byte, so that a rebuilt upload can never differ under the same masks. `radices` are the sizes of
-    the coordinates in the run's secret order; all parties must declare the same. `row_bytes` is the size of a
-    row without the tags of the chunks. `features` are the sizes of every coordinate's features, and
-    `books` is the digest of all parts of the codebooks, where there are any. `code_keys` are the keys of
-    the code authenticators, 16 bytes per coordinate under zero-sum masks: only the sum over all parties
-    shows them, and not whose they are. `root` binds this upload to the one for the other server.
+    `digest` is the digest of all chunk digests in order: it fixes the whole upload before the first byte, so
+    that a rebuilt upload can never differ under the same masks. `radices` are the sizes of the coordinates in
+    the run's secret order; all parties must declare the same. `row_bytes` is the size of a row without the
+    tags of the chunks. `features` are the sizes of every coordinate's features, and `books` is the digest of
+    all parts of the codebooks, where there are any. `code_keys` are the keys of the code authenticators, 16
+    bytes per coordinate under zero-sum masks: only the sum over all parties shows them, but not their owners.
+    `root` binds this upload to the one for the other server.
     """
 
     rows: Count
@@ -248,8 +248,8 @@ NO_ROOT = UploadRoot((bytes(32), bytes(32)), bytes(64))
 class ShareKeys(SecretMessage, frozen=True):
     """One key per secret coordinate, and one for the task party.
 
-    The server seals each coordinate's share of the result under its key. It cannot tell which party
-    a coordinate belongs to; a data party can open its own share only.
+    The server seals each coordinate's share of the result under its key. It cannot tell which party owns a
+    coordinate; a data party can open only its own share.
     """
 
     task: Key32
@@ -261,10 +261,10 @@ class Chunk(MaskedRows, frozen=True):
 
 
 class StoredChunk(Chunk, frozen=True):
-    """Index, total, digest and salt of a chunk, and how to get its bytes; `data` is empty.
+    """A chunk whose bytes `read` returns; `data` is empty.
 
-    The encoder makes a `Chunk` of it. It has no form of its own on the wire: a function cannot be
-    encoded, and no decoder knows its name.
+    The encoder makes a `Chunk` of it. It has no form on the wire: a function cannot be encoded, and no
+    decoder knows this name.
     """
 
     read: Callable[[], memoryview]
@@ -279,7 +279,7 @@ class CodebookChunk(MaskedRows, frozen=True):
 
 
 class SealedCodebook(BulkMessage, frozen=True):
-    """Part of a party's codebook for parties that hold the counts, sealed; relayed as it is."""
+    """Part of a party's sealed codebook for the parties that hold the counts; relayed unchanged."""
 
     place: ClassVar[tuple[str, ...]] = ("party", "index")
     party: Name
@@ -303,8 +303,8 @@ class QueryKey(SecretMessage, frozen=True):
 class TokenChunk(SaltedMessage, frozen=True):
     """Part of a party's encrypted id set for one query: 16-byte tokens in rising order.
 
-    `authenticators` holds 8 bytes per token under H2 and is empty otherwise. `coalition` names the
-    parties of the query, the task party first; all of them must name the same.
+    `authenticators` holds 8 bytes per token under H2 and is empty otherwise. `coalition` names the parties of
+    the query, the task party first; all of them must name the same coalition.
     """
 
     place: ClassVar[tuple[str, ...]] = ("query", "index")
@@ -349,7 +349,7 @@ class QueryCount(Message, frozen=True):
 
 
 class ResultCommit(Message, frozen=True):
-    """A server's answer, hashed with a salt: from here on it cannot fit its answer to the other server's."""
+    """A server's answer, hashed with a salt: from now on it cannot fit its answer to the other server's."""
 
     commitment: Digest
 
@@ -371,7 +371,7 @@ class ResultOpening(SecretMessage, frozen=True):
 
 
 class NoiseCommit(Message, frozen=True):
-    """The computation server's contribution to the noise, hashed: from here on it cannot change."""
+    """The computation server's contribution to the noise, hashed: from now on it cannot change."""
 
     commitment: Digest
 
@@ -383,7 +383,7 @@ class NoiseSeed(SecretMessage, frozen=True):
 
 
 class NoiseOpening(SecretMessage, frozen=True):
-    """The computation server's contribution, and under it a digest of the exact tables."""
+    """The computation server's contribution, and a digest of the exact tables keyed by it."""
 
     seed: Key32
     tables: Digest
@@ -408,7 +408,7 @@ class ResultSeal(Message, frozen=True):
 
 
 class Agree(Message, frozen=True):
-    """A party saw and accepted these results: per peer, a digest of what both must have seen.
+    """A party accepted these results: per peer, a digest of what both must have seen.
 
     Under `mirror` a data party adds its endorsement, sealed for the task party (`endorsement`).
     """
@@ -453,10 +453,10 @@ AnyMessage: TypeAlias = (
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A message on its way.
+    """A message with its addresses.
 
-    `sender` is the sender's own claim. A transport that crosses a network must compare it with the
-    authenticated identity of the peer before it hands the envelope to a role.
+    `sender` is the sender's claim. A transport that crosses a network must compare it with the authenticated
+    identity of the peer before it hands the envelope to a role.
     """
 
     run_id: Digest
@@ -473,5 +473,5 @@ class Sender:
     name: str
 
     def to(self, recipient: str, message: AnyMessage) -> Envelope:
-        """The message on its way."""
+        """The message in its envelope."""
         return Envelope(self.run_id, self.name, recipient, message)

@@ -1,15 +1,15 @@
 """The public grid on which released numbers lie, and when two servers' numbers are the same.
 
-An exact number is an answer to whatever question somebody hid in a column: a sum of 24 terms with two
-possible values each, known to 16 digits, shows all of them. On a grid a number carries
-log2(range / step) bits and no more.
+An exact number can answer a question that somebody hid in a column: a sum of 24 terms with two possible
+values each, known to 16 digits, shows all of them. On a grid a number carries at most log2(range / step)
+bits.
 
-- Numbers in nats are rounded to multiples of the step. Measures of prediction quality have a grid of their
-  own: ten steps for accuracy, AUC and KS, the same per 1,000 rows for errors avoided.
-- Errors are rounded up to a ladder of a few sizes per decade. Whole numbers and words are left as they are.
-- Two servers add in different orders, so one rounds up what the other rounds down. A server accepts the
-  other's number if it is the rounding of a number within `TOLERANCE` of its own. Below the grid nothing
-  is compared; above it everything is.
+- Numbers in nats are rounded to multiples of the step. Measures of prediction quality have their own grid:
+  ten steps for accuracy, AUC and KS, the same per 1,000 rows for errors avoided.
+- Errors are rounded up to a ladder of a few sizes per decade. Whole numbers and words are not changed.
+- Two servers add in different orders, so one may round up what the other rounds down. A server accepts the
+  other's number if it is the rounding of a number within `TOLERANCE` of its own. Differences below the grid
+  are not compared; all others are.
 
 A number's kind follows from the name of its field: `se_...` and `..._error` are errors.
 """
@@ -45,10 +45,10 @@ Rounding: TypeAlias = Callable[[float], float]
 
 
 def parse_grid(text: object) -> int:
-    """Digits after the point of a grid as it stands in a manifest: "0.0001" has four.
+    """Digits after the point of a manifest's grid: "0.0001" has four.
 
     Raises:
-        InputError: Another form, or out of range.
+        InputError: Not a power of ten in this form, or out of range.
     """
     match = _FORM.fullmatch(text) if isinstance(text, str) else None
     digits = len(match[1]) + 1 if match else 0
@@ -59,11 +59,7 @@ def parse_grid(text: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The grid of a run.
-
-    Args:
-        digits: After the point, of numbers in nats; None for no grid.
-    """
+    """The grid of a run: digits after the point of numbers in nats; None for no grid."""
 
     digits: int | None = None
 
@@ -92,12 +88,12 @@ class Grid:
         return rounded_floats(tree, lambda field, value: self.rounding(field)(value))
 
     def accepts(self, other: Any, own: Any, field: str = "") -> bool:
-        """Whether another server's tree is what an honest one would release.
+        """Whether an honest server could release another server's tree.
 
         Args:
             other: Its numbers, on the grid.
             own: Ours, not rounded.
-            field: Name of the field that the trees are in.
+            field: Name of the field that holds the trees.
         """
         if isinstance(own, dict):
             return (
@@ -125,7 +121,7 @@ class Grid:
 
 
 def rounded_floats(tree: Any, rounding: Callable[[str, float], float], field: str = "") -> Any:
-    """A JSON-like tree with every float rounded by the name of its field; whole numbers and words stay."""
+    """A JSON-like tree with every float rounded by the name of its field."""
     if isinstance(tree, dict):
         return {key: rounded_floats(item, rounding, key) for key, item in tree.items()}
     if isinstance(tree, list | tuple):
@@ -134,18 +130,18 @@ def rounded_floats(tree: Any, rounding: Callable[[str, float], float], field: st
 
 
 def is_error(field: str) -> bool:
-    """Whether the numbers of a field are errors."""
+    """Whether a field holds standard errors."""
     return field.startswith("se_") or field.endswith("_error")
 
 
 def nearest(value: float, digits: int) -> float:
-    """The nearest number with that many digits after the point; never -0.0."""
+    """The nearest number with this many digits after the point; never -0.0."""
     scale = 10**digits if digits >= 0 else 10.0**digits
     return round(value * scale) / scale + 0.0
 
 
 def error_size(error: float, digits: int) -> float:
-    """An error with the rounding of its number added, rounded up to the ladder; 0 stays 0."""
+    """An error plus that of rounding its number, rounded up to the ladder; 0 stays 0."""
     if error <= TOLERANCE:
         return 0.0
     with_rounding = error + 0.5 * 10.0**-digits
@@ -153,7 +149,7 @@ def error_size(error: float, digits: int) -> float:
 
 
 def ladder(step: Fraction) -> Iterator[Fraction]:
-    """All sizes of errors from one step upwards."""
+    """All sizes of errors, from one step up."""
     sizes = (
         Fraction(size) * Fraction(10) ** decade
         for decade in count(math.floor(math.log10(step)))
@@ -163,7 +159,7 @@ def ladder(step: Fraction) -> Iterator[Fraction]:
 
 
 def most_bits(step: Fraction, n_labels: int = 2) -> int:
-    """Bits that a data party with a small share can learn from one run at most, about all persons together.
+    """The most bits about all persons together that a data party with a small share can learn from one run.
 
     It gets its learnable value, the learnable total and an error of each. A learnable value lies between
     -ln L and ln L for L labels.
@@ -172,10 +168,10 @@ def most_bits(step: Fraction, n_labels: int = 2) -> int:
 
 
 def n_levels(step: Fraction, largest: float) -> tuple[int, int]:
-    """How many different numbers and errors in nats a grid has, for numbers from -largest to largest.
+    """Number of different values and errors in nats on a grid, for values from -largest to largest.
 
-    What somebody learns from a number is at most the binary logarithm of this. Errors include those of
-    rounding, two steps at most (`share_rounding`).
+    A number reveals at most the binary logarithm of this. Errors include those of rounding, two steps at most
+    (`share_rounding`).
     """
     sizes = 1
     for size in ladder(step):

@@ -1,9 +1,9 @@
-"""A party's samples, their ids and codes: in memory here, or wherever a shell keeps them.
+"""A party's samples, their ids and codes: in memory here, or on disk at a shell.
 
-`mirror` asks three things of them: a digest, a keyed hash of every id, and the rows in the order of
-a secret key, part after part. Nothing of it needs all rows at once, so a shell may keep them on disk
-(`fedvalue.deployment.parties.spooled_samples`); the uploads are the same bytes. `single` and `paper` cut
-sets out of all rows and take samples in memory.
+`mirror` and `gram` need a digest, a keyed hash of every id, and the rows in the order of a secret key, part
+after part. None of it needs all rows at once, so a shell may keep them on disk
+(`fedvalue.deployment.parties.spooled_samples`); the uploads are the same bytes. `single` and `paper` cut sets
+out of all rows and need samples in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CodedColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
-    """Some rows: their hashes and their codes, one array per column."""
+    """Hashes and codes of a block of rows, one array of codes per column."""
 
     hashes: aes.Blocks = field(repr=False)
     codes: tuple[Codes, ...] = field(repr=False)
@@ -51,23 +51,23 @@ class HashedSamples(Protocol):
     """Samples whose ids have been hashed under the run's key."""
 
     def blocks(self) -> Iterator[aes.Blocks]:
-        """All hashes, some at a time."""
+        """All hashes, in batches."""
 
     def parts(self, key: bytes, row_bytes: int = 0) -> Iterator[RowBlock]:
         """All rows, cut by AES_key(h): every row of a part comes before every row of the next one.
 
-        Within a part rows stand in any order; sorting them is left to the caller.
+        Within a part the rows are in any order; the caller sorts them.
 
         Args:
             key: Key of the order.
-            row_bytes: Memory that the caller needs per row of a part, beside what sorting takes.
+            row_bytes: Memory that the caller needs per row of a part, besides that for sorting.
         """
 
     def keep(self, chunk: m.Chunk) -> m.Chunk:
-        """A chunk of the upload until it leaves: the same, or one whose bytes lie elsewhere."""
+        """Keep a chunk until it is sent: returns the same, or one whose bytes are stored elsewhere."""
 
     def forget(self) -> None:
-        """The rows are not needed any more; the chunks are."""
+        """Free the rows, but not the chunks."""
 
 
 class Samples(Protocol):
@@ -83,7 +83,7 @@ class Samples(Protocol):
 
     @property
     def marginals(self) -> tuple[Counts, ...]:
-        """How many samples have each code, per column."""
+        """Number of samples with each code, per column."""
 
     @property
     def codebooks(self) -> tuple[Codebook | None, ...]:
@@ -94,7 +94,7 @@ class Samples(Protocol):
         """Digest of all ids, codes and codebooks (`DataDigest`)."""
 
     def ids_in_batches(self) -> Iterator[PackedIds]:
-        """All ids, some at a time; before they are hashed."""
+        """All ids, in batches; before they are hashed."""
 
     def select(self, rows: NDArray[np.int64]) -> Samples:
         """The samples reduced to some rows."""
@@ -108,13 +108,12 @@ class MemorySamples:
 
     Args:
         ids: Sample ids.
-        columns: Their codes. They are copied: a run's keys are bound to them, so they must not
-            change.
-        reduce: Makes the samples of some rows; by default these rows keep their codes. A table whose bins
-            depend on its rows is coded again.
+        columns: Their codes. They are copied: a run's keys are bound to them, so they must not change.
+        reduce: Selects rows; by default they keep their codes. A table whose bins depend on its rows is
+            coded again.
 
     Raises:
-        InputError: Codes that are no whole numbers, outside their range, or not one per id.
+        InputError: Codes that are not whole numbers, outside their range, or not one per id.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class MemorySamples:
 
     @cached_property
     def marginals(self) -> tuple[Counts, ...]:
-        """How many samples have each code, per column."""
+        """Number of samples with each code, per column."""
         return tuple(
             np.bincount(codes, minlength=size) for codes, size in zip(self.codes, self.sizes, strict=True)
         )
@@ -161,9 +160,9 @@ class MemorySamples:
         """The samples reduced to some rows."""
         if self._reduce is not None:
             return self._reduce(rows)
-        columns = zip(self._names, self.codes, self.sizes, self.codebooks, strict=True)
-        picked = [CodedColumn(name, codes[rows], size, book) for name, codes, size, book in columns]
-        return MemorySamples(self.ids.take(rows), picked)
+        codes = (column[rows] for column in self.codes)
+        columns = zip(self._names, codes, self.sizes, self.codebooks, strict=True)
+        return MemorySamples(self.ids.take(rows), [CodedColumn(*column) for column in columns])
 
     def hashed(self, key: bytes) -> MemoryHashed:
         """The samples with h_i = AES-CMAC(key, id_i) in place of their ids."""
@@ -198,9 +197,9 @@ class MemoryHashed:
 class DataDigest:
     """Digest of ids and codes in their order, the same however they are cut into batches.
 
-    SHA-256 over the number of rows and the SHA-256 of each of these: the ids' lengths (16 bits
-    each), the ids' bytes end to end, per column its size and its codes in the smallest type that holds
-    them, and per codebook its shape and its codes. Names of features are not in it: they do not leave.
+    SHA-256 over the number of rows and the SHA-256 of each of these: the ids' lengths (16 bits each), the
+    concatenated ids, per column its size and its codes in the smallest type that holds them, and per codebook
+    its shape and its codes. It does not cover names of features: they do not leave.
     """
 
     def __init__(self) -> None:
@@ -209,13 +208,13 @@ class DataDigest:
         self._columns: list[bytes] = []
 
     def add_ids(self, ids: PackedIds) -> None:
-        """The next rows' ids."""
+        """Add the ids of the next rows."""
         self._n += len(ids)
         self._lengths.update(np.diff(ids.offsets).astype("<u2").data)
         self._bytes.update(np.ascontiguousarray(ids.data[ids.offsets[0] : ids.offsets[-1]]).data)
 
     def add_column(self, n_codes: int, batches: Iterable[Codes]) -> None:
-        """The next column, all rows of it."""
+        """Add the next column, all of its rows."""
         state = sha256(struct.pack("<Q", n_codes))
         kind = code_type(n_codes)
         for codes in batches:
@@ -223,7 +222,7 @@ class DataDigest:
         self._columns.append(state.digest())
 
     def add_codebooks(self, codebooks: Iterable[Codebook | None]) -> None:
-        """The codebooks of all columns."""
+        """Add the codebooks of all columns."""
         for book in codebooks:
             shape = (0, 0) if book is None else book.codes.shape
             state = sha256(struct.pack("<QQ", *shape))
@@ -243,42 +242,42 @@ def code_type(n_codes: int) -> np.dtype[np.unsignedinteger]:
 
 
 def _checked_codes(column: CodedColumn, n_samples: int) -> Codes:
-    """A copy of the codes: whole numbers in their range, or refused here, before any byte is sent."""
+    """A copy of the codes: whole numbers in their range, or refused before any byte is sent."""
     codes = np.asarray(column.codes)
-    who = column.name.replace("\0", " ")
+    name = column.name.replace("\0", " ")
     if codes.ndim != 1:
-        raise InputError(f"{who!r}: expected one code per sample, got shape {codes.shape}")
+        raise InputError(f"{name!r}: expected one code per sample, got shape {codes.shape}")
     if len(codes) != n_samples:
-        raise InputError(f"{who!r}: expected {len(codes)} sample ids, got {n_samples}")
+        raise InputError(f"{name!r}: expected {len(codes)} sample ids, got {n_samples}")
     if codes.dtype.kind not in "iu":
-        raise InputError(f"{who!r}: codes must be whole numbers, got {codes.dtype}")
+        raise InputError(f"{name!r}: codes must be whole numbers, got {codes.dtype}")
     low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
     if low < 0 or high >= column.n_codes:
-        raise InputError(f"{who!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
+        raise InputError(f"{name!r}: codes must be 0 to {column.n_codes - 1}, got {low} to {high}")
     copy: NDArray[np.int64] = codes.astype(np.int64)
     return copy
 
 
 def _checked_book(column: CodedColumn) -> Codebook | None:
     """A copy of the codebook: one line per code, whole numbers from 0 on."""
-    book, who = column.codebook, column.name.replace("\0", " ")
+    book, name = column.codebook, column.name.replace("\0", " ")
     if book is None or not book.n_features:
         return None
     if book.n_codes != column.n_codes or book.codes.dtype.kind not in "iu" or book.codes.min(initial=0) < 0:
         raise InputError(
-            f"{who!r}: expected a codebook of {column.n_codes} codes, whole numbers from 0 on, got "
+            f"{name!r}: expected a codebook of {column.n_codes} codes, whole numbers from 0 on, got "
             f"{book.n_codes} lines of {book.codes.dtype}"
         )
     return Codebook(book.features, book.codes.astype(np.int64))
 
 
 def feature_sizes(book: Codebook | None, n_codes: int) -> tuple[int, ...]:
-    """Sizes of the code ranges of the features behind a column; of the column itself without a codebook."""
+    """Sizes of the features' code ranges behind a column; of the column's own without a codebook."""
     return (n_codes,) if book is None else tuple(int(size) for size in book.codes.max(axis=0) + 1)
 
 
 def feature_codes(book: Codebook | None, n_codes: int) -> NDArray[np.int64]:
-    """The codebook's codes, shape (n_codes, n_features); each code itself where there is no codebook."""
+    """The codebook's codes, shape (n_codes, n_features); without a codebook, the codes themselves."""
     return np.arange(n_codes, dtype=np.int64)[:, None] if book is None else book.codes
 
 

@@ -1,13 +1,13 @@
-"""How coarsely data parties see their numbers: rounded at random, by what one person can change.
+"""Random rounding of the data parties' numbers, coarser than the effect of one person.
 
-A data party that knows all labels but a few can compute its value for every guess at these few. On a fixed
-grid it compares the guesses with the number that it gets, and can choose its column so that one label
-decides which way the number is rounded. Here only the servers know the way:
+A data party that knows almost all labels can compute its value for every guess at the others. On a fixed grid
+it compares the guesses with its number, and can choose its column so that one label decides the direction of
+the rounding. Here only the servers know the direction:
 
 - The step is public, `share_step`. One label changes a value by up to about ln(n) / n nats.
 - A number between two steps becomes one of them, the nearer one with the greater probability, so that it is
   right on average. A change of d nats shows with probability d / step.
-- The chance comes from the salts of both servers, which they committed to before they opened their answers.
+- The chance derives from the salts of both servers, which they committed to before they opened their answers.
   Equal numbers are rounded alike: the total of a single party reveals no more than its value.
 
 The task party, whose labels these are, gets its numbers on the grid.
@@ -28,29 +28,19 @@ NATS = 30
 """Step times n, in nats: benchmarks/curious_segments.py measures what a data party reads at this step."""
 
 GRIDS = 10
-"""Steps of the grid in a step, at least: the servers agree on numbers on the grid, and round those."""
+"""Least number of grid steps in a step: the servers agree on numbers on the grid, and round those."""
 
 _CHANCES = 2**64
 
 
 def share_step(grid: Fraction, n_samples: int) -> Fraction:
-    """Step of a data party's numbers, in nats.
-
-    Args:
-        grid: Step of the agreement's grid.
-        n_samples: Samples of the run.
-    """
+    """Step of a data party's numbers, in nats; `grid` is the step of the agreement's grid."""
     return next(size for size in ladder(GRIDS * grid) if size * n_samples >= NATS)
 
 
 @dataclass(frozen=True, slots=True)
 class ShareRounding:
-    """The random rounding of one run.
-
-    Args:
-        step: Between two numbers, in nats.
-        secret: Known to the servers alone.
-    """
+    """The random rounding of one run; only the servers know `secret`."""
 
     step: Fraction
     secret: bytes = field(repr=False)
@@ -65,7 +55,7 @@ class ShareRounding:
         return float(math.floor(Fraction(value) / self.step + self._chance(b"number", value)) * self.step)
 
     def _error(self, error: float) -> float:
-        """The error with that of the rounding, a step at most, and a random part of one; 0 stays 0."""
+        """The error, plus that of the rounding (at most a step) and a random part of a step; 0 stays 0."""
         if error <= TOLERANCE:
             return 0.0
         least = Fraction(error) + (1 + self._chance(b"error", error)) * self.step

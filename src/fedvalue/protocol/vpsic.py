@@ -1,8 +1,8 @@
 """`vpsic`, the journal version's protocol: verifiable private set intersection cardinality with one server.
 
 Han, Wang, Wu, Fang, MIS Quarterly 50(1), 2026, Algorithm 1. Roles without I/O, for runs in one process:
-`fedvalue.value(..., protocol="vpsic")`. It is here for comparison, not for deployment: docs/security.md
-shows a server that passes its checks.
+`fedvalue.value(..., protocol="vpsic")`. It serves comparison, not deployment: docs/security.md shows a
+cheating server that passes its checks.
 
 1. The task party draws a round: q, the number of artificial ids, a key.
 2. Every party uploads q encrypted copies of each id with its category, and the artificial ids with random
@@ -46,11 +46,11 @@ class VpsicSettings:
     """The agreed settings.
 
     Args:
-        rounds: τ, how often everything is counted.
+        rounds: τ, the number of times that everything is counted.
         least_q: Smallest number of copies of an id.
-        most_q: Largest; each round draws its own q, uniformly, which the server does not know.
-        artificial: Most artificial ids of a round, as a part of the number of samples; each round draws its
-            own number from 1 to this.
+        most_q: Largest; each round draws q uniformly, unknown to the server.
+        artificial: Most artificial ids of a round, as a part of the number of samples; each round draws their
+            number from 1 to this.
         harden: Also check the total and every party's own marginals, which the published checks do not.
     """
 
@@ -80,7 +80,7 @@ class Round:
         index: Number of the round, from 0.
         q: Copies of every id.
         n_artificial: Number of artificial ids.
-        key: Encrypts ids in this round.
+        key: Key under which ids are encrypted in this round.
     """
 
     index: int
@@ -127,7 +127,7 @@ class VpsicParty:
         ids: Its sample ids.
         codes: Its joint code per sample; the task party's include the label.
         n_codes: Size of the code range.
-        secret: 32 bytes from which its renaming and its artificial categories follow.
+        secret: 32 bytes from which its renaming and its artificial categories derive.
     """
 
     def __init__(self, name: str, ids: PackedIds, codes: Codes, n_codes: int, *, secret: bytes) -> None:
@@ -140,16 +140,16 @@ class VpsicParty:
 
     @property
     def marginal(self) -> NDArray[np.int64]:
-        """Number of our samples in each category."""
+        """Number of samples in each category."""
         return np.bincount(self._categories, minlength=self._n_codes)
 
     @property
     def n_samples(self) -> int:
-        """Number of our samples."""
+        """Number of samples."""
         return len(self._categories)
 
     def codes_of(self, categories: Codes) -> Codes:
-        """Our own codes behind our categories."""
+        """Our codes behind our categories."""
         return np.argsort(self._renamed)[categories]
 
     def artificial(self, plan: Round) -> ArtificialTable:
@@ -160,12 +160,12 @@ class VpsicParty:
     def upload(self, plan: Round) -> Upload:
         """Our table for the server."""
         real = _copies(hash_ids(keys.subkey(plan.key, _RUN, "id", length=16), self._ids), plan.q)
-        made_up = aes.counter_blocks(plan.n_artificial, prefix=2**63)
-        sealed = [
+        artificial = aes.counter_blocks(plan.n_artificial, prefix=2**63)
+        encrypted = [
             aes.encrypt(keys.subkey(plan.key, _RUN, kind, length=16), blocks)
-            for kind, blocks in (("real", real), ("artificial", made_up))
+            for kind, blocks in (("real", real), ("artificial", artificial))
         ]
-        tokens, order = sort_blocks(np.concatenate(sealed))
+        tokens, order = sort_blocks(np.concatenate(encrypted))
         categories = np.concatenate([np.repeat(self._categories, plan.q), self.artificial(plan).categories])
         return Upload(self.name, tokens, categories[order])
 
@@ -174,7 +174,7 @@ class VpsicParty:
 
 
 def _copies(hashes: aes.Blocks, q: int) -> aes.Blocks:
-    """Every id's hash q times, each with the number of the copy in it."""
+    """Every id's hash q times, each combined with the number of its copy."""
     blocks = np.repeat(hashes, q, axis=0)
     blocks[:, 1] ^= np.tile(np.arange(q, dtype=np.uint64), len(hashes))
     return blocks
@@ -202,12 +202,7 @@ class VpsicServer:
 
 
 class VpsicTaskParty(VpsicParty):
-    """Plans rounds and checks the server's answers.
-
-    Args:
-        settings: What was agreed.
-        **named: As for every party.
-    """
+    """Plans rounds and checks the server's answers."""
 
     def __init__(
         self, name: str, ids: PackedIds, codes: Codes, n_codes: int, *, secret: bytes, settings: VpsicSettings
@@ -238,10 +233,10 @@ class VpsicTaskParty(VpsicParty):
             plan: The round.
             answer: The server's.
             artificial: The parties' categories of the artificial ids, in the order of the uploads.
-            marginals: Hardened: number of samples per category of each party, by its place among the uploads.
+            marginals: Hardened: number of samples per category of each party, by the index of its upload.
 
         Raises:
-            RemoteProtocolError: A round out of turn, or an answer that is not one (E_STATE, E_RANGE).
+            RemoteProtocolError: A round out of turn (E_STATE), or not a table of counts (E_RANGE).
             VerificationError: A check failed (E_FLOOR, E_ROUNDS, E_TOTAL, E_MARGINAL).
         """
         if plan.index != self._next or self._next >= self._settings.rounds:
@@ -296,19 +291,16 @@ def _without_artificial(
     """Real counts of the cells that have any.
 
     Raises:
-        VerificationError: A count below the artificial one, or no multiple of q beyond it (E_FLOOR).
+        VerificationError: A count below the artificial one, or the rest is not a multiple of q (E_FLOOR).
     """
-    left_over = {
-        tuple(cell): int(count)
-        for cell, count in zip(answer.cells.tolist(), answer.counts.tolist(), strict=True)
-    }
-    if len(left_over) != len(answer.counts) or min(left_over.values(), default=0) < 0:
+    counts = dict(zip(map(tuple, answer.cells.tolist()), answer.counts.tolist(), strict=True))
+    if len(counts) != len(answer.counts) or min(counts.values(), default=0) < 0:
         raise RemoteProtocolError("the server's answer is not a table of counts", code="E_RANGE")
     for cell in zip(*(table.categories.tolist() for table in artificial), strict=True):
-        left_over[cell] = left_over.get(cell, 0) - 1
-    for left in left_over.values():
-        if left < 0 or left % q:
+        counts[cell] = counts.get(cell, 0) - 1
+    for count in counts.values():
+        if count < 0 or count % q:
             raise VerificationError(
                 "a cardinality is below the number of artificial ids, or not a multiple of q", code="E_FLOOR"
             )
-    return {cell: left // q for cell, left in left_over.items() if left}
+    return {cell: count // q for cell, count in counts.items() if count}
