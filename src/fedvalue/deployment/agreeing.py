@@ -1,7 +1,7 @@
-"""Drives one participant's exchange between the lobbies of all servers, for parties and servers alike.
+"""Drives one participant's exchange through the lobbies of all servers, for parties and servers alike.
 
 Every message goes to every server, and counts only when all of them show the same: a single server that
-swaps, withholds or alters one is detected here. All servers together are detected by the words.
+swaps, withholds or alters a message is detected here. If all servers collude, comparing the words detects it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from fedvalue.invitation.invitation import Invitation, Seat
 
 LOOK_SECONDS = (0.1, 1.0)
-"""Shortest and longest pause between two looks."""
+"""Shortest and longest pause between two looks at the lobbies."""
 
 WAITING = {
     "accept": "to accept the invitation",
     "join": "to start (fedvalue serve, join or run)",
     "sign": "to compare the words and sign",
 }
-"""What is awaited of participants, in words."""
+"""What participants still have to do, by step."""
 
 
 class Lobby(Protocol):
@@ -52,7 +52,7 @@ class Lobby(Protocol):
 
 
 class RemoteLobby:
-    """A lobby that is reached over the network."""
+    """A lobby over the network."""
 
     def __init__(self, invitation: Invitation, server: Seat, address: str | None = None) -> None:
         self.name = server.name
@@ -81,10 +81,10 @@ class Agreeing:
     Args:
         exchange: Its view.
         lobbies: Of all servers.
-        fix: Stores `Exchange.fixed`, before the contribution leaves.
+        fix: Stores `Exchange.fixed` before the contribution leaves.
         consent: Called once the agreement is known; returns whether the words were compared, None at a
             server. An exception ends the exchange for now; nothing was signed.
-        report: Called with (stage, words) when somebody else is awaited.
+        report: Called with (stage, words) while waiting for others.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class Agreeing:
         self._fix = fix
         self._ask = consent
         self._report = report
-        self._seen: dict[str, dict[tuple[str, str], bytes]] = {one.name: {} for one in lobbies}
-        self._said: dict[str, str] = {}
+        self._seen: dict[str, dict[tuple[str, str], bytes]] = {lobby.name: {} for lobby in lobbies}
+        self._reported: dict[str, str] = {}
 
     def until_signed(self, stop: threading.Event | None = None) -> SignedManifest | None:
         """Wait until everybody has signed, and return the agreement; None if `stop` is set before.
 
         Raises:
-            TransportError: E_DEADLINE: the invitation has expired; the message names the missing ones.
+            TransportError: E_DEADLINE: the invitation has expired; the message names who is missing.
             FedValueError: The exchange failed.
         """
         stop, pause = stop or threading.Event(), LOOK_SECONDS[0]
@@ -129,14 +129,15 @@ class Agreeing:
                     missing=names,
                 )
             if what:
-                self._say("", f"for {', '.join(names)} {WAITING[what]}, until {expires:%Y-%m-%d %H:%M} UTC")
+                until = f"{expires:%Y-%m-%d %H:%M} UTC"
+                self._report_new("", f"for {', '.join(names)} {WAITING[what]}, until {until}")
             changed = sum(map(len, self._seen.values())) != before
             pause = LOOK_SECONDS[0] if changed else min(pause * 1.3, LOOK_SECONDS[1])
             if stop.wait(pause):
                 return None
 
     def once(self, seconds: float) -> None:
-        """Deliver what can be delivered now.
+        """Deliver all messages that can be sent now.
 
         Raises:
             TransportError: E_UNREACHABLE: a server did not answer within `seconds`.
@@ -151,7 +152,7 @@ class Agreeing:
             time.sleep(LOOK_SECONDS[0])
 
     def look(self) -> dict[str, TransportError]:
-        """Take what all servers show, and send nothing; returns what is wrong by server.
+        """Take the messages that all servers show, send nothing, and return problems by server.
 
         Raises:
             FedValueError: The exchange failed.
@@ -170,30 +171,25 @@ class Agreeing:
         problem = next(iter(self.look().values()), None)
         if self._exchange.manifest is not None and not self._exchange.consented:
             self._exchange.consent(compared=self._ask(self._exchange))
-        messages = self._exchange.outgoing()
+        messages, sender = self._exchange.outgoing(), self._exchange.name
         if self._exchange.fixed is not None:
             self._fix(self._exchange.fixed)
-        own = self._own
         for lobby in self._lobbies:
             seen = self._seen[lobby.name]
             for kind, body in messages.items():
-                if (own, kind) in seen:
+                if (sender, kind) in seen:
                     continue
                 try:
-                    lobby.leave(wire.Note(own, kind, body))
+                    lobby.leave(wire.Note(sender, kind, body))
                 except TransportError as error:
                     problem = self._unreachable(lobby, error)
                     break
         return problem
 
-    @property
-    def _own(self) -> str:
-        return self._exchange.name
-
     def _delivered(self) -> bool:
         """Whether every server shows all our messages."""
-        own = [(self._own, kind) for kind in self._exchange.outgoing()]
-        return all(key in seen for seen in self._seen.values() for key in own)
+        keys = [(self._exchange.name, kind) for kind in self._exchange.outgoing()]
+        return all(key in seen for seen in self._seen.values() for key in keys)
 
     def _look(self, lobby: Lobby) -> None:
         seen, seats = self._seen[lobby.name], {seat.name for seat in self._exchange.invitation.seats}
@@ -204,7 +200,8 @@ class Agreeing:
                     raise RemoteProtocolError(
                         f"server {lobby.name!r} shows {note.kind} of {note.seat!r} twice", code="E_CONFLICT"
                     )
-                if note.seat not in seats or note.kind not in KINDS:  # a lobby ends: it has no others
+                # So the number of messages in a lobby is bounded.
+                if note.seat not in seats or note.kind not in KINDS:
                     raise RemoteProtocolError(
                         f"server {lobby.name!r} shows a message of somebody who is not invited",
                         code="E_SENDER",
@@ -215,7 +212,7 @@ class Agreeing:
         """Take the messages that all servers show alike, in the order of the steps."""
         first, *others = self._seen.values()
         common = [key for key in first if all(key in seen for seen in others)]
-        for key in sorted(common, key=lambda key: (KINDS.index(key[1]) if key[1] in KINDS else -1, key)):
+        for key in sorted(common, key=lambda key: (KINDS.index(key[1]), key)):
             if any(seen[key] != first[key] for seen in others):
                 raise VerificationError(
                     f"the servers {' and '.join(self._seen)} show different messages of {key[0]!r}: one of "
@@ -226,18 +223,18 @@ class Agreeing:
 
     def _unreachable(self, lobby: Lobby, error: TransportError) -> TransportError:
         if error.code == "E_UNREACHABLE":
-            self._say(lobby.name, str(error))
+            self._report_new(lobby.name, str(error))
         elif error.code not in ("E_BUSY", "E_STORAGE"):
             raise error
         return error
 
-    def _say(self, about: str, words: str) -> None:
-        """Report something, if it is new about this server, or (empty) about the others."""
-        if self._said.get(about) != words:
-            self._said[about] = words
+    def _report_new(self, server: str, words: str) -> None:
+        """Report if the words are new about this server, or (empty) about the others."""
+        if self._reported.get(server) != words:
+            self._reported[server] = words
             self._report("waiting", words)
 
 
 def remote_lobbies(invitation: Invitation, but: str = "") -> list[Lobby]:
-    """Connections to the lobbies of all servers, but of the one named."""
+    """Connections to the lobbies of all servers except `but`."""
     return [RemoteLobby(invitation, seat) for seat in invitation.servers if seat.name != but]

@@ -2,8 +2,8 @@
 
 - A backup holds the databases (copied while they are in use), the pinned cards and our own card. Private keys
   are copied once, by hand, to a safe place; they are never in a backup.
-- Runs that have not ended are ended in the copy: their seeds and messages are left out. Continuing one from
-  an old copy would use a secret twice, or contradict receipts of others. Everybody agrees on a new run.
+- Unfinished runs are ended in the copy: their seeds and messages are left out. Continuing one from an old
+  copy would use a secret twice, or contradict receipts of others. Everybody agrees on a new run.
 - A restored ledger does not know what was spent after the backup: `restore` says so.
 """
 
@@ -54,7 +54,7 @@ _END_RUNS = {
 
 
 class Contents(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHEMA):
-    """What an archive holds: SHA-256 by file."""
+    """The list of an archive's files, with the SHA-256 of each."""
 
     name: str
     role: str
@@ -80,14 +80,10 @@ def back_up(site: Site, folder: Path, keep: int = 0) -> Path:
     for name in databases:
         files[f"state/{name}"] = _copied(site.state / name)
     now = dt.datetime.now(dt.UTC)
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     contents = Contents(
-        name=card.name,
-        role=card.role,
-        created=now.replace(microsecond=0),
-        software=__version__,
-        files=digests,
-    )
+        name=card.name, role=card.role, created=now.replace(microsecond=0), software=__version__,
+        files=_digests(files),
+    )  # fmt: skip
     target = folder / f"fedvalue-{card.name}-{now:%Y%m%dT%H%M%S}Z.tar"
     write_durably(target, _archive({"contents.json": documents.encode(contents), **files}, now))
     for old in sorted(folder.glob(f"fedvalue-{card.name}-*Z.tar"))[:-keep] if keep else ():
@@ -104,20 +100,20 @@ def restore(archive: Path, home: Path) -> Contents:
     """
     files = _read(archive)
     contents = documents.decode(Contents, files.pop("contents.json"), schema=SCHEMA, error=ConfigError)
-    if {name: hashlib.sha256(data).hexdigest() for name, data in files.items()} != contents.files:
+    if _digests(files) != contents.files:
         raise VerificationError(f"{archive} is damaged: a file differs from its digest", code="E_BACKUP")
     state = home / "state"
-    there = [name for name in _DATABASES if (state / name).exists()]
-    if there:
-        raise ConfigError(f"{state / there[0]} exists: a state is never overwritten; move it away first")
+    for name in _DATABASES:
+        if (state / name).exists():
+            raise ConfigError(f"{state / name} exists: a state is never overwritten; move it away first")
     own = home / "identity" / "card.json"
     if own.exists() and own.read_bytes() != files["identity/card.json"]:
-        raise ConfigError(f"{own} is another identity than the backup's", code="E_IDENTITY")
+        raise ConfigError(f"{own} is a different identity than the backup's", code="E_IDENTITY")
     for name, data in files.items():
         pinned = home / name
         if name.startswith("peers/") and pinned.exists() and pinned.read_bytes() != data:
             raise ConfigError(
-                f"{pinned} is another card than the backup's; move away the one that you do not trust",
+                f"{pinned} is a different card than the backup's; move away the one that you do not trust",
                 code="E_IDENTITY",
             )
     with exclusive_lock(state / "restore.lock"):
@@ -127,8 +123,12 @@ def restore(archive: Path, home: Path) -> Contents:
     return contents
 
 
+def _digests(files: dict[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+
+
 def _copied(path: Path) -> bytes:
-    """A consistent copy of a database without unfinished runs, while others write to it."""
+    """A consistent copy of a database in use, without unfinished runs."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as scratch, storage_errors(path):
         copy = Path(scratch) / path.name
         with (

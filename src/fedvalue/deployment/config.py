@@ -30,9 +30,9 @@ Text = Annotated[str, Meta(min_length=1)]
 DEFAULT_BUDGET = 3.0
 """A judgement: three runs with epsilon 1, that is a factor of at most exp(3), about 20, in all."""
 EXACT_RUNS = 5
-"""A judgement: enough for a pilot that corrects its columns, few enough that nobody can ask without end."""
+"""A judgement: enough for a pilot that corrects its columns, too few to ask without end."""
 MEMORY_MIB = 1536
-"""Memory for a party's rows unless its configuration says otherwise."""
+"""Default memory for a party's rows."""
 
 
 class MetricsConfig(Document, frozen=True, kw_only=True):
@@ -49,9 +49,9 @@ class Limits(Document, frozen=True, kw_only=True):
 
     Args:
         runs: Active runs.
-        waiting: Callers that wait for mail.
+        waiting: Callers that wait for messages.
         workers: Runs that compute at the same time.
-        retention_days: How long answers can be fetched again.
+        retention_days: Days for which answers can be fetched again.
     """
 
     runs: Annotated[int, Meta(ge=1, le=10_000)] = 64
@@ -71,9 +71,8 @@ class ServerConfig(Document, frozen=True, kw_only=True):
         metrics: None serves no metrics.
         accept: The weakest terms that the operator accepts.
         limits: How much the server carries at once.
-        port_file: Where the chosen port is written when `listen` asks for port 0.
-        home: Folder in which `fedvalue accept` keeps the invitations that the operator accepted; None takes
-            part in no exchange.
+        port_file: File for the chosen port when `listen` asks for port 0.
+        home: Folder in which `fedvalue accept` keeps accepted invitations; None takes part in no exchange.
     """
 
     identity: Path
@@ -91,7 +90,7 @@ class ServerConfig(Document, frozen=True, kw_only=True):
 
 
 class TableConfig(Document, frozen=True, kw_only=True):
-    """[table]: where a party's rows are and what they mean. How they are coded is in the manifest.
+    """[table]: where a party's rows are and what they mean. The manifest says how they are coded.
 
     Args:
         source: CSV, Excel, Parquet or Arrow file, a folder of them, or a database URI with `#table` or
@@ -100,10 +99,10 @@ class TableConfig(Document, frozen=True, kw_only=True):
         features: Columns to value; None takes all but id and label.
         label: The task party's label.
         categorical: Numeric columns whose numbers are names, such as zip codes.
-        file: How to read the file where the detection needs help: delimiter, decimal, encoding, dates, sheet,
+        file: How to read the file where detection needs help: delimiter, decimal, encoding, dates, sheet,
             missing.
-        fold_case: Whether ids that differ in case only are the same.
-        memory_mib: A table whose rows would take more memory is kept on disk while it is worked on.
+        fold_case: Whether ids that differ only in case are the same.
+        memory_mib: A table whose rows need more memory is kept on disk during the run.
     """
 
     source: Text
@@ -161,10 +160,10 @@ class PartyConfig(Document, frozen=True, kw_only=True):
         table: The party's rows.
         output: Where results go.
         accept: The weakest terms that the party accepts.
-        addresses: host:port of a server where it differs from the manifest's, for example of a tunnel.
+        addresses: host:port of servers whose address differs from the manifest's, for example of a tunnel.
         privacy: How much runs on the same samples may reveal in all.
-        wait_hours: How long to wait for late participants beyond the manifest's deadline, if everybody who
-            waits agrees; at most until the manifest expires.
+        wait_hours: How long to wait for late participants beyond the manifest's deadline, if everybody else
+            waits too; at most until the manifest expires.
     """
 
     identity: Path
@@ -184,12 +183,12 @@ class PartyConfig(Document, frozen=True, kw_only=True):
 
 
 def read_server_config(path: Path) -> ServerConfig:
-    """Raises ConfigError, naming file and key."""
+    """Read `server.toml`. Raises ConfigError, naming file and key."""
     return _read(ServerConfig, path)
 
 
 def read_party_config(path: Path) -> PartyConfig:
-    """Raises ConfigError, naming file and key."""
+    """Read `party.toml` or `task.toml`. Raises ConfigError, naming file and key."""
     config = _read(PartyConfig, path)
     if "://" in config.table.source:
         return config
@@ -212,7 +211,7 @@ def _read(kind: type[C], path: Path) -> C:
 
 
 def _resolved(config: C, base: Path) -> C:
-    """The same with all paths relative to `base`."""
+    """Make all paths absolute, relative to `base`."""
     changes: dict[str, Any] = {}
     for name in config.__struct_fields__:
         value = getattr(config, name)
@@ -249,6 +248,6 @@ def _keys(kind: Any, place: str) -> list[str]:
     """The known keys of a section."""
     for name in filter(None, place.split(".")):
         info = next(field.type for field in msgspec.structs.fields(kind) if field.encode_name == name)
-        kinds = [one for one in (info, *getattr(info, "__args__", ())) if hasattr(one, "__struct_fields__")]
-        kind = kinds[0]
+        kinds = (info, *getattr(info, "__args__", ()))  # a section may be optional
+        kind = next(kind for kind in kinds if hasattr(kind, "__struct_fields__"))
     return sorted(field.encode_name for field in msgspec.structs.fields(kind))

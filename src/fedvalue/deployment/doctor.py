@@ -1,7 +1,7 @@
-"""Check everything that a run will need, before it needs it; each finding has its remedy.
+"""Check everything that a run will need before it starts; each finding has its remedy.
 
-Nothing is changed, and only a health check is sent to the servers. The same checks run when a run begins;
-here all of them run, even after one has failed.
+Nothing is changed, and the servers get only a health check. A run makes the same checks when it begins; here
+all of them are made, even after one has failed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import datetime as dt
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fedvalue.agreement.manifest import Manifest, Participant, SignedManifest
 from fedvalue.agreement.manifest_rules import Versions, check_pins, check_terms
@@ -37,18 +37,16 @@ from fedvalue.identity.tls_certificates import SERVER_ROLES
 
 
 def examine(site: Site) -> Iterator[Finding]:
-    """All findings about one participant, as they are found.
+    """All findings about one participant.
 
     1. Software, identity and its permissions, cards, clock, disk.
     2. Per agreement: signatures, validity, version, pinned keys, accepted terms.
     3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health;
        before there is one, whether the servers answer to the newest invitation.
-    4. A server's own port; a party's memory and table, read and coded as the run would.
+    4. A server's own port; a party's memory and table, read and coded as in the run.
     """
-    own = Versions()
-    yield Finding(
-        "software", Level.OK, f"FedValue {own.software} with {own}, Python {platform.python_version()}"
-    )
+    versions, python = Versions(), platform.python_version()
+    yield Finding("software", Level.OK, f"FedValue {versions.software} with {versions}, Python {python}")
     try:
         identity = read_identity(site.identity)
         agreements = site.agreements
@@ -59,14 +57,15 @@ def examine(site: Site) -> Iterator[Finding]:
         return
     yield Finding("identity", Level.OK, f"{identity.card.uri}, private files are readable by you alone")
     if unpinned:
-        words = f"no card is pinned: there is no folder {site.peers}"
-        yield Finding("cards", Level.WARN, words, "cards are pinned when everybody has signed an agreement")
+        missing = f"no card is pinned: there is no folder {site.peers}"
+        yield Finding("cards", Level.WARN, missing, "cards are pinned when everybody has signed an agreement")
     yield from check_cards(identity.card, cards.values(), time.time())
     yield check_clock(time.time())
     yield guarded("disk", lambda: check_disk(site.state))
-    for number, problem in site.unreadable.items():
+    for agreement_id, problem in site.unreadable.items():
         remedy = "let it end with the release that made it, then move its folder away"
-        yield Finding("agreement", Level.WARN, f"{number} is not used: {problem} [{problem.code}]", remedy)
+        unused = f"{agreement_id} is not used: {problem} [{problem.code}]"
+        yield Finding("agreement", Level.WARN, unused, remedy)
     for signed in agreements:
         yield _agreement(signed, site, identity)
     if agreements:
@@ -83,12 +82,14 @@ def examine(site: Site) -> Iterator[Finding]:
 
 def _invitation(agreement: Agreement, identity: Identity) -> Iterator[Finding]:
     status = invitation_status(agreement, identity, ask=True)
-    words = f"invitation {agreement.id}: not everybody has signed yet"
-    yield Finding("agreement", Level.WARN, words, status.next)
+    unsigned = f"invitation {agreement.id}: not everybody has signed yet"
+    yield Finding("agreement", Level.WARN, unsigned, status.next)
     for view in status.servers:
-        level = Level.WARN if view.problem else Level.OK
-        words = view.problem or "answers to the invitation"
-        yield Finding(f"server {view.name}", level, words, "ask its operator" if view.problem else "")
+        name = f"server {view.name}"
+        if view.problem:
+            yield Finding(name, Level.WARN, view.problem, "ask its operator")
+        else:
+            yield Finding(name, Level.OK, "answers to the invitation")
 
 
 def _agreement(signed: SignedManifest, site: Site, identity: Identity) -> Finding:
@@ -129,11 +130,12 @@ def _server(
         client.close()
     yield Finding(name, Level.OK, f"answers at {target} with the pinned key, accepts our card")
     theirs = Versions(protocol=alive.protocol, values=alive.values, software=alive.software)
-    if (theirs.protocol, theirs.values) != (manifest.versions.protocol, manifest.versions.values):
-        words = f"it runs FedValue {theirs.software} with {theirs}, the agreement needs {manifest.versions}"
-        yield Finding(name, Level.FAIL, words, _REMEDIES["E_VERSION"])
-    if words := clock_difference(alive.time, f"server {server.name!r}"):
-        yield Finding(name, Level.FAIL, words, "run chrony or systemd-timesyncd on both machines")
+    agreed = manifest.versions
+    if (theirs.protocol, theirs.values) != (agreed.protocol, agreed.values):
+        mismatch = f"it runs FedValue {theirs.software} with {theirs}, the agreement needs {agreed}"
+        yield Finding(name, Level.FAIL, mismatch, _REMEDIES["E_VERSION"])
+    if difference := clock_difference(alive.time, f"server {server.name!r}"):
+        yield Finding(name, Level.FAIL, difference, "run chrony or systemd-timesyncd on both machines")
     for trouble in alive.trouble:
         yield Finding(name, Level.FAIL, f"it reports: {trouble}", "ask its operator")
 
@@ -145,18 +147,20 @@ def _party(site: Site, manifest: Manifest, identity: Identity) -> Iterator[Findi
         yield Finding("table", Level.WARN, "not checked", "name it with --table and --id")
         return
     columns = len(site.table.features or ()) or 10
-    wanted = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * columns)
-    yield check_memory(min(wanted, site.table.memory_mib << 20))
-    yield _checked("table", lambda: _table(site, site.table, manifest, identity))
+    needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * columns)
+    yield check_memory(min(needed, site.table.memory_mib << 20))
+    try:
+        yield Finding("table", Level.OK, _check_table(site, site.table, manifest, identity))
+    except FedValueError as error:
+        yield _failed("table", error, "")
 
 
-def _table(site: Site, table: TableConfig | None, manifest: Manifest, identity: Identity) -> str:
+def _check_table(site: Site, table: TableConfig, manifest: Manifest, identity: Identity) -> str:
     """Read and code the table as the run does, and check the gates that need no other party."""
     from fedvalue.agreement.run_settings import terms_of
     from fedvalue.deployment.parties.party_input import read_input
     from fedvalue.protocol.readiness import check_own_table, check_rows
 
-    assert table is not None
     card, terms = identity.card, terms_of(manifest)
     coded = read_input(table, manifest, card.name, card.role, site.state)
     check_rows(terms, card.name, coded.rows)
@@ -168,7 +172,7 @@ def _table(site: Site, table: TableConfig | None, manifest: Manifest, identity: 
 
 
 def _port(listen: str) -> Finding:
-    """Whether a server could listen, or listens already."""
+    """Check whether a server could listen, or listens already."""
     host, _, port = listen.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as trial:
@@ -180,16 +184,10 @@ def _port(listen: str) -> Finding:
                 with socket.create_connection((host.strip("[]"), int(port)), 2.0):
                     return Finding("port", Level.OK, f"something listens on {listen} already: our server?")
             except OSError:
-                words = f"cannot listen on {listen}: {error.strerror}"
-                return Finding("port", Level.FAIL, words, "choose an address of this machine and a free port")
+                problem = f"cannot listen on {listen}: {error.strerror}"
+                remedy = "choose an address of this machine and a free port"
+                return Finding("port", Level.FAIL, problem, remedy)
     return Finding("port", Level.OK, f"{listen} is free")
-
-
-def _checked(check: str, look: Callable[[], str]) -> Finding:
-    try:
-        return Finding(check, Level.OK, look())
-    except FedValueError as error:
-        return _failed(check, error, "")
 
 
 def _failed(check: str, error: FedValueError, remedy: str) -> Finding:

@@ -1,8 +1,7 @@
-"""Statements about a run that anybody can verify: of a certificate, and of an audit log.
+"""Statements about a run that anybody can verify: about a certificate, and about an audit log.
 
-The file that a statement is about determines every byte of it. So every participant who has the file can
-check it, make the same statement and add its signature; nobody has to trust a statement that somebody else
-wrote.
+The file determines every byte of the statement about it. So every participant that has the file can check it,
+make the same statement and add its signature; nobody has to trust a statement that somebody else wrote.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from fedvalue import documents
 from fedvalue.agreement.manifest_rules import check_pins
+from fedvalue.agreement.run_settings import pins_of
 from fedvalue.deployment.certificate_check import CertificateCheck, check_certificate
 from fedvalue.deployment.valuation_certificate import Certificate, certificate_from
 from fedvalue.errors import ConfigError, FedValueError, VerificationError
@@ -52,12 +52,12 @@ def certificate_statement(content: bytes) -> tuple[dsse.Envelope, Certificate, C
         "policy": manifest.policy,
         "created": f"{manifest.created:%Y-%m-%dT%H:%M:%SZ}",
         "participants": [
-            {"name": one.name, "role": one.role, "keyid": dsse.key_id(one.sign_key)}
-            for one in manifest.participants
+            {"name": participant.name, "role": participant.role, "keyid": dsse.key_id(participant.sign_key)}
+            for participant in manifest.participants
         ],
         "unit": "nats",
         "samples": result.n_samples,
-        # As text: JSON numbers with fractions have no one spelling.
+        # As text: JSON numbers with fractions have more than one spelling.
         "total": repr(result.total),
         "values": [{"party": name, "value": repr(value)} for name, value in result.values.items()],
         "proved": list(checked.proved),
@@ -90,17 +90,16 @@ def log_statement(content: bytes, sign_key: bytes) -> dsse.Envelope:
 
 
 def statement_about(content: bytes, card: Card) -> tuple[dsse.Envelope, dict[str, bytes]]:
-    """The unsigned statement about a certificate or an audit log, whichever it is; checked first.
+    """The unsigned statement about a certificate or an audit log, after checking it.
 
     Returns:
-        The statement, and the keys of those who may sign it by name: the owner of `card` and, of a
+        The statement, and the keys of its possible signers by name: the owner of `card` and, for a
         certificate, its participants.
     """
     if is_log(content):
         return log_statement(content, card.sign_key), {card.name: card.sign_key}
     statement, certificate, _ = certificate_statement(content)
-    participants = certificate.manifest.manifest.participants
-    return statement, {card.name: card.sign_key} | {one.name: one.sign_key for one in participants}
+    return statement, {card.name: card.sign_key} | pins_of(certificate.manifest.manifest)
 
 
 def is_log(content: bytes) -> bool:
@@ -113,35 +112,35 @@ def is_log(content: bytes) -> bool:
 
 
 def add_signature(path: Path, identity: Identity) -> tuple[Path, tuple[str, ...]]:
-    """Check a file, and sign the statement about it; signatures of others that are there stay.
+    """Check a file and sign the statement about it, keeping the signatures of others.
 
     The statement repeats values, so it is as private as the file.
 
     Returns:
-        Where the statement is, and whose signatures on it are valid: participants', and our own.
+        The path of the statement, and the names of its valid signers: participants, and ourselves.
 
     Raises:
         FedValueError: The file does not hold, the statement beside it is about something else, or a
             participant's signature there is not valid.
     """
     target = envelope_of(path)
-    fresh, keys = statement_about(path.read_bytes(), identity.card)
+    statement, keys = statement_about(path.read_bytes(), identity.card)
     if target.exists():
-        there = dsse.Envelope.from_json(target.read_bytes())
-        if there.payload != fresh.payload:
+        stored = dsse.Envelope.from_json(target.read_bytes())
+        if stored.payload != statement.payload:
             raise ConfigError(
                 f"{target} states something else about {path.name}; move it away to start again",
                 code="E_CERTIFICATE",
             )
-        fresh = there
-    signed = fresh.signed_by(identity)
+        statement = stored
+    signed = statement.signed_by(identity)
     _, signers = dsse.verified(signed, keys)
     write_durably(target, signed.to_json(), mode=stat.S_IMODE(path.stat().st_mode))
     return target, signers
 
 
 def certificate_page(path: Path, cards: Mapping[str, Card] | None) -> tuple[list[str], Certificate]:
-    """What a check of a certificate has shown, one line each, and the certificate.
+    """The findings of a check of a certificate, one line each, and the certificate.
 
     Args:
         path: The certificate.
@@ -150,32 +149,30 @@ def certificate_page(path: Path, cards: Mapping[str, Card] | None) -> tuple[list
     Raises:
         FedValueError: It does not hold.
     """
-    content = path.read_bytes()
-    fresh, certificate, checked = certificate_statement(content)
+    statement, certificate, checked = certificate_statement(path.read_bytes())
     manifest = certificate.manifest.manifest
     if cards is not None:
         check_pins(manifest, cards)
     page = [f"ok  {sentence}" for sentence in checked.proved]
     page += [f"NOT CHECKED  {sentence}" for sentence in checked.unproved]
-    keys = {one.name: one.sign_key for one in manifest.participants}
-    page += _statement_lines(path, fresh, keys) + _time_lines(path)
+    page += _statement_lines(path, statement, pins_of(manifest)) + _time_lines(path)
     if cards is not None:
         page.append("ok  all keys are the ones on the pinned cards")
     else:
         page.append("NOT CHECKED  whose keys these are (no --peers): compare the fingerprints")
-        shown = [manifest.card_of(one) for one in manifest.participants]
+        shown = map(manifest.card_of, manifest.participants)
         page += [f"    {card.uri}  {card.fingerprint}" for card in shown]
     return page, certificate
 
 
 def log_page(path: Path, card: Card, receipts: Sequence[Receipt]) -> list[str]:
-    """What a check of an audit log has shown, one line each.
+    """The findings of a check of an audit log, one line each.
 
     Raises:
         FedValueError: It does not hold, or a receipt contradicts it.
     """
     content = path.read_bytes()
-    fresh = log_statement(content, card.sign_key)
+    statement = log_statement(content, card.sign_key)
     entries = read_log(content.decode().splitlines(), card.sign_key)
     first, last = entries[0], entries[-1]
     page = [
@@ -183,23 +180,23 @@ def log_page(path: Path, card: Card, receipts: Sequence[Receipt]) -> list[str]:
         f"    from {first.time} to {last.time}, ends with {last.event!r}",
         f"ok  {len(entries)} entries, unbroken, each signed with the key on the card",
     ]
-    received = Counter(one.event.split()[1] for one in entries if one.event.startswith("received "))
+    received = Counter(entry.event.split()[1] for entry in entries if entry.event.startswith("received "))
     if received:
         page.append(f"    messages from {', '.join(f'{name} ({n})' for name, n in received.items())}")
     if receipts:
         page.append(f"ok  {check_receipts(entries, receipts, card.sign_key)} receipts agree")
     else:
         page.append("NOT CHECKED  entries cut off at the end (no --receipts of others to compare with)")
-    return page + _statement_lines(path, fresh, {card.name: card.sign_key}) + _time_lines(path)
+    return page + _statement_lines(path, statement, {card.name: card.sign_key}) + _time_lines(path)
 
 
-def _statement_lines(path: Path, fresh: dsse.Envelope, keys: Mapping[str, bytes]) -> list[str]:
+def _statement_lines(path: Path, statement: dsse.Envelope, keys: Mapping[str, bytes]) -> list[str]:
     target = envelope_of(path)
     if not target.exists():
         return []
-    there = dsse.Envelope.from_json(target.read_bytes())
-    _, signers = dsse.verified(there, keys)
-    if there.payload != fresh.payload:
+    stored = dsse.Envelope.from_json(target.read_bytes())
+    _, signers = dsse.verified(stored, keys)
+    if stored.payload != statement.payload:
         raise VerificationError(f"{target} states something else about {path.name}", code="E_CERTIFICATE")
     return [f"ok  {', '.join(signers)} signed the statement in {target.name}"]
 

@@ -1,4 +1,4 @@
-"""What can be wrong with one machine: its disk, its clock, its memory and its cards.
+"""The health of one machine: its disk, its clock, its memory and its cards.
 
 `/healthz`, `fedvalue doctor` and the servers' log show the same findings. Nothing here uses the network.
 """
@@ -25,9 +25,9 @@ LOW_DISK = 256 << 20
 NO_DISK = 4 << 20
 """Free bytes below which a server takes no chunk and may not be able to end a run."""
 SOON = dt.timedelta(days=14)
-"""How long before its end a card is called out."""
+"""A card that expires within this time gets a warning."""
 CLOCK_SECONDS = 60.0
-"""Two clocks may differ by this much before anybody is warned: certificates and deadlines are far coarser."""
+"""Largest difference of two clocks without a warning: certificates and deadlines are far coarser."""
 _ADJTIMEX_UNSYNCHRONISED = 5
 
 
@@ -43,9 +43,9 @@ class Finding(Document, frozen=True):
     """The outcome of one check.
 
     Args:
-        check: What was looked at, in one or two words.
+        check: The object of the check, in one or two words.
         level: ok, warn or fail.
-        words: What was found. No paths when peers may see it.
+        words: The finding, without paths where peers may see it.
         remedy: What to do; empty when nothing is wrong.
     """
 
@@ -59,62 +59,54 @@ class Finding(Document, frozen=True):
 
 
 def check_disk(folder: Path, *, needed: int = LOW_DISK) -> Finding:
-    """Whether a state folder can be written, by writing to it, and how much is free."""
+    """Check that a state folder can be written, by writing to it, and has free space."""
     try:
         write_durably(folder / ".health", b"ok\n")
     except EngineError as error:
         cause = error.__cause__
         reason = (cause.strerror if isinstance(cause, OSError) else None) or "not known"
-        words = f"the state folder cannot be written ({reason})"
-        return Finding("disk", Level.FAIL, words, "free some space")
+        problem = f"the state folder cannot be written ({reason})"
+        return Finding("disk", Level.FAIL, problem, "free some space")
     free = shutil.disk_usage(folder).free
-    words = f"{_size(free)} free for the state folder"
+    space = f"{_size(free)} free for the state folder"
     if free < NO_DISK:
-        return Finding("disk", Level.FAIL, f"the disk is full: {words}", "free some space")
+        return Finding("disk", Level.FAIL, f"the disk is full: {space}", "free some space")
     if free < needed:
-        return Finding("disk", Level.WARN, words, f"free some space: {_size(needed)} would be safe")
-    return Finding("disk", Level.OK, words)
+        return Finding("disk", Level.WARN, space, f"free some space: {_size(needed)} would be safe")
+    return Finding("disk", Level.OK, space)
 
 
 def check_clock(now: float, *, newest: float = 0.0) -> Finding:
-    """Whether the clock has gone back behind what was written before, and whether the kernel trusts it.
+    """Check that the clock is not behind the last stored entry, and that the kernel trusts it.
 
     Args:
         now: Seconds since 1970.
-        newest: The latest moment that this machine has written down.
+        newest: Time of the last entry that this machine has stored.
     """
     shown = f"{_utc(now):%Y-%m-%d %H:%M:%S} UTC"
     if now + CLOCK_SECONDS < newest:
-        return Finding(
-            "clock",
-            Level.FAIL,
-            f"the clock says {shown}, {duration(newest - now)} before the last entry of the state folder",
-            "set the clock (timedatectl, chronyc tracking)",
-        )
+        behind = f"the clock says {shown}, {duration(newest - now)} before the last entry of the state folder"
+        return Finding("clock", Level.FAIL, behind, "set the clock (timedatectl, chronyc tracking)")
     if not _synchronised():
-        return Finding(
-            "clock",
-            Level.WARN,
-            f"{shown}, not synchronised as far as the kernel knows",
-            "run chrony or systemd-timesyncd",
-        )
+        unknown = f"{shown}, not synchronised as far as the kernel knows"
+        return Finding("clock", Level.WARN, unknown, "run chrony or systemd-timesyncd")
     return Finding("clock", Level.OK, shown)
 
 
 def check_cards(own: Card, cards: Iterable[Card], now: float) -> list[Finding]:
-    """Whether our card and the pinned ones are valid; one finding for us and one per card with a problem."""
+    """Check that our card and the pinned ones are valid; one finding for us, and one per problem."""
     moment, findings = _utc(now), []
-    for card in (own, *(one for one in cards if one.name != own.name)):
+    for card in (own, *(card for card in cards if card.name != own.name)):
         mine = card.name == own.name
+        level = Level.FAIL if mine else Level.WARN
         whose = "our own card" if mine else f"the card of {card.name!r}"
         remedy = "make a new identity and send its card" if mine else f"ask {card.name!r} for its new card"
         first, last = validity(card.certificate)
         until = f"{last:%Y-%m-%d %H:%M} UTC"
         if moment < first:
-            words = f"{whose} is valid only from {first:%Y-%m-%d %H:%M} UTC, this clock says {moment:%H:%M}"
-            findings.append(Finding("card", Level.FAIL if mine else Level.WARN, words, "set the clock"))
+            early = f"{whose} is valid only from {first:%Y-%m-%d %H:%M} UTC, this clock says {moment:%H:%M}"
+            findings.append(Finding("card", level, early, "set the clock"))
         elif moment >= last:
-            level = Level.FAIL if mine else Level.WARN
             findings.append(Finding("card", level, f"{whose} expired at {until}", remedy))
         elif last - moment < SOON:
             findings.append(Finding("card", Level.WARN, f"{whose} expires at {until}", remedy))
@@ -124,16 +116,16 @@ def check_cards(own: Card, cards: Iterable[Card], now: float) -> list[Finding]:
 
 
 def check_memory(needed: int) -> Finding:
-    """Whether the machine has `needed` bytes free."""
+    """Check that the machine has `needed` bytes of memory available."""
     free = available_memory()
-    words = f"{_size(free)} available, about {_size(needed)} needed"
+    memory = f"{_size(free)} available, about {_size(needed)} needed"
     if free < needed:
-        return Finding("memory", Level.WARN, words, "use a larger machine, or a smaller memory_mib")
-    return Finding("memory", Level.OK, words)
+        return Finding("memory", Level.WARN, memory, "use a larger machine, or a smaller memory_mib")
+    return Finding("memory", Level.OK, memory)
 
 
 def clock_difference(theirs: float, whose: str, now: float | None = None) -> str:
-    """A sentence about two clocks that differ too much; empty when they agree or theirs is not known."""
+    """A sentence about two clocks that differ too much; empty if they agree or the other is unknown."""
     gap = theirs - (time.time() if now is None else now)
     if not theirs or abs(gap) <= CLOCK_SECONDS:
         return ""
@@ -145,8 +137,8 @@ def available_memory() -> int:
     """Bytes that a new process could use."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(found.split()[1]) * 1024
+        available = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(available.split()[1]) * 1024
     except (OSError, StopIteration, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -184,7 +176,7 @@ def _utc(seconds: float) -> dt.datetime:
 
 
 def _synchronised() -> bool:
-    """Whether the kernel says that something keeps its clock right; True where it does not say."""
+    """Whether the kernel reports a synchronised clock; True where it reports nothing."""
     try:
         # struct timex is below 256 bytes on every Linux; all zero, it only reads.
         state: int = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(256))

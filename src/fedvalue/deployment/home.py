@@ -1,12 +1,12 @@
-"""The folder in which a participant who was invited keeps everything. Nobody writes a file in it by hand.
+"""The folder in which an invited participant keeps everything. Nobody edits its files by hand.
 
 home/
     identity/               keys and card; one identity per home
     peers/                  cards of the others, pinned by the agreements
     state/                  the journal of runs, or a server's database
-    accept.toml             optional: the weakest terms that are accepted here
+    accept.toml             optional: the weakest terms that the participant accepts
     agreements/ID/          one folder per invitation
-        invitation.txt      as it was received, 0600: it holds a secret
+        invitation.txt      as received, 0600: it holds a secret
         progress.json       our seat and our part of the exchange, 0600
         manifest.json       the agreement, once everybody has signed
 """
@@ -43,8 +43,8 @@ class Progress(Document, frozen=True, kw_only=True, tag_field="schema", tag=_PRO
 
     Args:
         seat: Our name.
-        accepted: When we accepted.
-        contribution: Our secret number, until it is shown.
+        accepted: Time of the acceptance.
+        contribution: Our random contribution, secret until it is shown.
         fixed: Digest of the acceptances for which it was shown.
     """
 
@@ -74,7 +74,7 @@ class Agreement:
 
     @property
     def progress(self) -> Progress:
-        """How far the exchange has come."""
+        """Our stored part of the exchange."""
         return documents.read(Progress, self.folder / "progress.json", schema=_PROGRESS, error=ConfigError)
 
     @property
@@ -87,12 +87,12 @@ class Agreement:
         write_durably(self.folder / "progress.json", documents.encode(progress))
 
     def exchange(self, identity: Identity) -> Exchange:
-        """Our view of the exchange, as far as it is stored."""
+        """Our view of the exchange, from the stored progress."""
         progress = self.progress
         return Exchange(self.invitation, identity, progress.contribution, progress.fixed)
 
     def fix(self, digest: bytes) -> None:
-        """Store for which acceptances our contribution is shown, before it leaves."""
+        """Store the digest of the acceptances before our contribution to them leaves."""
         if self.progress.fixed != digest:
             self.keep(replace(self.progress, fixed=digest))
 
@@ -139,10 +139,10 @@ class Home:
         return read_card(path).consortium if path.exists() else None
 
     def own_identity(self, consortium: str, role: str, name: str) -> Identity:
-        """The identity of this home; made if there is none.
+        """The identity of this home, created if there is none.
 
         Raises:
-            ConfigError: E_IDENTITY: the home belongs to somebody else.
+            ConfigError: E_IDENTITY: the home belongs to somebody else, or the certificate has expired.
         """
         if not (self.identity / "card.json").exists():
             save_identity(create_identity(consortium, role, name), self.identity)
@@ -165,10 +165,10 @@ class Home:
         return identity
 
     def policy(self) -> Terms:
-        """The weakest terms that are accepted here: `accept.toml`, or the default.
+        """The weakest terms that the participant accepts: `accept.toml`, or the default.
 
         Raises:
-            ConfigError: The file is no such section.
+            ConfigError: The file is malformed.
         """
         path = self.folder / "accept.toml"
         if not path.exists():
@@ -180,25 +180,25 @@ class Home:
 
     def agreements(self) -> list[Agreement]:
         """All accepted invitations, the newest first."""
-        folders = [path.parent for path in self.folder.glob("agreements/*/progress.json")]
-        found = [Agreement(folder) for folder in folders]
-        return sorted(found, key=lambda one: (one.progress.accepted, one.id), reverse=True)
+        paths = self.folder.glob("agreements/*/progress.json")
+        accepted = [Agreement(path.parent) for path in paths]
+        return sorted(accepted, key=lambda each: (each.progress.accepted, each.id), reverse=True)
 
     def agreement(self, start: str | None = None) -> Agreement:
-        """The accepted invitation whose id starts like this; the newest without.
+        """The newest accepted invitation, of those whose id begins with `start`.
 
         Raises:
             ConfigError: E_INVITATION: there is none.
         """
-        found = [one for one in self.agreements() if start is None or one.id.startswith(start.lower())]
-        if not found:
-            which = "no invitation" if start is None else f"no invitation {start!r}"
-            raise ConfigError(
-                f"{which} was accepted in {self.folder}; first: fedvalue accept INVITATION "
-                "(or name the folder with --home, or a configuration with --config)",
-                code="E_INVITATION",
-            )
-        return found[0]
+        for agreement in self.agreements():
+            if agreement.id.startswith((start or "").lower()):
+                return agreement
+        which = "no invitation" if start is None else f"no invitation {start!r}"
+        raise ConfigError(
+            f"{which} was accepted in {self.folder}; first: fedvalue accept INVITATION "
+            "(or name the folder with --home, or a configuration with --config)",
+            code="E_INVITATION",
+        )
 
     def seat_in(self, invitation: Invitation) -> str | None:
         """The name under which an invitation was accepted here; None if it was not."""
@@ -209,7 +209,7 @@ class Home:
         return Agreement(self.folder / "agreements" / invitation.id.hex()[:12])
 
     def accept(self, invitation: Invitation, seat: str) -> Agreement:
-        """Keep an invitation that a person has accepted; the same again has no effect.
+        """Keep an accepted invitation; keeping it again has no effect.
 
         Raises:
             VerificationError: E_INVITATION: it was accepted here under another name.
@@ -227,10 +227,10 @@ class Home:
         return agreement
 
     def pin(self, cards: dict[str, Card]) -> None:
-        """Pin the cards of an agreement, our own among them: certificates are checked with this folder.
+        """Pin the cards of an agreement, our own included: certificates are checked with this folder.
 
         Raises:
-            VerificationError: E_IDENTITY: another card of that name is pinned.
+            VerificationError: E_IDENTITY: a different card of that name is pinned.
         """
         for name, card in cards.items():
             path = self.peers / f"{name}.json"
@@ -245,7 +245,7 @@ class Home:
 
 
 def read_invitation(path: Path) -> Invitation:
-    """The invitation in a file.
+    """Read an invitation.
 
     Raises:
         ConfigError: E_INVITATION.

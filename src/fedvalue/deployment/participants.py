@@ -1,6 +1,6 @@
-"""Running a server or a party from Python: what `fedvalue serve`, `run` and `join` do, as functions.
+"""Run a server or a party from Python, as `fedvalue serve`, `run` and `join` do.
 
-They leave the process as it is. The commands also switch off core dumps, make new files private and
+These functions do not change the process. The commands also switch off core dumps, make new files private and
 handle signals (`fedvalue.deployment.process`); a program that runs a participant may do the same.
 """
 
@@ -24,7 +24,7 @@ def serve(config: ServerConfig | str | Path, *, stop: threading.Event | None = N
     per line.
 
     Args:
-        config: `server.toml`, or the same as an object.
+        config: Path of `server.toml`, or its content.
         stop: Set it from another thread to end the server. Without it, Ctrl-C does.
 
     Raises:
@@ -48,7 +48,7 @@ def run(
     Called again after an interruption, it continues; after the end, it returns the same result.
 
     Args:
-        config: `task.toml`, or the same as an object.
+        config: Path of `task.toml`, or its content.
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
         again: Repeat a run that has failed, under the same agreement; all parties do so.
@@ -73,7 +73,7 @@ def join(
     Called again after an interruption, it continues; after the end, it returns the same result.
 
     Args:
-        config: `party.toml`, or the same as an object.
+        config: Path of `party.toml`, or its content.
         report: Called with (stage, words) as the run proceeds.
         psk: File of 32 bytes that all parties share, mixed into every pairwise key.
         again: Repeat a run that has failed, under the same agreement; all parties do so.

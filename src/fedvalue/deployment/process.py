@@ -24,13 +24,13 @@ _GRPC_LINE = re.compile(r"[IWEF]\d{4} |(?:WARNING|E0000|I0000): ")
 
 
 def harden() -> None:
-    """No core dumps (they would hold keys), new files for the owner only, no gRPC messages.
+    """No core dumps (they would hold keys), new files readable by the owner only, no gRPC messages.
 
-    gRPC writes addresses and TLS errors to stderr on its own; our log has what matters.
+    gRPC writes addresses and TLS errors to stderr; our log has the ones that matter.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Linux ignores that limit where dumps go to a program instead of a file, as on most distributions.
-    # "Not dumpable" holds there too, and keeps other processes of the same user from reading our memory.
+    # Linux ignores that limit where dumps go to a program instead of a file, as on most distributions. "Not
+    # dumpable" works there too, and keeps other processes of the same user from reading our memory.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.umask(0o077)
@@ -38,11 +38,11 @@ def harden() -> None:
 
 
 def reuse_memory() -> None:
-    """Keep the memory of a large message for the next one. For processes that handle many of them.
+    """Reuse the memory of large messages, in processes that handle many of them.
 
     glibc returns freed blocks of some megabytes to the system, and fetching and clearing their pages again
-    costs more than the work on them. One arena then serves all threads: with one each, a server would grow
-    by the number of threads times the size of a chunk. No effect without glibc.
+    costs more than the work on them. One arena then serves all threads: with one each, a server would grow by
+    the number of threads times the size of a chunk. No effect without glibc.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
@@ -52,25 +52,25 @@ def reuse_memory() -> None:
 
 
 def multiply_in_one_thread() -> None:
-    """One thread per product of matrices, unless the operator asks for more. Call it before NumPy is loaded.
+    """One thread per matrix product, unless the operator asks for more. Call it before NumPy is loaded.
 
-    The products of `gram` are small and many: the threads of one would mostly wait for each other, and they
-    do so on the processors that other runs need.
+    The products of `gram` are small and many: threads of one product would mostly wait for each other, on
+    processors that other runs need.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def skip_loaded_objects() -> None:
-    """Exempt everything loaded so far from garbage collection: it stays, and each pass would scan it."""
+    """Exempt all objects loaded so far from garbage collection: they stay, and each pass would scan them."""
     gc.freeze()
 
 
 class HandshakeWatch:
-    """Reads what gRPC writes about failed handshakes, which never reach our code.
+    """Reads gRPC's messages about failed handshakes, which never reach our code.
 
-    As a context manager around a server: file descriptor 2 becomes a pipe, from which failures are passed to
-    `notify` and everything else that is not gRPC's goes on to stderr. Python's own stderr is not affected.
-    Must be entered before gRPC is loaded.
+    As a context manager around a server: file descriptor 2 becomes a pipe. Failures are passed to `notify`,
+    and everything that gRPC did not write goes on to stderr. Python's own stderr is not affected. Enter it
+    before gRPC is loaded.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def tell_systemd(message: str) -> bool:
 
 
 def watchdog_seconds() -> float | None:
-    """How often systemd's watchdog wants to hear of us: half its time-out; None without a watchdog."""
+    """Seconds between signs of life to systemd's watchdog: half its time-out; None without a watchdog."""
     if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
     try:
@@ -137,6 +137,6 @@ def watchdog_seconds() -> float | None:
 def peak_memory() -> int:
     """The largest resident memory of this process so far, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what the parent held when it started us
+    if status.exists():  # getrusage would include the parent's memory at the time of the fork
         return int(re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,7 +1,7 @@
-"""Where runs stand, at any participant: its own state folder, and what the two servers say.
+"""The status of a participant's runs, from its own state folder and from the servers.
 
-- Read-only: nothing is written, nothing but names, times, sizes and codes is shown.
-- A participant that is not running can be looked at too; a server that cannot be reached is named.
+- Read-only: nothing is written, and only names, times, sizes and codes are shown.
+- The participant need not be running; a server that cannot be reached is named.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 SCHEMA = "fedvalue.status/1"
 
 ADVICE = {
-    "E_DEADLINE": "Ask those who are missing when they can take part, then repeat the run.",
+    "E_DEADLINE": "Ask the missing participants when they can take part, then repeat the run.",
     "E_POPULATION": "Compare the extracts, or agree on a run that reduces the tables to the common ids.",
     "E_GATE": "A table breaks a limit that protects single persons: use fewer or coarser columns.",
     "E_IDENTITY": "Compare fingerprints; perhaps a card is not pinned yet.",
@@ -45,7 +46,7 @@ ADVICE = {
 """What to do after a failure, by code."""
 
 MOST_RUNS = 25
-"""Runs that are shown, the newest first; older ones by their id."""
+"""Runs that are shown, the newest first; older ones are shown by their id."""
 
 STAGES = {
     "inviting": "collecting answers to the invitation",
@@ -61,7 +62,7 @@ STAGES = {
 
 
 class Sender(Document, frozen=True, kw_only=True):
-    """What a server has stored of one participant."""
+    """The messages of one participant that a server has stored."""
 
     name: str
     role: str
@@ -70,7 +71,7 @@ class Sender(Document, frozen=True, kw_only=True):
 
 
 class ServerView(Document, frozen=True, kw_only=True):
-    """What one server says about a run, or why it does not answer."""
+    """One server's answer about a run, or why there is none."""
 
     name: str
     reachable: bool
@@ -95,15 +96,15 @@ class RunStatus(Document, frozen=True, kw_only=True):
         run_id: Hex.
         purpose: As agreed; empty where the agreement is not here.
         state: open, running, done or failed.
-        stage: Of the computation server if it answers, otherwise what is known here.
-        awaited: Whose messages are missing now.
-        deadline: When the stage ends at the latest.
-        n_bytes: Accepted by this server, or by the two servers from this party.
-        code: Why it failed.
+        stage: Of the computation server if it answers, otherwise as known here.
+        awaited: Participants whose messages are missing now.
+        deadline: Latest end of the stage.
+        n_bytes: Accepted by this server, or by the servers from this party.
+        code: Code of its failure.
         reason: The same in words.
         next: What to do.
-        servers: What the servers say.
-        senders: What a server has stored, by participant.
+        servers: The servers' answers.
+        senders: Stored messages, by participant, at a server.
         audit: Whether the participant's own audit log is whole.
         history: Its last entries.
     """
@@ -139,41 +140,33 @@ def read_status(site: Site, run: str = "", *, ask: bool = True, history: int = 1
     Args:
         site: Where it keeps them.
         run: Only runs whose id begins with this.
-        ask: Whether to ask the two servers about runs that have not ended.
-        history: Most entries of the audit log per run.
+        ask: Whether to ask the servers about runs that have not ended.
+        history: Largest number of entries of the audit log per run.
 
     Raises:
         InputError: E_RUN: no run has this id.
         ConfigError: The identity cannot be read.
     """
-    identity = read_identity(site.identity)
-    stored = _of_server(site, run.lower()) if (site.state / "server.sqlite").is_file() else _of_party(site)
-    inviting = [one for one in site.inviting if one.id.startswith(run.lower())]
-    stored = [one for one in stored if one[0].run_id.startswith(run.lower())]
+    identity, start = read_identity(site.identity), run.lower()
+    stored = _of_server(site, start) if (site.state / "server.sqlite").is_file() else _of_party(site)
+    stored = [known for known in stored if known[0].run_id.startswith(start)]
+    inviting = [agreement for agreement in site.inviting if agreement.id.startswith(start)]
     if run and not stored and not inviting:
         raise InputError(f"no run here has an id that begins with {run!r}", code="E_RUN")
-    runs = [invitation_status(one, identity, ask=ask) for one in inviting]
+    runs = [invitation_status(agreement, identity, ask=ask) for agreement in inviting]
     for status, signed, log in stored[:MOST_RUNS]:
-        asked = status
         if ask and signed is not None and status.state in ("open", "running"):
-            asked = _asked(status, signed.manifest, identity, site.addresses)
-        advice = _next(asked, identity.card.name, signed)
+            status = _asked(status, signed.manifest, identity, site.addresses)  # noqa: PLW2901
         purpose = status.purpose or (signed.manifest.purpose if signed is not None else "")
-        runs.append(
-            replace(
-                asked,
-                purpose=purpose,
-                next=advice,
-                history=_events(log, history),
-                audit=_audit(log, identity),
-            )
-        )
+        advice = _next(status, identity.card.name, signed)
+        events, audit = _events(log, history), _audit(log, identity)
+        runs.append(replace(status, purpose=purpose, next=advice, history=events, audit=audit))
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     return Status(name=identity.card.name, role=identity.card.role, time=now, runs=tuple(runs))
 
 
 def invitation_status(agreement: Agreement, identity: Identity, *, ask: bool) -> RunStatus:
-    """Where the exchange of an accepted invitation stands."""
+    """The status of the exchange of an accepted invitation."""
     exchange, views = agreement.exchange(identity), []
     if ask:
         lobbies = remote_lobbies(exchange.invitation)
@@ -181,20 +174,21 @@ def invitation_status(agreement: Agreement, identity: Identity, *, ask: bool) ->
         try:
             problems |= Agreeing(exchange, lobbies, fix=agreement.fix, consent=lambda _: None).look()
         except FedValueError as error:
-            problems |= dict.fromkeys((one.name for one in lobbies), error)
+            problems |= dict.fromkeys((lobby.name for lobby in lobbies), error)
         finally:
             for lobby in lobbies:
                 lobby.close()
-        for one in lobbies:
-            bad = problems.get(one.name, "")
-            views.append(ServerView(name=one.name, reachable=not bad, stage="inviting", problem=str(bad)))
+        for lobby in lobbies:
+            problem = str(problems.get(lobby.name, ""))
+            view = ServerView(name=lobby.name, reachable=not problem, stage="inviting", problem=problem)
+            views.append(view)
     me, role, (what, names) = identity.card.name, identity.card.role, exchange.awaited()
-    silent = [one.name for one in views if one.problem]
+    silent = [view.name for view in views if view.problem]
     if silent and me not in silent:
         names, advice = (), f"Ask the operators of {', '.join(silent)} to accept and to start their servers."
     elif not views or me in (*names, *silent) or not what:
-        own = {"task": "run", "data": "join"}.get(role, f"serve {role}")
-        advice = f"Start `fedvalue {own}`, unless it is running already; it waits for the others."
+        command = {"task": "run", "data": "join"}.get(role, f"serve {role}")
+        advice = f"Start `fedvalue {command}`, unless it is running already; it waits for the others."
     else:
         advice = f"Wait for {', '.join(names)} {WAITING[what]}, or remind them."
     proposal = exchange.invitation.proposal
@@ -204,79 +198,68 @@ def invitation_status(agreement: Agreement, identity: Identity, *, ask: bool) ->
     )  # fmt: skip
 
 
-Found = tuple[RunStatus, SignedManifest | None, list[str]]
+StoredRun = tuple[RunStatus, SignedManifest | None, list[str]]
 """A run, its agreement where it is known, and the lines of its audit log."""
 
+_MOST_ATTEMPTS = 20
+"""Runs under one agreement that a party recognises by their ids."""
 
-def _of_server(site: Site, run: str) -> list[Found]:
-    store = ServerStore(site.state)
-    try:
-        runs: list[Found] = []
-        rows = [row for row in store.runs() if row.run_id.hex().startswith(run)]
+
+def _of_server(site: Site, start: str) -> list[StoredRun]:
+    runs: list[StoredRun] = []
+    with closing(ServerStore(site.state)) as store:
+        rows = [row for row in store.runs() if row.run_id.hex().startswith(start)]
         for row in sorted(rows, key=lambda row: -row.stage_since)[:MOST_RUNS]:
-            signed = SignedManifest.from_json(row.manifest)
-            volumes = [(one, store.volume(row.run_id, one.name)) for one in signed.manifest.participants]
-            senders = tuple(
-                Sender(name=one.name, role=one.role, messages=messages, n_bytes=n_bytes)
-                for one, (messages, n_bytes) in volumes
-                if messages
-            )
+            signed, senders = SignedManifest.from_json(row.manifest), []
+            for participant in signed.manifest.participants:
+                name, role = participant.name, participant.role
+                messages, n_bytes = store.volume(row.run_id, name)
+                if messages:
+                    senders.append(Sender(name=name, role=role, messages=messages, n_bytes=n_bytes))
             status = RunStatus(
                 run_id=row.run_id.hex(), purpose=signed.manifest.purpose, state=row.state, stage=row.stage,
-                n_bytes=sum(one.n_bytes for one in senders), code=row.code, reason=row.reason,
-                senders=senders,
+                n_bytes=sum(sender.n_bytes for sender in senders), code=row.code, reason=row.reason,
+                senders=tuple(senders),
             )  # fmt: skip
             runs.append((status, signed, store.audit(row.run_id)))
-        return runs
-    finally:
-        store.close()
+    return runs
 
 
-def _of_party(site: Site) -> list[Found]:
-    runs: list[Found] = []
-    known = {one.run_id: one for signed in site.agreements for one in _attempts(signed)}
+def _of_party(site: Site) -> list[StoredRun]:
+    runs: list[StoredRun] = []
+    attempts = [
+        signed.repeated(number) for signed in site.agreements for number in range(1, _MOST_ATTEMPTS + 1)
+    ]
+    known = {signed.run_id: signed for signed in attempts}
     if (site.state / "party.sqlite").is_file():
-        store = PartyStore(site.state)
-        try:
+        with closing(PartyStore(site.state)) as store:
             for run_id, state, code, reason in store.runs():
                 status = RunStatus(run_id=run_id.hex(), state=state, stage=state, code=code, reason=reason)
                 runs.append((status, known.get(run_id), store.audit(run_id)))
-        finally:
-            store.close()
-    runs.sort(key=lambda one: [event.time for event in _events(one[2], 1)], reverse=True)
+    runs.sort(key=lambda run: [event.time for event in _events(run[2], 1)], reverse=True)
     begun = {signed.manifest.agreement_id for _, signed, _ in runs if signed is not None}
-    fresh = [signed for signed in site.agreements if signed.manifest.agreement_id not in begun]
-    return [(RunStatus(run_id=one.run_id.hex(), state="open", stage="open"), one, []) for one in fresh] + runs
-
-
-_MOST_ATTEMPTS = 20
-
-
-def _attempts(signed: SignedManifest) -> list[SignedManifest]:
-    """An agreement with the numbers that its runs may have had."""
-    return [signed.repeated(number) for number in range(1, _MOST_ATTEMPTS + 1)]
+    fresh: list[StoredRun] = [
+        (RunStatus(run_id=signed.run_id.hex(), state="open", stage="open"), signed, [])
+        for signed in site.agreements
+        if signed.manifest.agreement_id not in begun
+    ]
+    return fresh + runs
 
 
 def _asked(status: RunStatus, manifest: Manifest, identity: Identity, addresses: dict[str, str]) -> RunStatus:
-    """The same with what the servers say."""
+    """The status with the servers' answers."""
     views = []
     for server in manifest.servers:
+        address = addresses.get(server.name)
         client = ServerClient(
-            identity,
-            server,
-            manifest,
-            patience=0.0,
-            address=addresses.get(server.name),
-            call_seconds=ASK_SECONDS,
+            identity, server, manifest, patience=0.0, address=address, call_seconds=ASK_SECONDS
         )
-        try:
+        with closing(client):
             views.append(_view(server.name, client, bytes.fromhex(status.run_id)))
-        finally:
-            client.close()
-    own = next((one for one in views if one.name == identity.card.name), views[0])
+    own = next((view for view in views if view.name == identity.card.name), views[0])
     return replace(
         status, stage=own.stage or status.stage, awaited=own.awaited, deadline=own.deadline,
-        n_bytes=status.n_bytes or sum(one.n_bytes for one in views), servers=tuple(views),
+        n_bytes=status.n_bytes or sum(view.n_bytes for view in views), servers=tuple(views),
     )  # fmt: skip
 
 
@@ -296,28 +279,24 @@ def _view(name: str, client: ServerClient, run_id: bytes) -> ServerView:
 
 
 def _next(status: RunStatus, me: str, signed: SignedManifest | None) -> str:
-    """What the participant should do."""
-    settled = {
-        "done": "Nothing: the run has ended well.",
-        "failed": ADVICE.get(status.code, "See the meaning of the code in the deployment guide."),
-    }
-    if words := settled.get(status.state):
-        return words
+    """Advice to the participant."""
+    if status.state in ("done", "failed"):
+        failed = ADVICE.get(status.code, "See the meaning of the code in the deployment guide.")
+        return failed if status.state == "failed" else "Nothing: the run has ended well."
     if signed is not None and signed.missing:
         return f"Not signed yet by {', '.join(signed.missing)}: ask for the signatures."
-    if problem := next((one.problem for one in status.servers if not one.reachable), ""):
+    if problem := next((server.problem for server in status.servers if not server.reachable), ""):
         return f"{problem[:1].upper()}{problem[1:]}."
     if me in status.awaited:
         return "Your part: start `fedvalue run` or `fedvalue join`, unless it is running already."
     if status.awaited:
-        late = f" They have {duration(_left(status.deadline))} left." if status.deadline else ""
+        late = ""
+        if status.deadline:
+            left = duration(max(0.0, status.deadline.timestamp() - time.time()))
+            late = f" They have {left} left."
         return f"Wait for {', '.join(status.awaited)}, or remind them.{late}"
-    begun = any(one.stage for one in status.servers) or not status.servers
+    begun = any(server.stage for server in status.servers) or not status.servers
     return "Wait: the servers are at work." if begun else "Start `fedvalue run` or `fedvalue join`."
-
-
-def _left(deadline: dt.datetime) -> float:
-    return max(0.0, deadline.timestamp() - time.time())
 
 
 def _audit(lines: Sequence[str], identity: Identity) -> str:

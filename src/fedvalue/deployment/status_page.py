@@ -1,7 +1,7 @@
 """The read-only page for operators and parties: runs, health and history, on loopback.
 
-Plain HTML that asks for itself again every few seconds and works without scripts too. Everything on it is
-in `fedvalue status --json` and `/healthz`; nothing can be changed from it.
+Plain HTML that reloads every few seconds and works without scripts too. Everything on it is in
+`fedvalue status --json` and `/healthz`; nothing can be changed from it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _templates = Environment(
 def page_routes(
     site: Site, findings: Callable[[], list[Finding]] | None = None
 ) -> dict[str, Callable[[], Reply]]:
-    """The page and the same as JSON.
+    """The page, and the same as JSON.
 
     Args:
-        site: Whose runs.
-        findings: Its health; looked at here when None.
+        site: The participant.
+        findings: Reports its health; None checks it here.
     """
 
     def html() -> Reply:
