@@ -8,7 +8,6 @@ are compared (`settlement`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.information.pair_tables import PairTables
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import Endorsement
+from fedvalue.protocol.release_grid import same_tree
 from fedvalue.protocol.settings import RunTerms
 
 Fields: TypeAlias = dict[str, Any]
@@ -111,17 +111,7 @@ def same_numbers(a: Any, b: Any, tolerance: float = 0.0) -> bool:
 
     Without noise, two servers release numbers equal to the last bit: they settled on them first.
     """
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        if isinstance(a, int) or isinstance(b, int):
-            return type(a) is type(b) and a == b  # 300 is not 300.0000000001
-        return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= tolerance
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same_numbers(a[key], b[key], tolerance) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(same_numbers(x, y, tolerance) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and bool(a == b)
+    return same_tree(a, b, lambda field, x, y: abs(x - y) <= tolerance)
 
 
 def same_outcome(a: Outcome, b: Outcome, tolerance: float = 0.0) -> bool:

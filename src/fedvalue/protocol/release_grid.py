@@ -87,37 +87,20 @@ class Grid:
         """A JSON-like tree with every number on the grid."""
         return rounded_floats(tree, lambda field, value: self.rounding(field)(value))
 
-    def accepts(self, other: Any, own: Any, field: str = "") -> bool:
+    def accepts(self, other: Any, own: Any) -> bool:
         """Whether an honest server could release another server's tree.
 
         Args:
             other: Its numbers, on the grid.
             own: Ours, not rounded.
-            field: Name of the field that holds the trees.
         """
-        if isinstance(own, dict):
-            return (
-                isinstance(other, dict)
-                and other.keys() == own.keys()
-                and all(self.accepts(other[key], own[key], key) for key in own)
-            )
-        if isinstance(own, list | tuple):
-            return (
-                isinstance(other, list | tuple)
-                and len(other) == len(own)
-                and all(self.accepts(a, b, field) for a, b in zip(other, own, strict=True))
-            )
-        if isinstance(own, float):
-            return isinstance(other, float) and self._accepts_number(other, own, self.rounding(field))
-        return type(other) is type(own) and bool(other == own)
 
-    def _accepts_number(self, other: float, own: float, rounding: Rounding) -> bool:
-        if not (math.isfinite(own) and math.isfinite(other)):
-            return False
-        low, high = rounding(own - TOLERANCE), rounding(own + TOLERANCE)
-        if self.digits is None:
-            return low <= other <= high
-        return other in (low, high)
+        def accepted(field: str, other: float, own: float) -> bool:
+            rounding = self.rounding(field)
+            low, high = rounding(own - TOLERANCE), rounding(own + TOLERANCE)
+            return low <= other <= high if self.digits is None else other in (low, high)
+
+        return same_tree(other, own, accepted)
 
 
 def rounded_floats(tree: Any, rounding: Callable[[str, float], float], field: str = "") -> Any:
@@ -127,6 +110,22 @@ def rounded_floats(tree: Any, rounding: Callable[[str, float], float], field: st
     if isinstance(tree, list | tuple):
         return [rounded_floats(item, rounding, field) for item in tree]
     return rounding(field, tree) if isinstance(tree, float) else tree
+
+
+def same_tree(a: Any, b: Any, same_number: Callable[[str, float, float], bool], field: str = "") -> bool:
+    """Whether two JSON-like trees are equal.
+
+    Floats are equal if they are finite and `same_number` says so, given the name of their field. Other values
+    must have the same type: 300 is not 300.0000000001.
+    """
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_tree(a[key], b[key], same_number, key) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        pairs = zip(a, b, strict=False)
+        return len(a) == len(b) and all(same_tree(x, y, same_number, field) for x, y in pairs)
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isfinite(a) and math.isfinite(b) and same_number(field, a, b)
+    return type(a) is type(b) and bool(a == b)
 
 
 def is_error(field: str) -> bool:
