@@ -262,7 +262,7 @@ def test_an_upload_that_is_written_while_its_run_ends_is_not_kept(run, monkeypat
 def test_a_chunk_is_compared_with_its_digest_when_it_comes_from_disk(tmp_path, monkeypatch, room):
     monkeypatch.setattr(upload_files, "RECENT_BYTES", room)
     store, run_id, data = ServerStore(tmp_path), bytes(32), os.urandom(100_000)
-    chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, bytes(16), data), bytes(16), memoryview(data))
+    chunk = m.Chunk(0, 1, b"", bytes(16), memoryview(data)).with_digest()
     envelope = m.Envelope(run_id, "telco", "compute", chunk)
     body = codec.encode(envelope)
     store.add_run(run_id, b"{}", now=0.0, audit=())

@@ -65,7 +65,7 @@ def ready(name: str, agreed=AGREED) -> bytes:
 
 
 def chunk(index: int, total: int, data: bytes, agreed=AGREED) -> bytes:
-    message = m.Chunk(index, total, m.bulk_digest(index, total, bytes(16), data), bytes(16), memoryview(data))
+    message = m.Chunk(index, total, b"", bytes(16), memoryview(data)).with_digest()
     return codec.encode(m.Envelope(agreed.run_id, "telco", "validate", message))
 
 

@@ -284,7 +284,7 @@ def test_chunks_are_read_when_they_are_encoded(tmp_path):
     space = spooled_samples.Space(tmp_path, 1 << 20)
     hashed = spooled_samples.SpooledHashed(space, spooled_samples.RowFile(tmp_path, 1), [], 1)
     data = bytes(range(256)) * 5
-    chunk = m.Chunk(0, 1, m.bulk_digest(0, 1, bytes(16), data), bytes(16), data)
+    chunk = m.Chunk(0, 1, b"", bytes(16), data).with_digest()
     stored = hashed.keep(chunk)
     assert stored.data == b""
     envelopes = [m.Envelope(bytes(32), "telco", "compute", one) for one in (chunk, stored)]

@@ -15,8 +15,8 @@ RUN, OTHER = bytes(32), b"\1" * 32
 
 def chunk(index: int, size: int = 8) -> m.Envelope:
     data = os.urandom(size)
-    digest = m.bulk_digest(index, 9, bytes(16), data)
-    return m.Envelope(RUN, "telco", "compute", m.Chunk(index, 9, digest, bytes(16), memoryview(data)))
+    message = m.Chunk(index, 9, b"", bytes(16), memoryview(data)).with_digest()
+    return m.Envelope(RUN, "telco", "compute", message)
 
 
 def put(recent: RecentMessages, run_id: bytes, number: int, n_bytes: int) -> None:

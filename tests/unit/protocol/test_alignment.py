@@ -55,7 +55,7 @@ def align(tamper=lambda envelope: envelope, brought=IDS, **changed):
 
 
 def mask(index: int, total: int, bits: bytes) -> m.AlignMask:
-    return m.AlignMask(index, total, m.bulk_digest(index, total, bits), bits)
+    return m.AlignMask(index, total, b"", bits).with_digest()
 
 
 @pytest.mark.parametrize("chunk_bytes", [1024, 1 << 22])
@@ -104,8 +104,7 @@ def test_parties_without_a_common_id_end_the_run():
 
 
 def tokens(data: bytes, index: int = 0, total: int = 1) -> m.AlignTokens:
-    digest = m.bulk_digest(index, total, bytes(16), data)
-    return m.AlignTokens(index, total, digest, bytes(16), memoryview(data))
+    return m.AlignTokens(index, total, b"", bytes(16), memoryview(data)).with_digest()
 
 
 def test_a_server_refuses_tokens_that_do_not_fit():

@@ -57,8 +57,7 @@ def tables(layout: BookLayout = LAYOUT) -> dict[str, bytes]:
 
 
 def chunk(data: bytes, index: int = 0, total: int = 1) -> m.CodebookChunk:
-    digest = m.bulk_digest(index, total, bytes(16), data)
-    return m.CodebookChunk(index, total, digest, bytes(16), memoryview(data))
+    return m.CodebookChunk(index, total, b"", bytes(16), memoryview(data)).with_digest()
 
 
 def summed(uploads: dict[str, bytes]) -> BookSum:
@@ -219,8 +218,7 @@ def test_servers_that_relay_codebooks_cannot_read_or_change_them() -> None:
         message = envelope.message
         if isinstance(message, m.SealedCodebook) and envelope.sender == "compute":
             data = message.data[:-1] + bytes([message.data[-1] ^ 1])
-            digest = m.bulk_digest(message.index, message.total, message.party.encode(), data)
-            forged = msgspec.structs.replace(message, data=data, digest=digest)
+            forged = msgspec.structs.replace(message, data=data).with_digest()
             return [msgspec.structs.replace(envelope, message=forged)]
         return [envelope]
 

@@ -154,3 +154,31 @@ def test_numbers_of_two_servers_are_compared_to_the_last_bit() -> None:
     assert not same_numbers("a", "b")
     assert same_numbers("a", "a")
     assert not same_numbers("1", 1)
+
+
+def test_cut_parts_carry_all_bytes_in_order() -> None:
+    """15 bytes in parts of 4: three full ones and the rest; no bytes, no parts."""
+    data = bytes(range(15))
+    parts = list(m.cut(data, 4))
+    assert [(index, total, len(part)) for index, total, part in parts] == [
+        (0, 4, 4), (1, 4, 4), (2, 4, 4), (3, 4, 3),
+    ]  # fmt: skip
+    assert b"".join(part for _, _, part in parts) == data
+    assert not list(m.cut(b"", 4))
+
+
+def test_parts_are_taken_in_order_up_to_the_total_of_the_first() -> None:
+    def chunk(index: int, total: int) -> m.ResultChunk:
+        return m.ResultChunk(index, total, b"", bytes([index])).with_digest()
+
+    parts: m.OrderedParts[m.ResultChunk] = m.OrderedParts("the result")
+    parts.add(chunk(0, 2))
+    assert not parts.complete
+    for wrong in (chunk(0, 2), chunk(2, 2), chunk(1, 3)):
+        with pytest.raises(RemoteProtocolError, match="the result: a part is out of order"):
+            parts.add(wrong)
+    parts.add(chunk(1, 2))
+    assert parts.complete
+    assert [part.data for part in parts.messages] == [b"\0", b"\1"]
+    with pytest.raises(RemoteProtocolError, match="out of order"):
+        parts.add(chunk(2, 2))

@@ -13,8 +13,7 @@ from tests.simulation.world import World
 def chunk(query: int, n_tokens: int, n_authenticators: int) -> m.IntersectionChunk:
     tokens, sums = bytes(16 * n_tokens), bytes(8 * n_authenticators)
     name = query.to_bytes(16, "big")
-    digest = m.bulk_digest(0, 1, bytes(16), name, tokens, sums)
-    return m.IntersectionChunk(0, 1, digest, bytes(16), name, tokens, sums)
+    return m.IntersectionChunk(0, 1, b"", bytes(16), name, tokens, sums).with_digest()
 
 
 @pytest.mark.parametrize(
