@@ -190,9 +190,8 @@ class PartyRole(Role):
                 self.settings,
                 self.name,
                 ring,
-                samples=hashes,
-                marginals=dict(zip(self._columns, self._samples.marginals, strict=True)),
-                codebooks=dict(zip(self._columns, self._samples.codebooks, strict=True)),
+                samples=self._samples,
+                hashed=hashes,
                 credentials=self._credentials,
             )
         if self.settings.protocol is ProtocolName.GRAM:

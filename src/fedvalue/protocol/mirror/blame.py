@@ -95,16 +95,13 @@ def liars(
 
 def remade_root(settings: Settings, party: str, opening: UploadOpening) -> tuple[bytes, ...]:
     """The digests that a party must have signed if it uploaded the opened rows to both servers."""
-    columns = Naming(settings, opening.ring).columns_of(party)
-    samples = opening.samples
     # An upload depends on rows and keys alone; the signature on this root is not used.
     work = MirrorWork(
         settings,
         party,
         opening.ring,
-        samples=samples.hashed(opening.ring.ids()),
-        marginals=dict(zip(columns, samples.marginals, strict=True)),
-        codebooks=dict(zip(columns, samples.codebooks, strict=True)),
+        samples=opening.samples,
+        hashed=opening.samples.hashed(opening.ring.ids()),
         credentials=Credentials(seed=bytes(32), signing_key=bytes(32), pins={}),
     )
     return work.declared()

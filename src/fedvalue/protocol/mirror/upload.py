@@ -7,9 +7,8 @@ code authenticators to every chunk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -36,13 +35,10 @@ from fedvalue.protocol.mirror.server_result import (
 )
 from fedvalue.protocol.outcome import Outcome, same_outcome
 from fedvalue.protocol.release_grid import TOLERANCE
-from fedvalue.protocol.samples import HashedSamples, feature_codes, feature_sizes
+from fedvalue.protocol.samples import HashedSamples, Samples, feature_codes, feature_sizes
 from fedvalue.protocol.settings import Policy, Settings
 from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.signed_results import Work
-
-if TYPE_CHECKING:
-    from fedvalue.typing import Counts
 
 RESULT_BYTES = 2 * 2**20
 """Limit of a result of values: 256 parties' padded shares and interactions take less than 1 MiB."""
@@ -58,7 +54,7 @@ class _Column:
 
 
 class MirrorWork(Work):
-    """Upload and comparison of one party."""
+    """Upload and comparison of one party; `hashed` are its `samples` with hashed ids."""
 
     def __init__(
         self,
@@ -66,17 +62,18 @@ class MirrorWork(Work):
         name: str,
         ring: Keyring,
         *,
-        samples: HashedSamples,
-        marginals: Mapping[str, Counts],
-        codebooks: Mapping[str, Codebook | None],
+        samples: Samples,
+        hashed: HashedSamples,
         credentials: Credentials,
     ) -> None:
         self._naming = Naming(settings, ring)
         limit = _result_limit(settings, self._naming.layout.n_lanes)
-        super().__init__(settings, name, ring, credentials, result_bytes=limit, book=codebooks[name])
-        self._samples = samples
-        self._marginals = marginals
-        self._codebooks = codebooks
+        book = samples.codebooks[0]
+        super().__init__(settings, name, ring, credentials, result_bytes=limit, book=book)
+        columns = self._naming.columns_of(name)
+        self._samples = hashed
+        self._marginals = dict(zip(columns, samples.marginals, strict=True))
+        self._codebooks = dict(zip(columns, samples.codebooks, strict=True))
 
     @property
     def _is_task(self) -> bool:
