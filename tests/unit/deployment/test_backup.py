@@ -112,7 +112,7 @@ def test_what_cannot_be_restored_is_refused(party: Site, tmp_path: Path) -> None
     assert not (tmp_path / "fresh" / "state").exists()
     other = tmp_path / "other"
     save_identity(identity("shop"), other / "identity")
-    with pytest.raises(ConfigError, match="another identity"):
+    with pytest.raises(ConfigError, match="different identity"):
         restore(archive, other)
     for content in (b"", b"x" * 2048):
         (tmp_path / "junk.tar").write_bytes(content)
