@@ -152,7 +152,7 @@ def test_an_archive_cannot_replace_private_keys_or_pinned_cards(party: Site, tmp
     with pytest.raises(ConfigError, match=r"is not a backup: it holds 'identity/sign.key'"):
         restore(_forged(archive, "identity/sign.key", b"another key"), home)
     stranger = create_identity("retail", "task", "bank").card.to_json()
-    with pytest.raises(ConfigError, match="another card"):
+    with pytest.raises(ConfigError, match="different card"):
         restore(_forged(archive, "peers/bank.json", stranger), home)
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
     restore(archive, home)
