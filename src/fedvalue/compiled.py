@@ -23,7 +23,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from fedvalue import compile_notice
 
-__all__ = ["bit_index", "inlined_kernel", "inner_kernel", "kernel", "njit", "xi_of"]
+__all__ = ["bit_index", "float_kernel", "inlined_kernel", "inner_kernel", "kernel", "njit", "xi_of"]
 
 
 class _Announcer(event.Listener):
@@ -53,6 +53,16 @@ inner_kernel = njit(**_options(_nrt=False, no_cfunc_wrapper=True, no_cpython_wra
 
 inlined_kernel = njit(inline="always", **_options(_nrt=False, no_cfunc_wrapper=True))
 """Decorator of a few lines that are copied into each kernel that calls them."""
+
+
+def float_kernel(*liberties: str) -> Any:
+    """Decorator of a kernel of floating-point numbers: division by zero is not looked for.
+
+    Args:
+        liberties: What the compiler may do to sums, by LLVM's names: "reassoc", "contract", "nsz".
+    """
+    options = _options(_nrt=False, no_cfunc_wrapper=True)
+    return njit(error_model="numpy", fastmath=set(liberties), **options)
 
 
 @inlined_kernel

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_TERMS = 1000
 """Players and pairs up to which a fit lists them: 44 players, a fraction of a second."""
 
+TILE = 48
+"""Rows of a tile: OpenBLAS multiplies tiles of this size on one thread."""
+
 MOST_COALITIONS = 4000
 """Coalitions that a fit of more players looks at: seconds."""
 
@@ -109,15 +112,42 @@ def _fit_by_terms(place: NDArray[np.int64], values: Floats, ridge: float) -> Flo
     p = place.shape[1]
     first, second = np.triu_indices(p, 1)
     joined = np.concatenate([place, np.maximum(place[:, first], place[:, second])], axis=1) + 1
-    gram = np.zeros((joined.shape[1], joined.shape[1]))
+    joined = joined.astype(np.int32)
+    latest = np.zeros((joined.shape[1], joined.shape[1]), dtype=np.int32)
     moment = np.zeros(joined.shape[1])
     for steps, row in zip(joined, values, strict=True):
-        gram += p + 1.0 - np.maximum.outer(steps, steps)
+        latest += np.maximum.outer(steps, steps)
         moment += np.cumsum(row[::-1])[::-1][steps]
+    gram = len(joined) * (p + 1.0) - latest
     gram[np.diag_indices_from(gram)] += ridge
     found = np.zeros((p, p))
-    found[first, second] = np.linalg.solve(gram, moment)[p:]
+    found[first, second] = solve_by_tiles(gram, moment)[p:]
     return found + found.T
+
+
+def solve_by_tiles(matrix: Floats, right: Floats) -> Floats:
+    """Solve a system with a positive definite matrix by its Cholesky factor, tile by tile.
+
+    A solver that takes the matrix as a whole spreads a few hundred rows over threads, which wait for each
+    other: 20 to 80 ms of CPU time for 253 rows, where the tiles take 2.
+    """
+    lower, x = matrix.copy(), right.copy()
+    tiles = [slice(at, at + TILE) for at in range(0, len(x), TILE)]
+    roots = []
+    for k, here in enumerate(tiles):
+        root = np.linalg.inv(np.linalg.cholesky(lower[here, here]))
+        roots.append(root)
+        x[here] = root @ x[here]
+        for i in range(k + 1, len(tiles)):
+            lower[tiles[i], here] = lower[tiles[i], here] @ root.T
+            x[tiles[i]] -= lower[tiles[i], here] @ x[here]
+            for j in range(k + 1, i + 1):
+                lower[tiles[i], tiles[j]] -= lower[tiles[i], here] @ lower[tiles[j], here].T
+    for k in range(len(tiles) - 1, -1, -1):
+        x[tiles[k]] = roots[k].T @ x[tiles[k]]
+        for i in range(k):
+            x[tiles[i]] -= lower[tiles[k], tiles[i]].T @ x[tiles[k]]
+    return x
 
 
 def _fit_by_coalitions(place: NDArray[np.int64], values: Floats, ridge: float) -> Floats:

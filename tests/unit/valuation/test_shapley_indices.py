@@ -17,6 +17,7 @@ from fedvalue.valuation.shapley_indices import (
     joining_weights,
     shapley_coefficients,
     shapley_of,
+    solve_by_tiles,
 )
 from fedvalue.valuation.statistics.joint_table_game import plug_in_game
 from tests.statistics import definitions
@@ -112,6 +113,16 @@ def test_both_ways_to_fit_interactions_agree(monkeypatch):
         monkeypatch.setattr(shapley_indices, "MOST_TERMS", 0)
         assert fitted_interactions(orders, values) == pytest.approx(by_terms, abs=1e-5)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize("n", [1, 48, 49, 130])
+def test_tiles_solve_a_positive_definite_system(n):
+    """The condition number is at most 1 + n, as the rows of a random orthogonal matrix times 1 .. 1 + n."""
+    rng = np.random.default_rng(n)
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    matrix = (basis * np.linspace(1.0, 1.0 + n, n)) @ basis.T
+    solution = rng.normal(size=n)
+    assert solve_by_tiles(matrix, matrix @ solution) == pytest.approx(solution, abs=1e-11)
 
 
 def test_interactions_of_two_hundred_players_are_fitted():

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.compiled import njit
+from fedvalue.compiled import float_kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def lower_factor(matrix, places, n_places, lower):
     """Cholesky factor of the first rows and columns `places` of a positive definite matrix."""
     for i in range(n_places):
@@ -24,7 +24,7 @@ def lower_factor(matrix, places, n_places, lower):
                 lower[i, j] = total / lower[j, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def solve(matrix, places, n_places, right, z, k, lower):
     """Write into z[places] the solution of the system of these rows and columns; the rest of k is 0."""
     lower_factor(matrix, places, n_places, lower)
@@ -41,7 +41,7 @@ def solve(matrix, places, n_places, right, z, k, lower):
             z[places[h]] -= lower[i, h] * z[places[i]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def _find_wrong(hessian, linear, z, k, free, wrong):
     """Write the places of weights that break a sign condition; return their number."""
     n_wrong = 0
@@ -56,7 +56,7 @@ def _find_wrong(hessian, linear, z, k, free, wrong):
     return n_wrong
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def newton_target(room, k, w):
     """Minimum of the quadratic model at w over non-negative weights (see `evidence_pool.plain_target`).
 
@@ -95,7 +95,7 @@ def newton_target(room, k, w):
             free[wrong[i]] = 1 - free[wrong[i]]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def inverse_factor(matrix, places, n_places, lower, root):
     """R with R'R the inverse of rows and columns `places`; lower triangular, then columns of zeros."""
     lower_factor(matrix, places, n_places, lower)

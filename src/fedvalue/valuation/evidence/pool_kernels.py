@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.compiled import njit
+from fedvalue.compiled import float_kernel
 from fedvalue.valuation.evidence.newton_kernels import inverse_factor, newton_target
 from fedvalue.valuation.evidence.vector_kernels import exp_in_place, log_in_place
 
-_REORDER = {"reassoc", "contract", "nsz"}
+_REORDER = ("reassoc", "contract", "nsz")
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def _read_rows(rows, low, size, room):
     """Read the weights and offsets of one block."""
     stride = len(room.weight)
@@ -34,7 +34,7 @@ def _read_rows(rows, low, size, room):
             room.offset[a * stride + i] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def _read_evidence(rows, evidence, low, size, x, stride):
     """Read one evidence of one block."""
     start = rows.first[evidence]
@@ -46,7 +46,7 @@ def _read_evidence(rows, evidence, low, size, x, stride):
             x[at + i] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def load_only_block(rows, room):
     """Read all evidence of a table of one block; of larger ones nothing."""
     for evidence in range(len(room.everything)):
@@ -55,7 +55,7 @@ def load_only_block(rows, room):
         _read_rows(rows, 0, len(rows.label), room)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def _load(rows, chosen, k, low, room):
     """Bring a pool's evidence of one block; rows of x beyond k become 0."""
     stride = len(room.weight)
@@ -74,7 +74,7 @@ def _load(rows, chosen, k, low, room):
             room.x[j, i] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _predict(room, w, k, n_other):
     """Log-odds and probabilities of the block; returns its share of the loss."""
     stride = len(room.weight)
@@ -87,7 +87,7 @@ def _predict(room, w, k, n_other):
     return _softmax(room, n_other)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def _softmax(room, n_other):
     """Probabilities from log-odds; returns the weighted sum of -ln p of the rows' own labels.
 
@@ -98,7 +98,7 @@ def _softmax(room, n_other):
     return _softmax_of_many(room, n_other)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _softmax_of_one(room):
     """One exponential per row instead of two."""
     stride = len(room.weight)
@@ -113,7 +113,7 @@ def _softmax_of_one(room):
     return _loss(room)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _softmax_of_many(room, n_other):
     stride = len(room.weight)
     for i in range(stride):
@@ -137,7 +137,7 @@ def _softmax_of_many(room, n_other):
     return _loss(room)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _loss(room):
     log_in_place(room.z, room.z_bits, room.spare, room.spare_bits, len(room.weight))
     loss = 0.0
@@ -146,7 +146,7 @@ def _loss(room):
     return loss
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _add_derivatives(room, k, n_other, gradient):
     """Add the block's gradient, and its part of the lower triangle of the Hessian."""
     stride = len(room.weight)
@@ -173,7 +173,7 @@ def _add_derivatives(room, k, n_other, gradient):
         _add_products(room.hessian, room.scaled, room.mean, padded, stride)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _take_means(room, padded, n_other):
     """Mean evidence of each row under its probabilities, and the same times minus its weight."""
     stride = len(room.weight)
@@ -187,7 +187,7 @@ def _take_means(room, padded, n_other):
             room.scaled[j, i] = -room.weight[i] * room.mean[j, i]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _add_products(hessian, left, right, padded, length):
     """Add left right' to the lower triangle, in tiles of 4 x 4; the size is a multiple of 4."""
     for j in range(0, padded, 4):
@@ -231,7 +231,7 @@ def _add_products(hessian, left, right, padded, length):
             hessian[j + 3, h + 3] += s33
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def derivatives(rows, chosen, k, w, rules, room, loaded):
     """Loss; gradient and Hessian go to the room (see `evidence_pool.PlainPasses`).
 
@@ -262,7 +262,7 @@ def derivatives(rows, chosen, k, w, rules, room, loaded):
     return loss
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def fit(rows, chosen, k, rules, room, loaded):
     """Newton's method from the weights in the room (see `evidence_pool.PlainPasses.fit`).
 
@@ -305,7 +305,7 @@ def fit(rows, chosen, k, rules, room, loaded):
             w[j] = trial[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _take_out(room, places, n_free, n_other):
     """Remove from the block's log-odds each row's own pull on the weights."""
     stride = len(room.weight)
@@ -332,7 +332,7 @@ def _take_out(room, places, n_free, n_other):
                 room.log_odds[a * stride + i] += room.mean[0, i] * y[a * stride + i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def left_out(rows, chosen, k, room, loaded, likelihood, log_odds):
     """Predict every row without its own pull, from the weights and the Hessian in the room.
 
@@ -371,7 +371,7 @@ def left_out(rows, chosen, k, room, loaded, likelihood, log_odds):
             likelihood[low + i] = -room.z[i] - room.top[i]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+@float_kernel(*_REORDER)
 def _add_up(rows, likelihood, coefficients, contributions):
     """The sum over all samples; each item times each party's coefficient goes to `contributions`."""
     n_items = len(likelihood)
@@ -385,7 +385,7 @@ def _add_up(rows, likelihood, coefficients, contributions):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@float_kernel()
 def fit_pools(rows, keys, start, coefficients, kept, rules, room, out, likelihood):
     """Fit pools one after the other; see `evidence_pool.fit_pools`.
 

@@ -8,7 +8,7 @@ The C library's functions take one number at a time. These are right to 2 units 
 
 from __future__ import annotations
 
-from fedvalue.compiled import njit
+from fedvalue.compiled import float_kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -22,7 +22,7 @@ _ROOT_HALF = 0x3FE6A09E667F3BCD
 """Bits of the square root of 1/2."""
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@float_kernel("contract")
 def exp_in_place(values, bits, spare, spare_bits, length):
     """Replace values <= 0 by e to their power.
 
@@ -57,7 +57,7 @@ def exp_in_place(values, bits, spare, spare_bits, length):
         bits[i] += spare_bits[i] << 52
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@float_kernel("contract")
 def log_in_place(values, bits, spare, spare_bits, length):
     """Replace positive values by their natural logarithms.
 
