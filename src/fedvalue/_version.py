@@ -2,7 +2,7 @@
 
 __version__ = "0.2.0.dev0"
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Rises when old and new releases can no longer finish a run together: messages, order, what is signed."""
 
 VALUES_VERSION = 2

@@ -29,7 +29,7 @@ CHECKS: dict[str, str] = {
     "E_GROUP": "the validation server found incomplete groups of encryption ids",
     "E_MARGINAL": "counts do not add up to a party's own marginals, or coalitions contradict each other",
     "E_MIRROR": "the two servers' results differ: a server or a party broke the protocol",
-    "E_NOISE": "a server opened a different noise seed than it committed to",
+    "E_NOISE": "a server opened a different noise seed than it committed to, or sent other signs (gram)",
     "E_ONE_HOT": "a party's row does not have exactly one code per feature (gram)",
     "E_OPENING": "parties that open a failed run to an auditor show different keys",
     "E_POPULATION": "the parties do not hold the same sample ids",

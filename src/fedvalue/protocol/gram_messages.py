@@ -10,7 +10,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from fedvalue.protocol.message_types import Bulk, Digest, Key32, Message, Name, SecretMessage, Signature
+from fedvalue.protocol.message_types import (
+    Bulk,
+    Digest,
+    Key32,
+    MaskedRows,
+    Message,
+    Name,
+    SecretMessage,
+    Signature,
+)
 from fedvalue.protocol.settings import MAX_PARTIES
 
 
@@ -63,11 +72,22 @@ class GramCoin(SecretMessage, frozen=True):
     third: Digest
 
 
+class GramSigns(MaskedRows, frozen=True):
+    """Part of the masked products of signs and check weights, for the noise of the sender's successor."""
+
+
 class GramCheck(SecretMessage, frozen=True):
-    """Whether every row has one code per feature: sums of what both components hold, a share of entries."""
+    """Whether every row has one code per feature: sums of what both components hold, a share of entries.
+
+    Args:
+        sums: Sums over the rows of each held component.
+        entries: Masked share of the check of entries.
+        coefficients: Seed by which the sender checks the `GramSigns` that it has received.
+    """
 
     sums: Bulk
     entries: Bulk
+    coefficients: Key32
 
 
 class GramCommitment(Message, frozen=True):
@@ -83,7 +103,14 @@ class GramReveal(Message, frozen=True):
 
 
 class GramTest(SecretMessage, frozen=True):
-    """Whether check columns are what their weights say, and a digest of the weights' components."""
+    """Whether check columns are what their weights say.
+
+    Args:
+        values: Weighted sums of both held components.
+        weights: Digest of the weights' components.
+        signs: What the `GramSigns` about the sender's noise must combine to, empty without noise.
+    """
 
     values: Bulk
     weights: Digest
+    signs: Bulk

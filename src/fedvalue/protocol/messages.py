@@ -23,6 +23,7 @@ Messages are plain frozen data; those of `gram` are in `gram_messages`, bounds a
 | noise | NoiseSeed | validation server | computation server |
 | gram | GramDeclaration, Chunk, GramReveal | party | its servers |
 | gram | GramPledge, GramCoin, GramCheck, GramTest | server | both other servers |
+| gram | GramSigns | server | the server before it |
 | gram | GramCommitment | server | party |
 | results | ResultChunk, ResultSeal | server | party |
 | results | Agree, AgreeRoster | party | computation server, then party |
@@ -47,6 +48,7 @@ from fedvalue.protocol.gram_messages import (
     GramPledge,
     GramReveal,
     GramSigned,
+    GramSigns,
     GramTest,
 )
 from fedvalue.protocol.message_types import (
@@ -80,8 +82,8 @@ MAX_REASON = 2000
 
 __all__ = [
     "BulkMessage", "GramCheck", "GramCoin", "GramCommitment", "GramDeclaration", "GramPledge", "GramReveal",
-    "GramSigned", "GramTest", "Message", "OrderedParts", "SaltedMessage", "SecretMessage", "bulk_digest",
-    "cut",
+    "GramSigned", "GramSigns", "GramTest", "Message", "OrderedParts", "SaltedMessage", "SecretMessage",
+    "bulk_digest", "cut",
 ]  # fmt: skip
 
 
@@ -447,7 +449,7 @@ AnyMessage: TypeAlias = (
     | Declaration | ShareKeys | CodebookChunk | SealedCodebook | Chunk
     | QueryKey | TokenChunk | IntersectionChunk | QueryCount
     | ResultCommit | ResultOpening | NoiseCommit | NoiseSeed | NoiseOpening
-    | GramDeclaration | GramPledge | GramCoin | GramCheck | GramCommitment | GramReveal | GramTest
+    | GramDeclaration | GramPledge | GramCoin | GramSigns | GramCheck | GramCommitment | GramReveal | GramTest
     | ResultChunk | ResultSeal | Agree | AgreeRoster | Abort
 )  # fmt: skip
 

@@ -1,10 +1,10 @@
 """The promise of an agreed epsilon, and the noise that it takes.
 
 For any two tables of the same samples that differ in all codes of one sample, every set of results is at
-most exp(epsilon) times as likely with one as with the other, but for a probability of delta. The noise is
-discrete Gaussian on the cells of all one-way and two-way tables; everything that a run releases is computed
-from these noisy tables. The proof is decision 0320. Nothing secret is here and nothing is drawn: see
-`noisy_release`.
+most exp(epsilon) times as likely with one as with the other, but for a probability of delta. The cells of
+all one-way and two-way tables have noise: discrete Gaussian or, in the tables with the label under `gram`,
+sums of signs. Everything that a run releases is computed from these noisy tables. The proof is in decisions
+0320 and 0326. Nothing secret is here and nothing is drawn: see `noisy_release` and `gram`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 
+from fedvalue.crypto.sign_sums import Levels, sign_distribution, sign_levels, sign_variance
 from fedvalue.errors import InputError
+from fedvalue.protocol.privacy_loss import Loss, delta_of, gaussian_loss, shift_loss
 
 LARGEST_DELTA = Fraction(1, 1_000_000)
 """Delta, and less where there are more than 100,000 samples: a tenth of 1 / n."""
@@ -28,9 +30,13 @@ ONE_WAY_PART = Fraction(1, 50)
 """Part of the privacy that one-way tables get under `gram`, where they serve the check of sums alone."""
 
 GRAM_SHARES = 3
-"""Under `gram` the noise is drawn three times and added, since each server knows two of the three draws."""
+"""Under `gram` the noise is drawn three times and added, since each server knows some of the three draws."""
 
-_BITS = 16
+LABEL_UNKNOWN = 2
+"""Draws that a server of `gram` does not know in tables with the label, where each server knows one alone; in
+all other tables two servers know each, so that one is unknown."""
+
+_BITS = 13
 """Significant bits of rho, rounded down: two machines must not disagree in the last digit."""
 
 SMALLEST, LARGEST = Fraction(1, 1000), Fraction(10)
@@ -107,35 +113,41 @@ class Privacy:
 
     @property
     def rho(self) -> Fraction:
-        """Concentrated privacy loss (zCDP) that implies epsilon and delta, rounded down."""
-        return concentrated_loss(float(self.epsilon), float(self.delta))
+        """Half of the sum of moved cells / variance over all tables: how much may be told about a person.
+
+        The largest for which the exact delta at epsilon is small enough, rounded down.
+        """
+        return _largest_rho(self.epsilon, self.delta, self.n_columns, self.shares)
 
     @property
     def label_variance(self) -> Fraction:
-        """Variance of the noise in each cell of N(x_f, y).
+        """Variance of each draw of the noise in a cell of N(x_f, y).
 
-        One person moves two cells of each of the F tables by one: squared sensitivity 2 F.
+        One person moves two cells of each of the F tables by one.
         """
-        part = LABEL_PART if self.n_columns > 1 else Fraction(1)
-        return 2 * self.n_columns / (2 * part * self._tables_rho)
+        return self._noise.label_variance
+
+    @property
+    def label_levels(self) -> Levels:
+        """Under `gram`: the signs whose sum is a draw of the noise in a cell of N(x_f, y)."""
+        return self._noise.label_levels
 
     @property
     def pair_variance(self) -> Fraction:
-        """Variance of the noise in each cell of N(x_f, x_g): squared sensitivity F (F - 1).
+        """Variance of each draw in a cell of N(x_f, x_g): one person moves F (F - 1) cells.
 
         With one column there are no such tables.
         """
-        return self.n_columns * (self.n_columns - 1) / (2 * (1 - LABEL_PART) * self._tables_rho)
+        return self._noise.pair_variance
 
     @property
     def one_way_variance(self) -> Fraction:
-        """Variance of the noise in each cell of N(y) and N(x_f), which `gram` alone releases."""
-        return 2 * (self.n_columns + 1) / (2 * ONE_WAY_PART * self.rho)
+        """Variance of each draw in a cell of N(y) and N(x_f), which `gram` alone releases."""
+        return self._noise.one_way_variance
 
     @property
-    def _tables_rho(self) -> Fraction:
-        """The part of rho for N(x_f, y) and N(x_f, x_g)."""
-        return self.rho if self.shares == 1 else (1 - ONE_WAY_PART) * self.rho
+    def _noise(self) -> _Noise:
+        return _Noise(self.rho, self.n_columns, self.shares)
 
     @property
     def observer(self) -> str:
@@ -147,29 +159,95 @@ class Privacy:
         return float(self.shares * variance)
 
 
-@lru_cache(maxsize=64)
-def concentrated_loss(epsilon: float, delta: float) -> Fraction:
-    """The largest rho for which rho-zCDP implies (epsilon, delta), rounded down to 16 bits.
+@dataclass(frozen=True, slots=True)
+class _Noise:
+    """The noise that goes with a rho: variances are inverse to the part of it that their tables get."""
 
-    delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) (1 - 1/alpha)^alpha
-    (Canonne, Kamath and Steinke 2020, proposition 12). Every alpha gives a valid delta, so a search that
-    misses the best one only adds noise.
+    rho: Fraction
+    n_columns: int
+    shares: int
+
+    @property
+    def _is_gram(self) -> bool:
+        return self.shares > 1
+
+    @property
+    def _tables_rho(self) -> Fraction:
+        """The part of rho for N(x_f, y) and N(x_f, x_g)."""
+        return (1 - ONE_WAY_PART) * self.rho if self._is_gram else self.rho
+
+    @property
+    def _label_needed(self) -> Fraction:
+        """Variance that nobody may know in a cell of N(x_f, y)."""
+        part = LABEL_PART if self.n_columns > 1 else Fraction(1)
+        return 2 * self.n_columns / (2 * part * self._tables_rho)
+
+    @property
+    def label_levels(self) -> Levels:
+        return sign_levels(self._label_needed / LABEL_UNKNOWN)
+
+    @property
+    def label_variance(self) -> Fraction:
+        return sign_variance(self.label_levels) if self._is_gram else self._label_needed
+
+    @property
+    def pair_variance(self) -> Fraction:
+        return self.n_columns * (self.n_columns - 1) / (2 * (1 - LABEL_PART) * self._tables_rho)
+
+    @property
+    def one_way_variance(self) -> Fraction:
+        return 2 * (self.n_columns + 1) / (2 * ONE_WAY_PART * self.rho)
+
+    def losses(self) -> list[Loss]:
+        """Privacy losses of all cells that one person moves, of what an observer does not know."""
+        f = self.n_columns
+        if self._is_gram:
+            signs = sign_distribution(self.label_levels, LABEL_UNKNOWN)
+            losses = [shift_loss(signs, 2 * f), gaussian_loss(float(self.one_way_variance), 2 * (f + 1))]
+        else:
+            losses = [gaussian_loss(float(self.label_variance), 2 * f)]
+        if f > 1:
+            losses.append(gaussian_loss(float(self.pair_variance), f * (f - 1)))
+        return losses
+
+
+@lru_cache(maxsize=256)
+def _largest_rho(epsilon: Fraction, delta: Fraction, n_columns: int, shares: int) -> Fraction:
+    """The largest rho of `_BITS` bits, near that of the Gaussian mechanism, that keeps (epsilon, delta).
+
+    A search that misses a larger one only adds noise.
     """
+    fraction, exponent = math.frexp(_gaussian_rho(float(epsilon), float(delta)))
+    unit = Fraction(math.ldexp(1.0, exponent - _BITS))
 
-    def log_delta(rho: float, log_a: float) -> float:
-        a = 1.0 + math.exp(log_a)
-        return (a - 1) * (a * rho - epsilon) - math.log(a - 1) + a * math.log1p(-1 / a)
+    def keeps(k: int) -> bool:
+        return delta_of(float(epsilon), _Noise(k * unit, n_columns, shares).losses()) <= delta
 
-    def best(rho: float) -> float:
-        low, high = -12.0, 25.0
-        for _ in range(120):  # the logarithm is unimodal in ln(alpha - 1)
-            left, right = low + (high - low) / 3, high - (high - low) / 3
-            low, high = (low, right) if log_delta(rho, left) < log_delta(rho, right) else (left, high)
-        return log_delta(rho, (low + high) / 2)
+    # Signs come in whole numbers, so that their variance may be a little above what rho says.
+    low = high = math.floor(fraction * 2**_BITS) * 33 // 32
+    step = low // 32
+    while not keeps(low):
+        low, high = max(1, low - step), low
+        step *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if keeps(middle):
+            low = middle
+        else:
+            high = middle
+    return unit * low
+
+
+def _gaussian_rho(epsilon: float, delta: float) -> float:
+    """Of continuous Gaussian noise: delta(epsilon) is known (Balle and Wang 2018, theorem 8)."""
+
+    def delta_at(rho: float) -> float:
+        mu = math.sqrt(2 * rho)
+        above, below = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        return 0.5 * (math.erfc(above / math.sqrt(2)) - math.exp(epsilon) * math.erfc(below / math.sqrt(2)))
 
     low, high = 0.0, epsilon + 1.0
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if best(middle) <= math.log(delta) else (low, middle)
-    fraction, exponent = math.frexp(low)
-    return Fraction(math.floor(fraction * 2**_BITS) - 1) / Fraction(2) ** (_BITS - exponent)
+        low, high = (middle, high) if delta_at(middle) <= delta else (low, middle)
+    return low

@@ -131,7 +131,9 @@ class Server(Role):
             m.ResultOpening: (self._take_settlement, (self.other,)),
             m.GramDeclaration: (self._take_gram, parties),
             m.GramReveal: (self._take_gram, parties),
-            **dict.fromkeys((m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest), (self._take_gram, servers)),
+            **dict.fromkeys(
+                (m.GramPledge, m.GramCoin, m.GramSigns, m.GramCheck, m.GramTest), (self._take_gram, servers)
+            ),
         }
 
     def _align(self, sender: str, message: m.AlignTokens) -> list[m.Envelope]:

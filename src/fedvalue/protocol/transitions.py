@@ -88,7 +88,7 @@ _COUNTING: Mapping[type[m.Message], frozenset[State]] = {
 }
 
 _SUMMING: tuple[type[m.Message], ...] = (
-    m.GramDeclaration, m.GramPledge, m.GramCoin, m.GramCheck,
+    m.GramDeclaration, m.GramPledge, m.GramCoin, m.GramSigns, m.GramCheck,
 )  # fmt: skip
 _OPENING: tuple[type[m.Message], ...] = (m.GramReveal, m.GramTest)
 

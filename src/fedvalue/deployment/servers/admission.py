@@ -10,6 +10,7 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.alignment import TOKEN_BYTES
 from fedvalue.protocol.gram.gram_layout import CHUNK_ROWS
+from fedvalue.protocol.gram.sign_noise import SIGN_BYTES
 
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
@@ -23,7 +24,7 @@ FROM_PARTIES = (
 
 FROM_SERVERS = (
     m.IntersectionChunk, m.ResultCommit, m.ResultOpening, m.NoiseCommit, m.NoiseSeed, m.NoiseOpening,
-    m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest, m.Abort,
+    m.GramPledge, m.GramCoin, m.GramSigns, m.GramCheck, m.GramTest, m.Abort,
 )  # fmt: skip
 
 SLACK_BYTES = 1 << 20
@@ -49,6 +50,8 @@ def check_allowance(manifest: Manifest, sender: str, *, messages: int, n_bytes: 
         upload += (TOKEN_BYTES + 1) * manifest.n_samples
     if manifest.participant(sender).role in SERVER_ROLES:
         upload *= 1 + len(manifest.data)  # what the computation server forwards is of all parties
+        if manifest.protocol == "gram":
+            upload += SIGN_BYTES + SIGN_BYTES // 16
     if manifest.protocol in ("mirror", "gram"):
         # All chunks but the last are at least half full.
         most = 2 * (upload // manifest.chunk_bytes) + SLACK_MESSAGES

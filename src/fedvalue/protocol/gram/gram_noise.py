@@ -1,7 +1,8 @@
 """The noise of one component: a symmetric matrix over all one-hot columns.
 
 Each of the three components carries the full noise, since a server knows that of two. Counts of two codes of
-one feature are 0 whatever the data, and get none.
+one feature are 0 whatever the data, and get none. Counts of a code with a label have noise of their own
+(`sign_noise`).
 """
 
 from __future__ import annotations
@@ -40,11 +41,9 @@ def component_noise(
         return noise
     n_features = len(layout.sizes)
     one_way = [(f, f) for f in range(n_features)]
-    label = [(0, f) for f in range(1, n_features)]
     pairs = [(f, g) for f in range(1, n_features) for g in range(f + 1, n_features)]
     for purpose, blocks, variance in (
         ("one-way", one_way, privacy.one_way_variance),
-        ("label", label, privacy.label_variance),
         ("pairs", pairs, privacy.pair_variance),
     ):
         sizes = [layout.sizes[f] * (1 if f == g else layout.sizes[g]) for f, g in blocks]

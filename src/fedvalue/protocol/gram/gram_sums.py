@@ -1,16 +1,17 @@
 """A server's side of `gram`: sums of products of the two components that it holds of every party.
 
 1. and 2. Compare what parties signed, and draw a common coin and seeds (`coin_toss`).
-3. Add up chunk by chunk, in one pass (`row_sums`); a chunk is discarded when it is counted.
+3. Send the server before us what it needs about the noise of the one after us (`GramSigns`, `sign_noise`).
+   Add up chunk by chunk, in one pass (`row_sums`); a chunk is discarded when it is counted.
 4. Exchange checks (`GramCheck`): every row is one-hot (`gram_checks`).
 5. Commit to the sums (`GramCommitment` to the parties), which then reveal their check weights.
-6. Check that the check columns are what the weights say (`GramTest`). Only then open the sums, to the parties
-   alone.
+6. Check that the check columns are what the weights say, and the signs what their keys say (`GramTest`). Only
+   then open the sums, to the parties alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,6 +51,7 @@ from fedvalue.protocol.gram.prime_field import (
     words_of,
 )
 from fedvalue.protocol.gram.row_sums import RowSums, Totals
+from fedvalue.protocol.gram.sign_noise import OwnDraw, ReceivedLines, SignPlan, own_draw, pieces
 from fedvalue.protocol.signed_results import signed_result
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class GramSums:
         self._settings = settings
         self._server = server
         self._held = held_by(settings.servers.index(server))
+        first, _ = self._held
+        self._before, self._after = settings.servers[first - 1], settings.servers[self._held[1]]
         self._to = m.Sender(settings.run_id, server).to
         self._credentials = credentials
         self._store = store
@@ -88,6 +92,11 @@ class GramSums:
         self._own = keys.subkey(credentials.seed, settings.run_id, "gram", settings.digest(), server)
         self._toss = CoinToss(settings, server, credentials, self._own)
         self._digests: dict[str, dict[int, bytes]] = {party: {} for party in settings.everybody}
+        self._plan = SignPlan.of(self._layout, settings.privacy)
+        self._coefficients = keys.subkey(self._own, settings.run_id, "gram-coefficients")
+        self._lines = ReceivedLines(self._plan, self._coefficients)
+        self._early: list[m.GramSigns] = []
+        self._draw: OwnDraw | None = None
         self._n_counted = 0
         self._rows: RowSums | None = None
         self._totals: Totals | None = None
@@ -129,6 +138,8 @@ class GramSums:
                 out = self._begin()
             case m.Chunk():
                 out = self._add(sender, message)
+            case m.GramSigns():
+                out = self._take_signs(sender, message)
             case m.GramCheck():
                 self._checks[sender] = message
                 out = self._commit()
@@ -145,11 +156,42 @@ class GramSums:
     # 3: sums.
 
     def _begin(self) -> list[m.Envelope]:
-        """When the coin is drawn: count the chunks that are here by now."""
+        """When the coin is drawn: send signs, and count the chunks that are here by now."""
         if not self._toss.coin or self._rows is not None:
             return []
         self._rows = RowSums(self._layout, self._toss.coin, self._checkpoint)
-        return self._count()
+        signs = [self._to(self._before, message) for message in self._signs()]
+        for message in self._early:
+            self._add_signs(message)
+        self._early.clear()
+        return signs + self._count()
+
+    def _signs(self) -> Iterator[m.GramSigns]:
+        """About the noise of the server after us: it lacks the component of rho that is our first."""
+        key, rho = self._toss.noise_key(self._held[1]), self._rho_component(0)
+        for index, values in enumerate(pieces(self._plan, key, rho)):
+            self._checkpoint()
+            salt = keys.subkey(
+                self._own, self._settings.run_id, "gram-signs", index.to_bytes(4, "big"), length=16
+            )
+            digest = m.bulk_digest(index, self._plan.n_pieces, salt, values)
+            yield m.GramSigns(index, self._plan.n_pieces, digest, salt, memoryview(values))
+
+    def _take_signs(self, server: str, signs: m.GramSigns) -> list[m.Envelope]:
+        if server != self._after:
+            raise RemoteProtocolError(f"{server!r} sends its signs to another server", code="E_SENDER")
+        if signs.total != self._plan.n_pieces or signs.index >= signs.total:
+            raise RemoteProtocolError(f"{server!r} sent signs that this run does not have", code="E_DECLARED")
+        if self._rows is None:
+            self._early.append(signs)
+            return []
+        self._add_signs(signs)
+        return self._send_check()
+
+    def _add_signs(self, signs: m.GramSigns) -> None:
+        """About the noise of the server before us."""
+        values = from_bytes(signs.data, self._plan.shape(signs.index), who=self._after)
+        self._lines.add(signs.index, values, self._toss.noise_key(self._held[0]))
 
     def _add(self, party: str, chunk: m.Chunk) -> list[m.Envelope]:
         declared = self._toss.declared.get(party)
@@ -190,7 +232,7 @@ class GramSums:
                 self._store.discard(party, index)
             self._n_counted += 1
         self._totals = self._rows.total()
-        return [self._to(other, self._check()) for other in self._toss.others] + self._commit()
+        return self._send_check()
 
     def _count_chunk(self, index: int) -> None:
         assert self._rows is not None
@@ -214,6 +256,13 @@ class GramSums:
 
     # 4: is every row one-hot?
 
+    def _send_check(self) -> list[m.Envelope]:
+        """When all rows are counted, and all signs are here: they must not depend on our coefficients."""
+        if self._totals is None or not self._lines.complete or self._server in self._checks:
+            return []
+        check = self._check()
+        return [self._to(other, check) for other in self._toss.others] + self._commit()
+
     def _check(self) -> m.GramCheck:
         assert self._totals is not None
         layout, coin = self._layout, self._toss.coin
@@ -221,6 +270,7 @@ class GramSums:
         check = m.GramCheck(
             to_bytes(row_check(layout, coin, self._totals, self._held)),
             to_bytes(plus(entries, self._toss.mask("check", entries.shape))),
+            self._coefficients,
         )
         self._checks[self._server] = check
         return check
@@ -239,16 +289,27 @@ class GramSums:
     def _summed(self) -> OpenedSums:
         """Our share of the noisy products and of the check columns, masked."""
         assert self._totals is not None
+        draw = self._draw = self._own_draw()
+        width = self._layout.width
         own, following = (self._noise(component) for component in self._held)
+        own = plus(own, of_whole(self._plan.as_matrix(draw.noise, width)))
         rho = [self._rho_component(place) for place in range(2)]
         share = plus(self._totals.products, own)
         # The noise times rho: component j of the noise with all of rho, between its two holders.
         check = plus(self._totals.checks, products(own, np.ascontiguousarray(plus(rho[0], rho[1]).T)))
         check = plus(check, products(following, np.ascontiguousarray(rho[0].T)))
-        cells = np.concatenate([share[np.triu_indices(self._layout.width)], check.ravel()])
+        # The component of rho that the owner of a draw lacks, between the two others.
+        across = minus(self._lines.products, draw.masked)
+        check = plus(check, self._plan.in_check_columns(across, width))
+        cells = np.concatenate([share[np.triu_indices(width)], check.ravel()])
         cells = plus(cells, self._toss.mask("sums", cells.shape))
         salt = keys.subkey(self._own, self._settings.run_id, "gram-sums", length=16)
         return OpenedSums(to_bytes(cells), salt, {})
+
+    def _own_draw(self) -> OwnDraw:
+        """The noise in tables with the label that no other server knows."""
+        own, following = (self._toss.noise_key(component) for component in self._held)
+        return own_draw(self._plan, own, following, self._checks[self._after].coefficients, self._checkpoint)
 
     def _noise(self, component: int) -> Elements:
         key = self._toss.noise_key(component)
@@ -272,8 +333,9 @@ class GramSums:
         if self._sums is None or len(self._reveals) < len(self._settings.everybody):
             return []
         assert self._totals is not None
+        assert self._draw is not None
         values, rho = column_test(self._layout, self._totals, self._reveals)
-        test = m.GramTest(to_bytes(values), self._rho_digest(rho))
+        test = m.GramTest(to_bytes(values), self._rho_digest(rho), self._draw.answer)
         self._tests[self._server] = test
         return [self._to(other, test) for other in self._toss.others] + self._release()
 
@@ -288,11 +350,14 @@ class GramSums:
         return keys.digest(b"gram-rho", *(to_bytes(components[c]) for c in range(N_COMPONENTS)))
 
     def _release(self) -> list[m.Envelope]:
-        """When every check column is right: open our sums to the parties."""
+        """When every check column is right, and so are the signs: open our sums to the parties."""
         if len(self._tests) < N_COMPONENTS:
             return []
         settings = self._settings
         verify_columns(self._layout, self._tests, settings.servers)
+        self._lines.verify(
+            self._tests[self._before].signs, self._rho_component(1), sender=self._after, owner=self._before
+        )
         assert self._sums is not None
         opened = msgspec.structs.replace(self._sums, rho={p: self._reveals[p] for p in settings.everybody})
         chunks, seal = signed_result(

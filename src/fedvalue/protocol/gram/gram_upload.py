@@ -28,6 +28,7 @@ from fedvalue.protocol.gram.components import (
 from fedvalue.protocol.gram.gram_layout import N_CHECKS, GramLayout
 from fedvalue.protocol.gram.gram_opening import OpenedSums, opened_tables
 from fedvalue.protocol.gram.prime_field import Words, reduced, to_bytes
+from fedvalue.protocol.gram.sign_noise import SignPlan
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.samples import feature_codes
 from fedvalue.protocol.settings import ColumnView
@@ -70,6 +71,7 @@ class GramWork(Work):
         credentials: Credentials,
     ) -> None:
         self._layout = GramLayout.of(settings)
+        SignPlan.of(self._layout, settings.privacy)  # refuses what servers would
         limit = 8 * self._layout.width**2 + 2**20
         super().__init__(settings, name, ring, credentials, result_bytes=limit)
         self._samples = samples
