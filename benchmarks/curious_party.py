@@ -8,8 +8,9 @@ tries two attacks at each epsilon:
 2. Fitting rows: a table of rows whose pair tables are as near as possible to the noisy ones, by annealing. A
    row counts as found if the fitted table has it (every fitted row counts once).
 
-A party sees three draws of the noise; with a server on its side it knows two of them, and one remains. A
-server alone sees uniform numbers: it learns nothing beyond the public statistics.
+A party sees three draws of the noise; with a server on its side it knows two of them, and one remains (in tables
+with the label it knows one, and two remain). A server alone sees uniform numbers: it learns nothing beyond the
+public statistics.
 
 Run: python benchmarks/curious_party.py
 """
@@ -25,7 +26,7 @@ from curious_server import BINS, Codes, Matrix, columns_of
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from fedvalue.protocol.privacy import GRAM_SHARES, Privacy
+from fedvalue.protocol.privacy import GRAM_SHARES, LABEL_UNKNOWN, Privacy
 
 N_COLUMNS = 4
 MOST_ROWS = 300
@@ -56,10 +57,10 @@ def tables_of(rows: Codes) -> Tables:
 
 
 def spread_of(n: int, epsilon: str, draws: int) -> Matrix:
-    """Standard deviation of the noise by pair of columns."""
+    """Standard deviation of the noise by pair of columns, where an observer does not know so many draws."""
     privacy = Privacy(Fraction(epsilon), n, N_COLUMNS, GRAM_SHARES)
     spread = np.full((N_COLUMNS + 1, N_COLUMNS + 1), math.sqrt(draws * privacy.pair_variance))
-    spread[0, :] = spread[:, 0] = math.sqrt(draws * privacy.label_variance)
+    spread[0, :] = spread[:, 0] = math.sqrt(max(draws, LABEL_UNKNOWN) * privacy.label_variance)
     return spread
 
 

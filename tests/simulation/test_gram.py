@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedvalue.crypto.sign_sums import sign_variance
 from fedvalue.errors import InputError
 from fedvalue.federated.cast import Cast
 from fedvalue.federated.options import Gram
@@ -15,13 +16,19 @@ from fedvalue.federated.run import federated_value
 from fedvalue.information.pair_tables import MAX_CELLS, PairTables, pair_layout, pair_tables
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
-from fedvalue.protocol.gram import components, gram_checks, gram_upload
+from fedvalue.protocol.gram import components, gram_checks, gram_upload, sign_noise
 from fedvalue.protocol.gram.gram_layout import GramLayout
 from fedvalue.protocol.gram.gram_sums import GramSums
 from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, products, reduced
 from fedvalue.protocol.settings import Settings
 from fedvalue.protocol.transitions import State
-from fedvalue.simulation.drill.gram_drill import SCENARIOS, gram_rows, spoilt
+from fedvalue.simulation.drill.gram_drill import (
+    SCENARIOS,
+    GramScenario,
+    gram_rows,
+    guess_anothers_draw,
+    spoilt,
+)
 from fedvalue.valuation.low_order.low_order_valuation import low_order_values
 from tests.simulation.world import World, check_rebuilt_server, run
 
@@ -86,7 +93,7 @@ def test_the_order_of_delivery_and_resends_change_nothing(seed):
 
 
 def test_the_noise_has_the_stated_variance():
-    """Sums minus the exact tables, over several runs: three times the noise of one component."""
+    """Sums minus the exact tables, over several runs: three draws, of signs where the label is."""
     off = []
     for k in range(12):
         cast = cast_of(exact_tables=False, epsilon="1", run_id=bytes([k]) * 32)
@@ -102,7 +109,8 @@ def test_the_noise_has_the_stated_variance():
         assert part.var() == pytest.approx(variance, rel=5 * np.sqrt(2 / part.size))
     privacy = cast.task.settings.privacy
     assert privacy is not None
-    assert tables_of(cast).label_variance == float(3 * privacy.label_variance)
+    assert tables_of(cast).label_variance == float(3 * sign_variance(privacy.label_levels))
+    assert tables_of(cast).pair_variance == float(3 * privacy.pair_variance)
     assert "one cheating server" in privacy.observer
 
 
@@ -166,16 +174,19 @@ class StoppedError(Exception):
     """Raised by a checkpoint."""
 
 
-@pytest.mark.parametrize("at", ["counting", "drawing noise"])
+@pytest.mark.parametrize("at", ["counting", "drawing noise", "sending signs", "drawing signs"])
 def test_a_server_that_adds_up_can_be_stopped_between_pieces(at, monkeypatch):
     """The old rule: counting and drawing noise ran to their end. One piece per chunk, many chunks."""
     under_way, calls = [], []
-    for name, step in (("_count_chunk", "counting"), ("_noise", "drawing noise")):
+    for name, step in (
+        ("_count_chunk", "counting"), ("_noise", "drawing noise"),
+        ("_begin", "sending signs"), ("_own_draw", "drawing signs"),
+    ):  # fmt: skip
         honest = getattr(GramSums, name)
 
-        def noted(self: GramSums, number: int, honest: Any = honest, step: str = step) -> Any:
+        def noted(self: GramSums, *args: Any, honest: Any = honest, step: str = step) -> Any:
             under_way.append(step)
-            found = honest(self, number)
+            found = honest(self, *args)
             under_way.pop()
             return found
 
@@ -204,6 +215,117 @@ def test_pieces_of_a_chunk_give_the_sums_of_the_whole(monkeypatch):
     cast = cast_of()
     assert run(cast).states() == {State.DONE}
     assert np.array_equal(tables_of(cast).cells, plain(WORLD, cast).cells)
+
+
+def test_more_signs_than_servers_are_to_exchange_are_refused_before_any_upload():
+    """60 labels and 2,000 codes have 120,000 cells: parties and servers say so when all sizes are known."""
+    world = World.drawn(2, n=60, sizes=(2, 2_000), n_task=1, n_label=60)
+    cast = cast_of(world, exact_tables=False)
+    postman = run(cast)
+    assert postman.codes() == {"E_BUDGET"}
+    assert "2,002 codes of all features with 60 labels" in str(postman.errors["compute"])
+    assert "use fewer columns" in str(postman.errors["compute"])
+    kinds = {type(codec.decode(data).message) for data in postman.log}
+    assert not kinds & {m.GramDeclaration, m.Chunk}
+
+
+# Noise that one server knows.
+
+
+def draws_of(cast: Cast) -> dict[str, np.ndarray]:
+    """The draws of the three servers in tables with the label, noted as a run computes them."""
+    noted: dict[str, np.ndarray] = {}
+    for server in cast.servers:
+        role: Any = server
+        honest = role._make_gram
+
+        def made(settings: Settings, honest: Any = honest, name: str = role.name) -> GramSums:
+            sums = honest(settings)
+            own_draw = sums._own_draw
+
+            def noting() -> Any:
+                draw = own_draw()
+                noted[name] = draw.noise
+                return draw
+
+            sums._own_draw = noting
+            return sums
+
+        role._make_gram = made
+    return noted
+
+
+def test_the_label_noise_is_the_sum_of_three_draws_that_one_server_knows_each():
+    cast = cast_of(exact_tables=False)
+    noted = draws_of(cast)
+    assert run(cast).states() == {State.DONE}
+    expected = plain(WORLD, cast)
+    cut = expected.layout.n_label_cells
+    assert np.array_equal((tables_of(cast).cells - expected.cells)[:cut], sum(noted.values()))
+    # Independent, and of the stated variance: cells of three draws, five standard deviations.
+    privacy = cast.task.settings.privacy
+    assert privacy is not None
+    drawn = np.array([noted[name] for name in SERVERS])
+    assert drawn.var() == pytest.approx(float(privacy.label_variance), rel=5 * np.sqrt(2 / drawn.size))
+    assert np.abs(np.corrcoef(drawn)[np.triu_indices(3, 1)]).max() < 5 / np.sqrt(cut)
+
+
+def test_in_many_pieces_the_sums_fit_as_well():
+    """1,024 bytes per message: a cell per piece."""
+    cast = cast_of(exact_tables=False)
+    for role in cast.everyone():
+        role.terms = msgspec.structs.replace(role.terms, chunk_bytes=1024)
+    postman = run(cast, seed=3)
+    assert postman.states() == {State.DONE}
+    sent = [codec.decode(data).message for data in postman.log]
+    assert sum(isinstance(one, m.GramSigns) for one in sent) == 3 * plain(WORLD, cast).layout.n_label_cells
+
+
+def guessed(guess: int) -> tuple[bool, int]:
+    """Whether a run passes in which server 0 guesses server 1's draw in the first cell; and that draw."""
+    cast = cast_of(exact_tables=False)
+    noted = draws_of(cast)
+    guessing = GramScenario("guess", lambda sums: guess_anothers_draw(sums, guess))
+    spoilt(cast, guessing, 0)
+    run(cast)
+    return cast.task.outcome is not None, int(noted["validate"][0])
+
+
+def test_without_the_check_of_signs_a_run_would_tell_another_servers_draw(monkeypatch):
+    """Why step 3 of the signs is there: a run that passes shows server 0 the draw of server 1."""
+    monkeypatch.setattr(sign_noise.ReceivedLines, "verify", lambda *_, **__: None)
+    passed, draw = guessed(0)
+    assert passed == (draw == 0)
+    assert guessed(draw) == (True, draw)
+    assert guessed(draw + 1) == (False, draw)
+
+
+def test_with_the_check_of_signs_a_guess_ends_the_run_whether_right_or_wrong():
+    _, draw = guessed(0)
+    assert guessed(draw) == (False, draw)
+    assert guessed(draw + 1) == (False, draw)
+
+
+def test_signs_from_the_wrong_server_are_refused():
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        if envelope.sender == "compute" and isinstance(envelope.message, m.GramSigns):
+            return [envelope, msgspec.structs.replace(envelope, recipient="validate")]
+        return [envelope]
+
+    cast = cast_of(exact_tables=False)
+    assert "E_SENDER" in run(cast, meddler=meddle).codes()
+    assert cast.task.outcome is None
+
+
+def test_no_coefficient_leaves_before_the_signs_that_it_checks_are_here():
+    """Without server 0's signs, server 2 never sends its check, which has the seed of its coefficients."""
+
+    def meddle(envelope: m.Envelope) -> list[m.Envelope]:
+        return [] if (type(envelope.message), envelope.sender) == (m.GramSigns, "compute") else [envelope]
+
+    postman = run(cast_of(exact_tables=False), meddler=meddle)
+    checks = {e.sender for e in map(codec.decode, postman.log) if isinstance(e.message, m.GramCheck)}
+    assert checks == {"compute", "validate"}
 
 
 # What a server sees.
@@ -253,6 +375,13 @@ CODES = {
     "misreport the check of entries": {"E_ONE_HOT"},
     "open another coin than committed to": {"E_NOISE"},
     "show the two others different coins": {"E_EQUIVOCATION"},
+    "add signs of its own choice": {"E_SUMS"},
+    "add signs of its own choice and their check": {"E_SUMS"},
+    "send other signs than agreed": {"E_NOISE"},
+    "send signs of other check weights": {"E_NOISE"},
+    "guess another server's draw": {"E_NOISE"},
+    "multiply by other signs": {"E_SUMS"},
+    "misreport the check of signs": {"E_NOISE"},
     "party: count a person 20 times": {"E_ONE_HOT"},
     "party: give two codes at once": {"E_ONE_HOT"},
     "party: give no code": {"E_ONE_HOT"},

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +19,14 @@ from fedvalue.datasets import label_codes, load
 from fedvalue.information.pair_tables import PairLayout, PairTables, tables_of_columns
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.gram import sign_noise
 from fedvalue.protocol.gram.components import held_by, seed_rows, written_component
 from fedvalue.protocol.gram.gram_layout import GramLayout
-from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, to_bytes
+from fedvalue.protocol.gram.gram_sums import GramSums
+from fedvalue.protocol.gram.prime_field import PRIME, expanded, from_bytes, minus, reduced, to_bytes
 from fedvalue.protocol.gram.row_sums import N_TRIALS
 from fedvalue.protocol.privacy import Privacy
+from fedvalue.protocol.settings import Settings
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import party_table
 from tests.simulation.world import World, run
@@ -137,9 +141,66 @@ def test_a_simulator_that_knows_no_column_produces_what_a_server_receives_from_t
         shares = [from_bytes(one, (len(one) // 4,), who="us") for one in (own[m.GramCheck].entries, *entries)]
         assert not (sum(shares) % PRIME).any()
         masked += shares[1].tolist()
-        # Nothing else comes from other servers but hashes, coins and what parties signed for all of them.
-        assert {type(e.message) for e in received} == {m.GramPledge, m.GramCoin, m.GramCheck, m.GramTest}
+        # Nothing else comes from other servers but signs (below), hashes, coins, seeds and signatures.
+        kinds = {m.GramPledge, m.GramCoin, m.GramSigns, m.GramCheck, m.GramTest}
+        assert {type(e.message) for e in received} == kinds
     assert stats.kstest(np.array(masked) / PRIME, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_simulator_that_knows_no_sign_of_others_produces_what_a_server_receives_about_them(number):
+    """Points and slopes about the draw of the server before it are uniform, whatever that draw is, and the
+    masks complete them; what the server after it answers follows from the keys of both."""
+    from scipy import stats
+
+    uniform, by_draw = [], {True: [], False: []}
+    for seed in range(4):
+        cast = World.drawn(seed, n=60, sizes=(2, 3, 4), n_label=3).cast(
+            "gram", epsilon="1", secret=bytes([seed]) * 32
+        )
+        parts = {server.name: noting(server) for server in cast.servers}
+        sent = [codec.decode(data) for data in run(cast).log]
+        servers = cast.task.settings.servers
+        own, before, after = (servers[(number + k) % 3] for k in (0, 2, 1))
+        (mine,) = parts[own]
+        (signs,) = (e.message for e in sent if e.recipient == own and isinstance(e.message, m.GramSigns))
+        points = from_bytes(signs.data, mine._plan.shape(0), who=after)
+        answers = {
+            e.sender: from_bytes(e.message.signs, (len(mine._plan.cells), 5, N_TRIALS), who=e.sender)
+            for e in sent
+            if e.recipient == own and isinstance(e.message, m.GramTest)
+        }
+        seeds = {e.sender: e.message.coefficients for e in sent if isinstance(e.message, m.GramCheck)}
+        # About the server before: all from uniform points, uniform slopes, our weights and our seed.
+        weights = mine._plan.check_weights(mine._rho_component(1))
+        slopes = answers[before][:, :1, :]
+        total = sign_noise.combined(mine._plan, seeds[own], points)
+        masks = minus(total, reduced(slopes * weights[:, :, None]))
+        assert np.array_equal(answers[before][:, 1:, :], masks)
+        uniform += [*points.ravel(), *slopes.ravel()]
+        (theirs,) = parts[before]
+        for draw, cell in zip(theirs._draw.noise, points, strict=True):
+            by_draw[bool(draw > 0)] += cell.ravel().tolist()
+        # About the server after: what our own keys give.
+        lines = sign_noise.lines(mine._plan, mine._toss.noise_key(held_by(number)[1]), 0)
+        known = np.concatenate([lines[0][:, None, :], lines[1]], axis=1)
+        assert np.array_equal(answers[after], sign_noise.combined(mine._plan, seeds[before], known))
+    assert stats.kstest(np.array(uniform) / PRIME, "uniform").pvalue > 1e-4
+    for values in by_draw.values():
+        assert stats.kstest(np.array(values) / PRIME, "uniform").pvalue > 1e-4
+
+
+def noting(server: Any) -> list[GramSums]:
+    """The part of a run that a server makes, once it has."""
+    made: list[GramSums] = []
+    honest = server._make_gram
+
+    def make(settings: Settings) -> GramSums:
+        made.append(honest(settings))
+        return made[0]
+
+    server._make_gram = make
+    return made
 
 
 class TwoCoins:

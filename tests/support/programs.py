@@ -173,7 +173,15 @@ def _crash_at_noise(wanted: int) -> None:
 
     def see(*envelopes: m.Envelope) -> None:
         nonlocal count
-        about = (m.NoiseCommit, m.NoiseSeed, m.NoiseOpening, m.GramPledge, m.GramCoin, m.GramCheck)
+        about = (
+            m.NoiseCommit,
+            m.NoiseSeed,
+            m.NoiseOpening,
+            m.GramPledge,
+            m.GramCoin,
+            m.GramSigns,
+            m.GramCheck,
+        )
         count += sum(isinstance(envelope.message, about) for envelope in envelopes)
         if count >= wanted:
             os.kill(os.getpid(), signal.SIGKILL)

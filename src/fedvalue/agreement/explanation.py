@@ -283,8 +283,8 @@ _NOISE_OF = {
         "and compute everything that they release from these counts."
     ),
     "gram": (
-        "Gaussian noise is inside every count of a code with a label and of two codes before anybody sees "
-        "it, three times over: each server knows two of the three, and one is enough for epsilon."
+        "Random noise is inside every count of a code with a label and of two codes before anybody sees it. "
+        "It is drawn three times: whatever one server knows of it, the rest is enough for epsilon."
     ),
 }
 _KNOW_NOISE = {

@@ -224,7 +224,7 @@ def _largest_rho(epsilon: Fraction, delta: Fraction, n_columns: int, shares: int
         return delta_of(float(epsilon), _Noise(k * unit, n_columns, shares).losses()) <= delta
 
     # Signs come in whole numbers, so that their variance may be a little above what rho says.
-    low = high = math.floor(fraction * 2**_BITS) * 33 // 32
+    low = high = math.floor(fraction * (1 << _BITS)) * 33 // 32
     step = low // 32
     while not keeps(low):
         low, high = max(1, low - step), low

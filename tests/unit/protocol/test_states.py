@@ -24,7 +24,7 @@ RUNS = {
     "mirror": {"protocol": "mirror"},
     "mirror, intersect": {"protocol": "mirror", "align": "intersect", "columns": "features"},
     "paper": {"protocol": "paper", "n_r": 1, "columns": "features"},
-    "gram": {"protocol": "gram", "exact_tables": True},
+    "gram": {"protocol": "gram", "epsilon": "1"},
 }
 
 

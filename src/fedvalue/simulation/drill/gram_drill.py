@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -17,17 +17,20 @@ from fedvalue.federated.cast import Cast, CodedTables, make_cast, make_terms
 from fedvalue.federated.in_process import InProcessTransport
 from fedvalue.federated.options import Gram
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.gram.gram_layout import N_CHECKS
 from fedvalue.protocol.gram.prime_field import (
     PRIME,
     expanded,
     from_bytes,
     minus,
+    plus,
     products,
     reduced,
     times,
     to_bytes,
 )
 from fedvalue.protocol.gram.row_sums import N_TRIALS
+from fedvalue.protocol.gram.sign_noise import lines
 from fedvalue.protocol.outcome import Answer
 from fedvalue.simulation.drill.runner import DrillRow
 from fedvalue.simulation.drill.vpsic_drill import uniform_tables
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
     from fedvalue.protocol.gram.gram_opening import OpenedSums
     from fedvalue.protocol.gram.gram_sums import GramSums
     from fedvalue.protocol.gram.gram_upload import GramWork
-    from fedvalue.protocol.gram.prime_field import Words
+    from fedvalue.protocol.gram.prime_field import Elements, Words
+    from fedvalue.protocol.gram.sign_noise import OwnDraw
 
 N_SAMPLES, N_PARTIES, N_CODES = 60, 3, 4
 
@@ -170,6 +174,108 @@ def forge_entries(sums: GramSums) -> None:
     _changing_check(sums, change)
 
 
+# Servers, about the noise of tables with the label.
+
+
+def add_other_signs(sums: GramSums) -> None:
+    """Another draw than its two keys give."""
+    honest = sums._own_draw
+
+    def own_draw() -> OwnDraw:
+        draw = honest()
+        return replace(draw, noise=draw.noise + 3)
+
+    sums._own_draw = own_draw  # type: ignore[method-assign]
+
+
+def add_other_signs_and_their_check(sums: GramSums) -> None:
+    """The same, with a guess at the component of a check weight that it lacks."""
+    add_other_signs(sums)
+    changed = sums._own_draw
+
+    def own_draw() -> OwnDraw:
+        draw = changed()
+        return replace(draw, masked=minus(draw.masked, np.full_like(draw.masked, 3 * 1234)))
+
+    sums._own_draw = own_draw  # type: ignore[method-assign]
+
+
+def answer_otherwise(sums: GramSums) -> None:
+    """A false answer to the check of the signs about its own draw."""
+    honest = sums._own_draw
+
+    def own_draw() -> OwnDraw:
+        draw = honest()
+        return replace(draw, answer=bytes(4) + draw.answer[4:])
+
+    sums._own_draw = own_draw  # type: ignore[method-assign]
+
+
+def _changing_signs(sums: GramSums, change: Callable[[Elements, int], Elements]) -> None:
+    """Other points of lines than the common key gives, in well-formed messages."""
+    honest = sums._signs
+
+    def signs() -> Iterator[m.GramSigns]:
+        for message in honest():
+            values = from_bytes(message.data, sums._plan.shape(message.index), who="us")
+            data = memoryview(to_bytes(change(values, message.index)))
+            digest = m.bulk_digest(message.index, message.total, message.salt, data)
+            yield msgspec.structs.replace(message, digest=digest, data=data)
+
+    sums._signs = signs  # type: ignore[method-assign]
+
+
+def send_other_signs(sums: GramSums) -> None:
+    """A point that is not on its line."""
+
+    def change(values: Elements, index: int) -> Elements:
+        values[0, 0, 0] = _changed(values[0, 0, 0], 1)
+        return values
+
+    _changing_signs(sums, change)
+
+
+def send_signs_of_other_weights(sums: GramSums) -> None:
+    """Lines at another place than the check weights that parties shared."""
+
+    def change(values: Elements, index: int) -> Elements:
+        slopes, _ = lines(sums._plan, sums._toss.noise_key(sums._held[1]), index)
+        return plus(values, np.broadcast_to(slopes[:, None, :], values.shape))
+
+    _changing_signs(sums, change)
+
+
+def guess_anothers_draw(sums: GramSums, guess: int = 0) -> None:
+    """Let the sums fit only if the next server's draw in the first cell is as guessed.
+
+    Every point is moved by its slope, which moves a check by that draw; the guess is taken off its own share.
+    """
+
+    def change(values: Elements, index: int) -> Elements:
+        slopes, _ = lines(sums._plan, sums._toss.noise_key(sums._held[1]), index)
+        if index == 0:
+            n_signs = len(sums._plan.weights)
+            values[0, 0, :n_signs] = plus(values[0, 0, :n_signs], slopes[0, :n_signs])
+        return values
+
+    _changing_signs(sums, change)
+    width = sums._layout.width
+    row, _ = sums._plan.cells[0]
+    _shifting(sums, {width * (width + 1) // 2 + N_CHECKS * int(row): -guess})
+
+
+def multiply_by_other_signs(sums: GramSums) -> None:
+    """Other signs than the common key gives, on points that it received."""
+    honest = sums._add_signs
+
+    def add_signs(signs: m.GramSigns) -> None:
+        honest(signs)
+        products = sums._lines.products
+        products[0, 0] = _changed(products[0, 0], 1)
+
+    sums._add_signs = add_signs  # type: ignore[method-assign]
+
+
 # Parties.
 
 
@@ -288,6 +394,13 @@ SCENARIOS = (
     GramScenario("misreport the check of entries", misreport_entries),
     GramScenario("open another coin than committed to", open_another_coin),
     GramScenario("show the two others different coins", show_different_coins),
+    GramScenario("add signs of its own choice", add_other_signs),
+    GramScenario("add signs of its own choice and their check", add_other_signs_and_their_check),
+    GramScenario("send other signs than agreed", send_other_signs),
+    GramScenario("send signs of other check weights", send_signs_of_other_weights),
+    GramScenario("guess another server's draw", guess_anothers_draw),
+    GramScenario("multiply by other signs", multiply_by_other_signs),
+    GramScenario("misreport the check of signs", answer_otherwise),
     GramScenario("party: count a person 20 times", None, count_a_person_twenty_times),
     GramScenario("party: give two codes at once", None, give_two_codes_at_once),
     GramScenario("party: give no code", None, give_no_code),
