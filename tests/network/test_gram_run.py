@@ -293,9 +293,9 @@ def test_everybody_killed_at_once_and_started_again(cast):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("message", range(1, 8))
+@pytest.mark.parametrize("message", range(1, 11))
 def test_a_server_killed_while_the_noise_is_agreed_on_ends_in_one_result(tmp_path, server, message):
-    """Killed with a pledge, a coin or a check just stored, it makes the same contribution when it is back."""
+    """Killed with a pledge, a coin, signs or a check just stored, it contributes the same when it is back."""
     cast = Cast(Town(tmp_path, n=200, parties=("telco",), protocol="gram", epsilon="1"))
     try:
         cast.start(*(name for name in SERVERS if name != server))

@@ -63,11 +63,15 @@ def test_the_text_names_the_sizes_what_exact_values_reveal_and_the_tokens_of_pap
 
 
 def test_noise_of_three_servers_widens_the_intervals() -> None:
-    """Three draws, of which one (pairs) or two (label) are enough: sqrt(1.5) to sqrt(3) times the spread."""
+    """Three draws, of which one (pairs) or two (label) are enough: more noise, which shows at an epsilon of 1/2.
+
+    At 3 it does not show in either, and at 0.1 both drown.
+    """
     alone, three = privacy_preview(SIZES), privacy_preview(SIZES, GRAM_SHARES)
     assert three[0] == alone[0]
-    assert all(wide.half_width > row.half_width for row, wide in zip(alone[1:], three[1:], strict=True))
-    assert three[-1].half_width > 1.2 * alone[-1].half_width
+    assert all(wide.half_width >= row.half_width for row, wide in zip(alone, three, strict=True))
+    (half,) = (k for k, row in enumerate(alone) if row.epsilon == Fraction(1, 2))
+    assert three[half].half_width > 1.1 * alone[half].half_width
 
 
 def test_a_run_that_cannot_answer_is_advised_against() -> None:
