@@ -63,7 +63,7 @@ def test_the_text_names_the_sizes_what_exact_values_reveal_and_the_tokens_of_pap
 
 
 def test_noise_of_three_servers_widens_the_intervals() -> None:
-    """Three draws, of which one (pairs) or two (label) are enough: more noise, which shows at an epsilon of 1/2.
+    """Three draws, of which one (pairs) or two (label) are enough: more noise, seen at an epsilon of 1/2.
 
     At 3 it does not show in either, and at 0.1 both drown.
     """
