@@ -40,7 +40,7 @@ def discrete(variance: float, reach: int) -> np.ndarray:
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.1, 0.027), (1.0, 0.22), (3.0, 0.6), (10.0, 1.6)])
 @pytest.mark.parametrize("n_columns", [10, 30, 500])
 def test_many_cells_of_wide_noise_lose_what_a_gaussian_mechanism_does(epsilon, mu, n_columns):
-    """Not less, and at most a hundredth more: two groups with different variances."""
+    """Within a hundredth, two groups with different variances; not less where there are many cells."""
     cells = (2 * n_columns, n_columns * (n_columns - 1))
     parts = (0.75, 0.25)
     groups = [gaussian_loss(n / (part * mu**2), n) for n, part in zip(cells, parts, strict=True)]
@@ -77,9 +77,9 @@ def test_results_that_the_other_table_cannot_give_are_in_delta():
 @pytest.mark.parametrize("n_columns", [2, 15])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
 def test_signs_lose_what_their_sampled_losses_say(epsilon, n_columns):
-    """Two hundred thousand sampled sums of losses: the mean of exp(-L) is 1, and delta is in its bounds.
+    """Two hundred thousand sampled sums of losses, within six standard errors.
 
-    Delta is estimated at half of epsilon, where it is large enough to sample: six standard errors.
+    At half a deviation of the loss, where delta is large enough to sample.
     """
     rng = np.random.default_rng(4)
     privacy = Privacy(Fraction(epsilon), 10_000, n_columns, 3)
@@ -96,7 +96,7 @@ def test_signs_lose_what_their_sampled_losses_say(epsilon, n_columns):
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 60])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "4", "10"])
 def test_the_noise_of_a_run_keeps_its_epsilon_and_wastes_little(epsilon, n_columns, shares):
-    """Twice as much of rho would break the promise by far, except where a handful of signs is the least."""
+    """A quarter more of rho would break the promise, except where a handful of signs is the least."""
     privacy = Privacy(Fraction(epsilon), 10_000, n_columns, shares)
     groups = privacy._noise.losses()
     assert delta_of(float(privacy.epsilon), groups) <= privacy.delta
