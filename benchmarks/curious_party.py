@@ -8,9 +8,9 @@ tries two attacks at each epsilon:
 2. Fitting rows: a table of rows whose pair tables are as near as possible to the noisy ones, by annealing. A
    row counts as found if the fitted table has it (every fitted row counts once).
 
-A party sees three draws of the noise; with a server on its side it knows two of them, and one remains (in tables
-with the label it knows one, and two remain). A server alone sees uniform numbers: it learns nothing beyond the
-public statistics.
+A party sees three draws of the noise; with a server on its side it knows two of them, and one remains (in
+tables with the label it knows one, and two remain). A server alone sees uniform numbers: it learns nothing
+beyond the public statistics.
 
 Run: python benchmarks/curious_party.py
 """
