@@ -70,7 +70,7 @@ def value_counts(
         valuation = _shapley_values(counts, items, cmi, settings, reason)
         if not settings.statistics:
             return valuation
-        return _with_statistics(valuation, counts, items, settings, reproducible, execution)
+        return _with_statistics(valuation, counts, items, cmi, settings, reproducible, execution)
 
 
 def _shapley_values(
@@ -120,6 +120,7 @@ def _with_statistics(
     valuation: Valuation,
     counts: JointCounts,
     items: ItemTable,
+    cmi: CmiValues,
     settings: ValuationSettings,
     reproducible: bool,
     execution: Execution,
@@ -128,7 +129,7 @@ def _with_statistics(
     from fedvalue.valuation.statistics import guard
 
     valuation = _with_cmi_errors(valuation, items, settings, execution)
-    valuation = _with_learnable(valuation, counts, items, settings, reproducible, execution)
+    valuation = _with_learnable(valuation, counts, items, cmi, settings, reproducible, execution)
     return replace(
         valuation,
         parties=tuple(
@@ -179,6 +180,7 @@ def _with_learnable(
     valuation: Valuation,
     counts: JointCounts,
     items: ItemTable,
+    cmi: CmiValues,
     settings: ValuationSettings,
     reproducible: bool,
     execution: Execution,
@@ -214,7 +216,7 @@ def _with_learnable(
     games = None
     learned = evidence.every_coalition
     if settings.coalitions and learned is not None:
-        plug_in = plug_in_game(items, execution=execution)
+        plug_in = plug_in_game(items, execution=execution) if cmi.game is None else cmi.game
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
     joining = tuple(JoiningStep(party=evidence.parties[k], learnable=value) for k, value in evidence.joining)
     remarks = {"pair_search": evidence.pair_search.remark, "row_sample": evidence.row_sample}

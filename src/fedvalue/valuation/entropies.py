@@ -63,6 +63,7 @@ class CmiValues:
         n_permutations: Orders walked; None when exact.
         n_blocks: Impure blocks that an exact walk split, distinct within each region.
         work: Items times free columns, summed over those blocks.
+        game: val of every coalition by bit mask, where all were counted.
     """
 
     values: Floats
@@ -72,12 +73,13 @@ class CmiValues:
     n_permutations: int | None = None
     n_blocks: int = 0
     work: int = 0
+    game: Floats | None = None
 
     @classmethod
-    def of(cls, table: ItemTable, values: Floats, *, se: Floats | None = None, **cost: Any) -> CmiValues:
+    def of(cls, table: ItemTable, values: Floats, *, se: Floats | None = None, **more: Any) -> CmiValues:
         """Values of this table's parties; exact unless standard errors come with them."""
         whole, rest = label_entropies(table)
-        return cls(values, whole - rest, whole, np.zeros_like(values) if se is None else se, **cost)
+        return cls(values, whole - rest, whole, np.zeros_like(values) if se is None else se, **more)
 
     @property
     def method(self) -> Literal["exact", "sampled"]:

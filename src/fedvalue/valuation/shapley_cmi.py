@@ -1,6 +1,6 @@
 """Shapley-CMI of an item table: which method, and why.
 
-Every coalition of a small table is counted. Elsewhere the exact walk is taken where it is affordable, and
+Every coalition of a small table, or of few parties, is counted. Elsewhere the exact walk is taken where it is affordable, and
 sampled permutations where it is not. A reproducible valuation decides by the sizes of the table alone, so
 that another machine with the same table makes the same choice.
 """
@@ -24,7 +24,15 @@ AFFORDABLE_SECONDS = 60.0
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
 
+COUNTED_PARTIES = 8
+"""Up to here the items of every coalition may be counted one coalition after the other."""
+
+COUNTED_VISITS = 2**30
+"""Items times coalitions up to which that is done: half a minute on one core at most, where the walk, which
+keeps the blocks of many coalitions apart, would take minutes."""
+
 _SMALL = "few parties and items: every coalition was counted"
+_FEW = "few parties: every coalition was counted"
 
 
 def shapley_cmi(
@@ -48,6 +56,9 @@ def shapley_cmi(
         return _sampled(items, settings, "as asked for", execution)
     if is_small(items):
         return small_values(items), "as asked for" if settings.method == "exact" else _SMALL
+    if _is_counted(items, settings):
+        reason = "as asked for" if settings.method == "exact" else _FEW
+        return _counted_values(items, execution), reason
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
         if visits > work_limit:
@@ -78,7 +89,26 @@ def shapley_cmi(
 def small_values(items: ItemTable) -> CmiValues:
     """Exact values of a small table."""
     entropy = coalition_entropies(items)
-    return CmiValues.of(items, shapley_of(entropy[0] - entropy))
+    game = entropy[0] - entropy
+    return CmiValues.of(items, shapley_of(game), game=game)
+
+
+def _is_counted(items: ItemTable, settings: ValuationSettings) -> bool:
+    """Whether every coalition is counted by compiled code: decided by sizes, the same on every machine.
+
+    A time limit asks for work that can be stopped.
+    """
+    visits = items.n_items << min(items.n_parties, COUNTED_PARTIES)
+    few = items.n_parties <= COUNTED_PARTIES and visits <= COUNTED_VISITS
+    return few and settings.time_limit is None
+
+
+def _counted_values(items: ItemTable, execution: Execution) -> CmiValues:
+    """Exact values of a table of few parties."""
+    from fedvalue.valuation.statistics.joint_table_game import plug_in_game
+
+    game = plug_in_game(items, execution=execution)
+    return CmiValues.of(items, shapley_of(game), game=game)
 
 
 def _sampled(

@@ -10,7 +10,7 @@ Columns that cut the rows in the same way are one column with several holders: a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,7 @@ class CanonicalTable:
         key: Hash of each item's content, the same under any numbering.
         n_samples: Number of samples.
         n_labels: Number of labels that occur.
+        n_pooled: Number of items that pools see: the first ones.
     """
 
     codes: NDArray[np.unsignedinteger]
@@ -54,6 +55,7 @@ class CanonicalTable:
     key: Hashes
     n_samples: int
     n_labels: int
+    n_pooled: int
 
     @property
     def n_items(self) -> int:
@@ -65,18 +67,39 @@ class CanonicalTable:
         """Number of distinct columns."""
         return len(self.n_codes)
 
-    def chosen_items(self, n_items: int) -> NDArray[np.bool_]:
-        """Which items have the smallest keys: about n_items of them, chosen by content.
+    def n_first(self, n_items: int) -> int:
+        """About n_items, chosen by content: items are in the order of their keys.
 
         Items with equal keys come together or not at all, so there may be more.
         """
-        return np.asarray(self.key <= np.partition(self.key, n_items - 1)[n_items - 1])
+        if n_items >= self.n_items:
+            return self.n_items
+        return int(np.searchsorted(self.key, self.key[n_items - 1], side="right"))
+
+    def pooled_on(self, n_items: int) -> CanonicalTable:
+        """The same table, of which pools see about n_items."""
+        return replace(self, n_pooled=self.n_first(n_items))
+
+    def pooled_items(self) -> CanonicalTable:
+        """The table of the items that pools see, codes and labels numbered as before."""
+        if self.n_pooled == self.n_items:
+            return self
+        kept = slice(self.n_pooled)
+        count = self.count[kept]
+        return replace(
+            self,
+            codes=self.codes[:, kept],
+            label=self.label[kept],
+            count=count,
+            key=self.key[kept],
+            n_samples=int(count.sum()),
+        )
 
     def first_items(self, n_items: int) -> CanonicalTable:
-        """The table of the chosen items alone."""
+        """The table of the first items alone (see `n_first`), numbered anew."""
         if n_items >= self.n_items:
             return self
-        kept = self.chosen_items(n_items)
+        kept = slice(self.n_first(n_items))
         codes = self.codes[:, kept]
         count = self.count[kept]
         label = pack([self.label[kept]])
@@ -93,6 +116,7 @@ class CanonicalTable:
             key=self.key[kept],
             n_samples=int(count.sum()),
             n_labels=int(label.max()) + 1,
+            n_pooled=len(label),
         )
 
 
@@ -141,6 +165,7 @@ def canonical_table(table: FeatureTable) -> CanonicalTable:
         key=invariant[first],
         n_samples=int(totals.sum()),
         n_labels=len(label_rank),
+        n_pooled=len(first),
     )
 
 

@@ -93,35 +93,23 @@ class EvidenceGame:
             max_items: Distinct rows that pools see at most. Evidence is of all rows in any case.
             execution: Where the work runs, who watches it, and who may stop it.
         """
-        canonical = canonical_table(table)
+        canonical = canonical_table(table).pooled_on(max_items)
         base = base_log_odds(canonical)
         columns = [column_evidence(canonical, k, base) for k in range(canonical.n_columns)]
         pairs, record = search_pairs(canonical, columns, base, visits=pair_visits, execution=execution)
         evidences = [evidence for evidence in columns if evidence is not None] + pairs
+        pooled = canonical.pooled_items()
         game = cls(
             parties=table.parties,
-            arrays=EvidenceArrays.stack(evidences, base, canonical.label, canonical.count),
+            arrays=EvidenceArrays.stack(evidences, base, pooled.label, pooled.count),
             holders=tuple(_holders(canonical, evidence) for evidence in evidences),
             pair_search=record,
             synergies=(),
-            n_samples=canonical.n_samples,
+            n_samples=pooled.n_samples,
             n_labels=canonical.n_labels,
+            row_sample=_row_sample(canonical.n_samples, pooled.n_samples),
         )
-        if joint_game is not None:
-            game = _with_synergies(game, canonical, evidences, joint_game)
-        return game if canonical.n_items <= max_items else game._on_sample(canonical, max_items)
-
-    def _on_sample(self, table: CanonicalTable, max_items: int) -> EvidenceGame:
-        """The same evidences, pooled on some of the rows."""
-        arrays = self.arrays.of_items(table.chosen_items(max_items))
-        n_pooled = int(arrays.count.sum())
-        return replace(
-            self,
-            arrays=arrays,
-            n_samples=n_pooled,
-            row_sample=f"evidence of all {self.n_samples:,} rows, pooled and scored on {n_pooled:,} of them, "
-            "chosen by a hash of their content; the intervals are those of the smaller number",
-        )
+        return game if joint_game is None else _with_synergies(game, pooled, evidences, joint_game)
 
     @property
     def n_parties(self) -> int:
@@ -252,6 +240,15 @@ def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *,
     return fit
 
 
+def _row_sample(n_samples: int, n_pooled: int) -> str | None:
+    if n_pooled == n_samples:
+        return None
+    return (
+        f"evidence of all {n_samples:,} rows, pooled and scored on {n_pooled:,} of them, "
+        "chosen by a hash of their content; the intervals are those of the smaller number"
+    )
+
+
 def _holders(table: CanonicalTable, evidence: LabelEvidence) -> tuple[int, ...]:
     return tuple(-1 if table.at_task[k] else table.holders[k] for k in evidence.columns)
 
@@ -262,7 +259,14 @@ def _with_synergies(
     evidences: list[LabelEvidence],
     joint_game: JointGame,
 ) -> EvidenceGame:
-    """The game with evidence of joint codes where a joint game sees synergy."""
+    """The game with evidence of joint codes where a joint game sees synergy.
+
+    Args:
+        game: Without it.
+        table: The rows that pools see, from which joint codes are judged.
+        evidences: Of the game.
+        joint_game: Where to look.
+    """
     candidates, n_judged = synergistic_coalitions(joint_game, game.n_parties)
     known = {evidence.columns for evidence in evidences}
     found, synergies = [], []

@@ -37,18 +37,26 @@ class LabelEvidence:
 
     Args:
         columns: The distinct columns it is read from, one or two.
-        index: Group of each item, shape (n_items,).
+        index: Group of each item that pools see, shape (n_pooled,).
         log_odds: Per group the evidence for each alternative label against the row's own, shape
             (n_groups, n_labels - 1), alternatives in the order of `alternatives`.
         ranking: Per group the evidence for each label as a function of the cell alone, shape (n_groups,
             n_labels): for ranking rows, where predictions without the row's own label would mislead (see
             `predictions`).
+        of_code: Group of each code and label, by code times n_labels plus label; of one column alone.
     """
 
     columns: tuple[int, ...]
-    index: Codes
+    index: NDArray[np.integer]
     log_odds: Floats
     ranking: Floats
+    of_code: Codes | None = None
+
+    def log_odds_at(self, table: CanonicalTable, items: Codes) -> Floats:
+        """The evidence of one column at some items of its table, shape (len(items), n_labels - 1)."""
+        assert self.of_code is not None
+        code = table.codes[self.columns[0]][items].astype(np.int64)
+        return np.asarray(self.log_odds[self.of_code[code * table.n_labels + table.label[items]]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +64,9 @@ class Groups:
     """Rows of one cell and label, and what stands beside them in the cell.
 
     Args:
-        index: Group of each item.
-        example: One item of each group.
+        index: Group of each item that pools see.
+        example: One item of each group, of all items.
+        number: Group of each cell and label, by cell times n_labels plus label.
         own: Samples of the group.
         other: Samples of the cell with each alternative label, shape (n_groups, n_labels - 1).
         total: Samples of the cell.
@@ -65,8 +74,9 @@ class Groups:
         n_cells: Number of cells.
     """
 
-    index: Codes
+    index: NDArray[np.integer]
     example: Codes
+    number: Codes
     own: Floats
     other: Floats
     total: Floats
@@ -95,15 +105,17 @@ def groups_of(table: CanonicalTable, columns: tuple[int, ...]) -> Groups:
     present = np.flatnonzero(count)
     number = np.zeros(len(count), dtype=np.int64)
     number[present] = np.arange(len(present))
-    index = number[key]
-    example = np.empty(len(present), dtype=np.int64)
-    example[index] = np.arange(table.n_items)
+    narrow = np.uint16 if len(present) <= 2**16 else np.uint32
+    index = number.astype(narrow)[key[: table.n_pooled]]
+    example = np.empty(len(count), dtype=np.int64)
+    example[key] = np.arange(table.n_items)
     cell_of, own_of = np.divmod(present, table.n_labels)
     by_cell = count.reshape(n_cells, table.n_labels)
     others = alternatives(table.n_labels)[own_of]
     return Groups(
         index=index,
-        example=example,
+        example=example[present],
+        number=number,
         own=np.asarray(count[present], dtype=np.float64),
         other=np.asarray(by_cell[cell_of[:, None], others], dtype=np.float64),
         total=by_cell.sum(axis=1)[cell_of],
@@ -200,7 +212,8 @@ def evidence_of(
     else:
         # Evidence that is more likely luck than not must not rank rows that are otherwise equal.
         ranking = np.zeros((len(own), table.n_labels))
-    return LabelEvidence(columns, groups.index, log_odds, ranking)
+    of_code = groups.number if len(columns) == 1 else None
+    return LabelEvidence(columns, groups.index, log_odds, ranking, of_code)
 
 
 def ranking_evidence(groups: Groups, own: Codes, pool: Floats, log_odds: Floats) -> Floats:

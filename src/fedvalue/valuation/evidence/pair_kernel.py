@@ -11,7 +11,7 @@ from fedvalue.compiled import njit
 
 
 @njit(cache=True, nogil=True)
-def judge(pairs, codes, n_codes, label, count, evidence_of, index, tables, first, base, strengths, room):
+def judge(pairs, codes, n_codes, label, count, first, tables, base, strengths, room):
     """Gains of each strength and number of cells of each pair.
 
     Args:
@@ -20,10 +20,8 @@ def judge(pairs, codes, n_codes, label, count, evidence_of, index, tables, first
         n_codes: Number of codes of each column.
         label: Label per item.
         count: Samples per item.
-        evidence_of: Row of `index` for each column, -1 where the column has no evidence.
-        index: Group of each item in each column's evidence.
-        tables: Log-odds of all groups.
-        first: First group of each evidence.
+        first: Place in `tables` of each column's first code and label, -1 where it has no evidence.
+        tables: Log-odds of each code and label, column after column.
         base: Log-odds of label frequencies.
         strengths: Of the pool.
         room: Largest n_codes * n_codes * n_labels of a pair.
@@ -62,9 +60,8 @@ def judge(pairs, codes, n_codes, label, count, evidence_of, index, tables, first
             for a in range(n_other):
                 odds = base[label[i], a]
                 for column in (f, g):
-                    e = evidence_of[column]
-                    if e >= 0:
-                        odds += tables[first[e] + np.int64(index[e, i]), a]
+                    if first[column] >= 0:
+                        odds += tables[first[column] + np.int64(codes[column, i]) * n_labels + label[i], a]
                 z += np.exp(odds)
             rest = cell_samples[group // n_labels] - 1.0
             surplus = (samples[group] - 1.0) * z - rest

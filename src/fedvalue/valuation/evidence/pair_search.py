@@ -24,7 +24,6 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
-from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
 from fedvalue.valuation.evidence.label_evidence import (
     STRENGTHS,
     LabelEvidence,
@@ -171,7 +170,7 @@ def pool_of(
     for k in pair:
         evidence = columns[k]
         if evidence is not None:
-            pool = pool + evidence.log_odds[evidence.index[example]]
+            pool = pool + evidence.log_odds_at(table, example)
     return pool
 
 
@@ -233,7 +232,7 @@ def _batched(
             evidence = columns[k]
             if evidence is not None:
                 mine = np.flatnonzero(pairs[pair_of, side] == k)
-                pool[mine] += evidence.log_odds[evidence.index[example[mine]]]
+                pool[mine] += evidence.log_odds_at(table, example[mine])
     rest = total[cell_of] - 1.0
     surplus = (own - 1.0) * (1.0 + np.exp(pool).sum(axis=1)) - rest
     each = own[:, None] * np.log1p(surplus[:, None] / (rest[:, None] + STRENGTHS))
@@ -249,17 +248,21 @@ def _compiled(
 ) -> tuple[Floats, NDArray[np.int64]]:
     from fedvalue.valuation.evidence.pair_kernel import judge
 
-    present = [evidence for evidence in columns if evidence is not None]
-    arrays = EvidenceArrays.stack(present, base, table.label, table.count)
-    evidence_of = np.full(table.n_columns, -1, dtype=np.int64)
-    evidence_of[[evidence.columns[0] for evidence in present]] = np.arange(len(present))
+    first = np.full(table.n_columns, -1, dtype=np.int64)
+    tables, size = [np.zeros((0, base.shape[1]))], 0
+    for k, evidence in enumerate(columns):
+        if evidence is not None:
+            assert evidence.of_code is not None
+            first[k] = size
+            tables.append(evidence.log_odds[evidence.of_code])
+            size += len(evidence.of_code)
     n_codes = np.array(table.n_codes, dtype=np.int64)
     room = int(n_codes[pairs].prod(axis=1).max(initial=1)) * table.n_labels
     size = max(1, TASK_VISITS // table.n_items)
     with engines.using(execution.executor) as pool:
         arguments = (
-            *(table.codes, n_codes, table.label, table.count, evidence_of),
-            *(arrays.index, arrays.tables, arrays.first, base, STRENGTHS),
+            *(table.codes, n_codes, table.label, table.count),
+            *(first, np.concatenate(tables), base, STRENGTHS),
         )
         shared = [engines.share(pool, data) for data in arguments]
         tasks = ((pairs[at : at + size], *shared, room) for at in range(0, len(pairs), size))

@@ -56,11 +56,11 @@ def load_only_block(rows, room):
 
 
 @float_kernel()
-def _load(rows, chosen, k, low, room):
-    """Bring a pool's evidence of one block; rows of x beyond k become 0."""
+def _load(rows, chosen, k, low, room, n_items):
+    """Bring a pool's evidence of one block of the first items; rows of x beyond k become 0."""
     stride = len(room.weight)
     wide = room.x.shape[1]
-    size = min(stride, len(rows.label) - low)
+    size = min(stride, n_items - low)
     if len(room.everything) > 0:
         for j in range(k):
             for i in range(wide):
@@ -232,12 +232,11 @@ def _add_products(hessian, left, right, padded, length):
 
 
 @float_kernel()
-def derivatives(rows, chosen, k, w, rules, room, loaded):
-    """Loss; gradient and Hessian go to the room (see `evidence_pool.PlainPasses`).
+def derivatives(rows, chosen, k, w, rules, room, loaded, n_items):
+    """Loss on the first items; gradient and Hessian go to the room (see `evidence_pool.PlainPasses`).
 
     `loaded` says that the room holds the evidence of the only block.
     """
-    n_items = len(rows.label)
     n_other = rows.tables.shape[1]
     stride = len(room.weight)
     gradient = room.vectors[3]
@@ -249,7 +248,7 @@ def derivatives(rows, chosen, k, w, rules, room, loaded):
     loss = 0.0
     for low in range(0, n_items, stride):
         if not loaded:
-            _load(rows, chosen, k, low, room)
+            _load(rows, chosen, k, low, room, n_items)
         loss += _predict(room, w, k, n_other)
         _add_derivatives(room, k, n_other, gradient)
     for j in range(k):
@@ -263,8 +262,8 @@ def derivatives(rows, chosen, k, w, rules, room, loaded):
 
 
 @float_kernel()
-def fit(rows, chosen, k, rules, room, loaded):
-    """Newton's method from the weights in the room (see `evidence_pool.PlainPasses.fit`).
+def fit(rows, chosen, k, rules, room, loaded, n_items):
+    """Newton's method on the first items, from the weights in the room (see `evidence_pool.PlainPasses.fit`).
 
     The weights in the room become the optimum, snapped to 0 where they are tiny, and its Hessian the one
     there.
@@ -273,10 +272,10 @@ def fit(rows, chosen, k, rules, room, loaded):
         The number of looks at all rows; -1 where the steps do not converge.
     """
     w, trial, target, gradient = room.vectors[0], room.vectors[1], room.vectors[2], room.vectors[3]
-    tolerance = min(1e-6, max(1e-10, 1e-12 * rules.n_samples / k))
+    tolerance = min(1e-5, max(1e-10, rules.left_open / k))
     for j in range(k):
         w[j] = max(w[j], 0.0)
-    loss = derivatives(rows, chosen, k, w, rules, room, loaded)
+    loss = derivatives(rows, chosen, k, w, rules, room, loaded, n_items)
     n_steps = 1
     while True:
         newton_target(room, k, w)
@@ -296,7 +295,7 @@ def fit(rows, chosen, k, rules, room, loaded):
                 return -1
             for j in range(k):
                 trial[j] = max(w[j] + scale * (target[j] - w[j]), 0.0)
-            loss = derivatives(rows, chosen, k, trial, rules, room, loaded)
+            loss = derivatives(rows, chosen, k, trial, rules, room, loaded, n_items)
             n_steps += 1
             if loss <= before + 1e-4 * scale * slope + 1e-14 * abs(before):
                 break
@@ -360,7 +359,7 @@ def left_out(rows, chosen, k, room, loaded, likelihood, log_odds):
     for low in range(0, n_items, stride):
         size = min(stride, n_items - low)
         if not loaded:
-            _load(rows, chosen, k, low, room)
+            _load(rows, chosen, k, low, room, n_items)
         _predict(room, w, k, n_other)
         _take_out(room, places, n_free, n_other)
         for a in range(len(log_odds)):
@@ -386,7 +385,7 @@ def _add_up(rows, likelihood, coefficients, contributions):
 
 
 @float_kernel()
-def fit_pools(rows, keys, start, coefficients, kept, rules, room, out, likelihood):
+def fit_pools(rows, keys, start, coefficients, kept, rules, head, room, out, likelihood):
     """Fit pools one after the other; see `evidence_pool.fit_pools`.
 
     Args:
@@ -396,6 +395,7 @@ def fit_pools(rows, keys, start, coefficients, kept, rules, room, out, likelihoo
         coefficients: How each pool counts for each party.
         kept: Where the rows of each pool are kept; -1 where they are not.
         rules: Constants.
+        head: The same for a first fit on the first items; without items there is none.
         room: Room to work in.
         out: Takes the results.
         likelihood: Room for one row.
@@ -414,8 +414,11 @@ def fit_pools(rows, keys, start, coefficients, kept, rules, room, out, likelihoo
                 w[k] = start[e]
                 k += 1
         if loaded:
-            _load(rows, chosen, k, 0, room)
-        if k > 0 and fit(rows, chosen, k, rules, room, loaded) < 0:
+            _load(rows, chosen, k, 0, room, len(rows.label))
+        if k > 0 and head.n_items > 0:
+            # Where this ends, converged or not, is a good start.
+            fit(rows, chosen, k, head, room, loaded, head.n_items)
+        if k > 0 and fit(rows, chosen, k, rules, room, loaded, rules.n_items) < 0:
             return pool
         for j in range(k):
             start[chosen[j]] = w[j]

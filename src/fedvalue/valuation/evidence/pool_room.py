@@ -31,9 +31,10 @@ class PoolRows(NamedTuple):
 
 
 class PoolRules(NamedTuple):
-    """Constants of the fit; see `evidence_pool`. The first is that of `evidence_pool.tolerance`."""
+    """Constants of the fit; see `evidence_pool`. The first `n_items` take part."""
 
-    n_samples: int
+    n_items: int
+    left_open: float
     penalty: float
     prior: float
     snap: float

@@ -94,9 +94,11 @@ def _probabilities(arrays: EvidenceArrays, weights: Floats) -> Floats:
     n_labels = arrays.base.shape[0]
     frequency = np.bincount(arrays.label, weights=arrays.count, minlength=n_labels)
     score = np.repeat(np.log(frequency)[:, None], arrays.n_items, axis=1)
+    # With two labels the score of the second against the first is enough.
+    ranking = arrays.ranking - arrays.ranking[:, :1] if n_labels == 2 else arrays.ranking
     for k in np.flatnonzero(weights):
-        table = weights[k] * arrays.ranking[arrays.first[k] : arrays.first[k] + arrays.size[k]]
-        for y in range(n_labels):
+        table = weights[k] * ranking[arrays.first[k] : arrays.first[k] + arrays.size[k]]
+        for y in range(1 if n_labels == 2 else 0, n_labels):
             score[y] += table[:, y][arrays.index[k]]
     score -= score.max(axis=0)
     np.exp(score, out=score)
@@ -106,7 +108,7 @@ def _probabilities(arrays: EvidenceArrays, weights: Floats) -> Floats:
 
 def _area(score: Floats, positive: NDArray[np.bool_], count: Floats) -> tuple[float, Floats]:
     """AUC and its influence."""
-    order = np.argsort(score, kind="stable")
+    order = np.argsort(score)  # not stable: the order of ties does not matter
     ranked = score[order]
     rank = np.empty(len(score), dtype=np.int64)
     rank[order] = np.cumsum(np.diff(ranked, prepend=ranked[:1]) > TIE)

@@ -39,8 +39,8 @@ class CompiledPasses:
         pool_kernels.load_only_block(self.rows, self.room)
 
     def derivatives(self, w):
-        rules = pool_room.PoolRules(600, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS)
-        loss = pool_kernels.derivatives(self.rows, np.arange(self.k), self.k, w, rules, self.room, False)
+        rules = pool_room.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS)
+        loss = pool_kernels.derivatives(self.rows, np.arange(self.k), self.k, w, rules, self.room, False, self.shape[1])
         return loss, self.room.vectors[3][: self.k], self.room.hessian[: self.k, : self.k]
 
     def target(self, w):
