@@ -107,21 +107,21 @@ class JointCounts:
         if n == 0:
             raise InputError("at least one sample is needed, got none")
         names = tuple(parties)
-        rows = np.empty((n, len(names) + 2), dtype=np.int64)
-        rows[:, 0] = 0 if task is None else _column("the task party", task, n)
-        rows[:, 1] = label
-        for k, name in enumerate(names):
-            rows[:, k + 2] = _column(f"party {name!r}", parties[name], n)
-        if rows.min() < 0:
+        own = np.zeros(n, dtype=np.int64) if task is None else _column("the task party", task, n)
+        columns = [_column(f"party {name!r}", parties[name], n) for name in names]
+        if min(column.min() for column in (own, label, *columns)) < 0:
             raise InputError("codes must not be negative")
         if n_codes is None:
-            n_codes = [int(m) + 1 for m in rows[:, 2:].max(axis=0)]
+            n_codes = [int(column.max()) + 1 for column in columns]
         weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
-        items, totals = _collapse(rows, weights)
+        first, totals = _collapse([own, label, *columns], weights)
+        rows = np.empty((len(first), len(names)), dtype=np.int64)
+        for k, column in enumerate(columns):
+            rows[:, k] = column[first]
         return cls(
-            task=items[:, 0].copy(),
-            parties=np.ascontiguousarray(items[:, 2:]),
-            label=items[:, 1].copy(),
+            task=own[first],
+            parties=rows,
+            label=label[first],
             count=totals,
             names=names,
             n_codes=tuple(int(m) for m in n_codes),
@@ -195,18 +195,19 @@ def _column(who: str, codes: Codes, n: int) -> Codes:
     return codes
 
 
-def _collapse(rows: NDArray[np.int64], weights: Counts) -> tuple[NDArray[np.int64], Counts]:
-    """Distinct rows in lexicographic order, with the sum of their weights (zero sums dropped)."""
-    if len(weights) != len(rows):
-        raise InputError(f"expected {len(rows)} weights, got {len(weights)}")
+def _collapse(columns: Sequence[Codes], weights: Counts) -> tuple[NDArray[np.int64], Counts]:
+    """The first of each set of equal rows, in lexicographic order, and its sum of weights (no zero sums)."""
+    n = len(columns[0])
+    if len(weights) != n:
+        raise InputError(f"expected {n} weights, got {len(weights)}")
     if len(weights) and weights.min() < 0:
         raise InputError("weights must not be negative")
-    key = pack(list(rows.T))
+    key = pack(columns)
     totals = np.zeros(int(key.max()) + 1, dtype=np.int64)
     np.add.at(totals, key, weights)
     first = np.full(len(totals), -1, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(rows) - 1, -1, -1)
+    first[key[::-1]] = np.arange(n - 1, -1, -1)
     keep = totals > 0
     if not keep.any():
         raise InputError("at least one sample is needed, got none")
-    return rows[first[keep]], totals[keep]
+    return first[keep], totals[keep]

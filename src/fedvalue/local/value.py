@@ -240,8 +240,10 @@ def value_tables(
     warnings = (*y.warnings, *leak_warnings(codings))
     if coded is not None:
         coded(CodedColumns(y.n_samples, codings, warnings))
+    notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
     if protocol is None:
         assert counts is not None
+        del y, own, tables, everybody  # the counts stand for their rows
         result = value_counts(counts, settings, execution=execution)
     else:
         if settings.time_limit is not None:
@@ -252,7 +254,6 @@ def value_tables(
             label=y, task=own, parties=list(tables.values()), ids=inputs.ids, align=align,
             protocol=protocol, settings=settings, execution=execution,
         )  # fmt: skip
-    notes = [*inputs.notes, *(note for table in everybody for note in table.notes)]
     return with_notes(structs.replace(result, columns=codings, warnings=warnings), after=notes)
 
 

@@ -17,7 +17,7 @@ from fedvalue import engines
 from fedvalue.engines import HERE, Execution, Stop
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts, pack
-from fedvalue.valuation.entropies import ROUNDING, alone_and_last, snapped, task_value
+from fedvalue.valuation.entropies import ROUNDING, alone_and_last, alone_and_last_of, snapped, task_value
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.result import JoiningStep, PartyValue, UpliftRow, Valuation, interval_of
 from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
@@ -83,7 +83,7 @@ def _shapley_values(
     """
     total = float(snapped(np.array(cmi.total)))
     values = snapped(cmi.values)
-    alone, last = alone_and_last(items)
+    alone, last = alone_and_last(items) if cmi.game is None else alone_and_last_of(cmi.game)
     parties = tuple(
         PartyValue(
             name=name,
@@ -172,7 +172,7 @@ def plug_in_bias(items: ItemTable) -> float:
 
     It bounds the bias of every party's Shapley-CMI, which is an average of differences inside the total.
     """
-    given_all = int(pack([row.astype(np.int64) for row in items.codes]).max()) + 1
+    given_all = int(pack(list(items.codes)).max()) + 1
     return float((given_all - items.widths[-1]) * (items.n_labels - 1) / (2.0 * items.n_samples))
 
 

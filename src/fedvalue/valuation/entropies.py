@@ -47,7 +47,7 @@ def conditional_label_entropy(table: ItemTable, block: Codes) -> float:
 def label_entropies(table: ItemTable) -> tuple[float, float]:
     """H(Y | X_t) and H(Y | X_t, X_all)."""
     task = table.codes[-1].astype(np.int64)
-    everything = pack([row.astype(np.int64) for row in table.codes])
+    everything = pack(list(table.codes))
     return conditional_label_entropy(table, task), conditional_label_entropy(table, everything)
 
 
@@ -63,7 +63,7 @@ class CmiValues:
         n_permutations: Orders walked; None when exact.
         n_blocks: Impure blocks that an exact walk split, distinct within each region.
         work: Items times free columns, summed over those blocks.
-        game: val of every coalition by bit mask, where all were counted.
+        game: val of every coalition by bit mask, where a large table's were counted.
     """
 
     values: Floats
@@ -116,6 +116,13 @@ def alone_and_last(table: ItemTable) -> tuple[Floats, Floats]:
     alone = np.array([nobody - h(prefix[0], column) for column in columns])
     last = np.array([h(prefix[d], suffix[p - 1 - d]) - everybody for d in range(p)])
     # Neither can be negative; a difference of entropies can, by rounding.
+    return snapped(np.maximum(alone, 0.0)), snapped(np.maximum(last, 0.0))
+
+
+def alone_and_last_of(game: Floats) -> tuple[Floats, Floats]:
+    """The same from val of every coalition by bit mask."""
+    one = 1 << np.arange(len(game).bit_length() - 1)
+    alone, last = game[one], game[-1] - game[(len(game) - 1) ^ one]
     return snapped(np.maximum(alone, 0.0)), snapped(np.maximum(last, 0.0))
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedvalue.engines import HERE, Execution
-from fedvalue.valuation.entropies import CmiValues, coalition_entropies, is_small
+from fedvalue.valuation.entropies import CmiValues, coalition_entropies, conditional_label_entropy, is_small
 from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
 
@@ -89,8 +91,7 @@ def shapley_cmi(
 def small_values(items: ItemTable) -> CmiValues:
     """Exact values of a small table."""
     entropy = coalition_entropies(items)
-    game = entropy[0] - entropy
-    return CmiValues.of(items, shapley_of(game), game=game)
+    return CmiValues.of(items, shapley_of(entropy[0] - entropy))
 
 
 def _is_counted(items: ItemTable, settings: ValuationSettings) -> bool:
@@ -108,7 +109,9 @@ def _counted_values(items: ItemTable, execution: Execution) -> CmiValues:
     from fedvalue.valuation.statistics.joint_table_game import plug_in_game
 
     game = plug_in_game(items, execution=execution)
-    return CmiValues.of(items, shapley_of(game), game=game)
+    values = shapley_of(game)
+    whole = conditional_label_entropy(items, items.codes[-1].astype(np.int64))
+    return CmiValues(values, float(game[-1]), whole, np.zeros_like(values), game=game)
 
 
 def _sampled(

@@ -10,11 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fedvalue.valuation.entropies import MAX_VISITS, coalition_counts, is_small
+from fedvalue.valuation import shapley_cmi as choice
+from fedvalue.valuation.entropies import (
+    MAX_VISITS,
+    alone_and_last,
+    alone_and_last_of,
+    coalition_counts,
+    is_small,
+)
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations import sampling
 from fedvalue.valuation.permutations.sampling import sampled_values
-from fedvalue.valuation.shapley_cmi import small_values
+from fedvalue.valuation.settings import ValuationSettings
+from fedvalue.valuation.shapley_cmi import shapley_cmi, small_values
 from tests.support.joint_tables import Table, exact_walk, random_table, tables
 
 
@@ -46,6 +54,32 @@ def test_values_are_those_of_the_walk(table: Table) -> None:
     np.testing.assert_allclose(values.values, walked.values, rtol=0, atol=1e-12)
     assert values.total == walked.total
     assert values.label_entropy == walked.label_entropy
+
+
+def test_few_parties_of_a_large_table_are_counted_with_the_values_of_the_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By sizes alone: one visit more than allowed, or a time limit, and the walk is taken."""
+    table = random_table(np.random.default_rng(5), n_parties=5, n_items=200_000, n_codes=30, n_labels=2)
+    items = item_table(table.counts())
+    visits = items.n_items << 5
+    assert not is_small(items)
+    monkeypatch.setattr(choice, "COUNTED_VISITS", visits)
+    counted, reason = shapley_cmi(items, ValuationSettings())
+    assert reason == "few parties: every coalition was counted"
+    monkeypatch.setattr(choice, "COUNTED_VISITS", visits - 1)
+    walked, reason = shapley_cmi(items, ValuationSettings(method="exact"))
+    assert walked.game is None
+    assert reason == "as asked for"
+    np.testing.assert_allclose(counted.values, walked.values, rtol=0, atol=1e-12)
+    assert counted.total == pytest.approx(walked.total, abs=1e-12)
+    assert counted.label_entropy == walked.label_entropy
+    assert counted.game is not None
+    for found, expected in zip(alone_and_last_of(counted.game), alone_and_last(items), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    monkeypatch.setattr(choice, "COUNTED_VISITS", visits)
+    limited, _ = shapley_cmi(items, ValuationSettings(time_limit=600))
+    assert limited.game is None
 
 
 def test_sampled_values_are_those_of_the_compiled_walks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,10 @@ class FeatureTable:
                 names.append(f"{who}.{feature}")
                 owners.append(owner)
                 columns.append(np.asarray(column))
-        wide = any(len(column) and column.max() > np.iinfo(np.int32).max for column in columns)
-        codes = np.empty((n, len(columns)), dtype=np.int64 if wide else np.int32, order="F")
+        largest = max((int(column.max()) for column in columns if len(column)), default=0)
+        lowest = min((int(column.min()) for column in columns if len(column)), default=0)
+        narrow = np.uint16 if 0 <= lowest and largest < 2**16 else np.int32 if largest < 2**31 else np.int64
+        codes = np.empty((n, len(columns)), dtype=narrow, order="F")
         for k, column in enumerate(columns):
             codes[:, k] = column
         kept = slice(None) if n and len(weights) == n and weights.min() > 0 else weights > 0

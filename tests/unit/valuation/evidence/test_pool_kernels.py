@@ -40,7 +40,9 @@ class CompiledPasses:
 
     def derivatives(self, w):
         rules = pool_room.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS)
-        loss = pool_kernels.derivatives(self.rows, np.arange(self.k), self.k, w, rules, self.room, False, self.shape[1])
+        loss = pool_kernels.derivatives(
+            self.rows, np.arange(self.k), self.k, w, rules, self.room, False, self.shape[1]
+        )
         return loss, self.room.vectors[3][: self.k], self.room.hessian[: self.k, : self.k]
 
     def target(self, w):
@@ -189,6 +191,20 @@ def test_plain_and_compiled_fits_reach_one_optimum_from_any_start(labels):
     assert 0 < np.count_nonzero(w == 0) < k
     assert np.all(slope[w == 0] >= 0)
     assert slope[w > 0] == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_first_fit_on_some_rows_changes_nothing(labels, monkeypatch):
+    """Pools of many rows start where a sixteenth of the rows has its optimum."""
+    game = game_of(labels, n=4000)
+    keys = np.array([[True] * game.arrays.n_evidences])
+    fits = []
+    for least in (2**16, 100):
+        monkeypatch.setattr(evidence_pool, "HEAD_ABOVE", least)
+        fits.append(fit_pools(game.arrays, keys, np.ones((1, 2)), (0,), n_samples=4000, compiled=True))
+    cold, warm = fits
+    assert warm.weights == pytest.approx(cold.weights, abs=1e-8)
+    assert warm.sums / 4000 == pytest.approx(cold.sums / 4000, abs=1e-10)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

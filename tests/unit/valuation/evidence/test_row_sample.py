@@ -9,6 +9,7 @@ from fedvalue.errors import InputError
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from tests.unit.valuation.evidence.test_evidence_definition import renumbered
+from tests.unit.valuation.evidence.worlds import joint_game_of
 
 
 def wide_table(n: int = 12_000) -> FeatureTable:
@@ -43,6 +44,20 @@ def test_the_sample_depends_on_the_content_alone():
     one, two = evidence_values(table, settings), evidence_values(renumbered(table, 1), settings)
     assert one.n_samples == two.n_samples
     np.testing.assert_allclose(one.values, two.values, atol=1e-9)
+
+
+def test_synergy_is_judged_on_the_sampled_rows():
+    """An exclusive or of three parties, with a column that makes nearly all rows distinct."""
+    rng = np.random.default_rng(4)
+    bits, other = rng.integers(0, 2, (3, 20_000)), rng.integers(0, 2000, 20_000)
+    label = np.where(rng.random(20_000) < 0.1, 1, 0) ^ bits[0] ^ bits[1] ^ bits[2]
+    parties = {f"bit {k}": [column] for k, column in enumerate(bits)} | {"other": [other]}
+    table = FeatureTable.from_columns(label=label, parties=parties)
+    part = evidence_values(table, EvidenceSettings(max_items=5000), joint_game=joint_game_of(table))
+    assert part.synergies == (("bit 0", "bit 1", "bit 2"),)
+    truth = np.log(2) + 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
+    assert abs(part.total - truth) <= 4 * part.se_total
+    assert part.uplift.everybody.auc.value > 0.85
 
 
 def test_no_rows_is_no_sample():
