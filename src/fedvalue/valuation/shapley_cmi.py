@@ -1,8 +1,8 @@
 """Shapley-CMI of an item table: which method, and why.
 
-Every coalition of a small table, or of few parties, is counted. Elsewhere the exact walk is taken where it is affordable, and
-sampled permutations where it is not. A reproducible valuation decides by the sizes of the table alone, so
-that another machine with the same table makes the same choice.
+Every coalition of a small table, or of few parties, is counted. Elsewhere the exact walk is taken where it is
+affordable, and sampled permutations where it is not. A reproducible valuation decides by the sizes of the
+table alone, so that another machine with the same table makes the same choice.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ COUNTED_PARTIES = 8
 """Up to here the items of every coalition may be counted one coalition after the other."""
 
 COUNTED_VISITS = 2**30
-"""Items times coalitions up to which that is done: half a minute on one core at most, where the walk, which
-keeps the blocks of many coalitions apart, would take minutes."""
+"""Items times coalitions up to which that is done: a minute or so on one core. With few parties the walk has
+little to share between coalitions: a million distinct rows of 6 parties took it ten times as long."""
 
 _SMALL = "few parties and items: every coalition was counted"
 _FEW = "few parties: every coalition was counted"
@@ -56,11 +56,10 @@ def shapley_cmi(
     """
     if settings.method == "sampled":
         return _sampled(items, settings, "as asked for", execution)
-    if is_small(items):
-        return small_values(items), "as asked for" if settings.method == "exact" else _SMALL
-    if _is_counted(items, settings):
-        reason = "as asked for" if settings.method == "exact" else _FEW
-        return _counted_values(items, execution), reason
+    small = is_small(items)
+    if small or _is_counted(items, settings, work_limit if reproducible else COUNTED_VISITS):
+        reason = "as asked for" if settings.method == "exact" else _SMALL if small else _FEW
+        return small_values(items) if small else _counted_values(items, execution), reason
     if reproducible and settings.method == "auto":
         visits = items.n_items * 2.0**items.n_parties
         if visits > work_limit:
@@ -94,13 +93,13 @@ def small_values(items: ItemTable) -> CmiValues:
     return CmiValues.of(items, shapley_of(entropy[0] - entropy))
 
 
-def _is_counted(items: ItemTable, settings: ValuationSettings) -> bool:
+def _is_counted(items: ItemTable, settings: ValuationSettings, most_visits: int) -> bool:
     """Whether every coalition is counted by compiled code: decided by sizes, the same on every machine.
 
     A time limit asks for work that can be stopped.
     """
     visits = items.n_items << min(items.n_parties, COUNTED_PARTIES)
-    few = items.n_parties <= COUNTED_PARTIES and visits <= COUNTED_VISITS
+    few = items.n_parties <= COUNTED_PARTIES and visits <= min(COUNTED_VISITS, most_visits)
     return few and settings.time_limit is None
 
 

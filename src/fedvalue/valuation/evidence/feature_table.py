@@ -97,9 +97,9 @@ class FeatureTable:
                 names.append(f"{who}.{feature}")
                 owners.append(owner)
                 columns.append(np.asarray(column))
-        largest = max((int(column.max()) for column in columns if len(column)), default=0)
-        lowest = min((int(column.min()) for column in columns if len(column)), default=0)
-        narrow = np.uint16 if 0 <= lowest and largest < 2**16 else np.int32 if largest < 2**31 else np.int64
+        ends = [int(end) for column in columns if len(column) for end in (column.min(), column.max())]
+        # Negative codes stay so, to be refused.
+        narrow = np.result_type(np.uint16, *(np.min_scalar_type(end) for end in ends))
         codes = np.empty((n, len(columns)), dtype=narrow, order="F")
         for k, column in enumerate(columns):
             codes[:, k] = column
