@@ -61,7 +61,7 @@ class EvidenceGame:
         synergies: Coalitions whose joint codes are evidence too, as bit masks.
         n_samples: Number of samples in the pools.
         n_labels: Number of labels.
-        row_sample: What a reader must know where pools see only some of the rows.
+        n_rows: Number of all samples, where pools see only some of them.
     """
 
     parties: tuple[str, ...]
@@ -71,7 +71,7 @@ class EvidenceGame:
     synergies: tuple[int, ...]
     n_samples: int
     n_labels: int
-    row_sample: str | None = None
+    n_rows: int | None = None
 
     @classmethod
     def of(
@@ -107,7 +107,7 @@ class EvidenceGame:
             synergies=(),
             n_samples=pooled.n_samples,
             n_labels=canonical.n_labels,
-            row_sample=_row_sample(canonical.n_samples, pooled.n_samples),
+            n_rows=canonical.n_samples if canonical.n_pooled < canonical.n_items else None,
         )
         return game if joint_game is None else _with_synergies(game, pooled, evidences, joint_game)
 
@@ -238,15 +238,6 @@ def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *,
     fit = fit_pool(game.arrays, places, start[places], n_samples=game.n_samples, compiled=compiled)
     start[places] = fit.weights
     return fit
-
-
-def _row_sample(n_samples: int, n_pooled: int) -> str | None:
-    if n_pooled == n_samples:
-        return None
-    return (
-        f"evidence of all {n_samples:,} rows, pooled and scored on {n_pooled:,} of them, "
-        "chosen by a hash of their content; the intervals are those of the smaller number"
-    )
 
 
 def _holders(table: CanonicalTable, evidence: LabelEvidence) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ a function of sizes alone, not of the clock, so that every holder of the same ro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from fedvalue.valuation.evidence.order_sampling import (
     sampling_error,
 )
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch
-from fedvalue.valuation.evidence.predictions import calibrated, row_covariance
+from fedvalue.valuation.evidence.predictions import CALIBRATION, calibrated, row_covariance
 from fedvalue.valuation.evidence.uplift import Uplift, uplift_of
 from fedvalue.valuation.shapley_indices import (
     fitted_interactions,
@@ -330,8 +331,19 @@ def _results(
         pair_search=game.pair_search,
         synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,
-        row_sample=game.row_sample,
+        row_sample=_row_sample(game, float(covariance.sum())),
         **solved,
+    )
+
+
+def _row_sample(game: EvidenceGame, variance: float) -> str | None:
+    """What a reader must know where pools see only some of the rows; `variance` is that of the total."""
+    if game.n_rows is None:
+        return None
+    error = CALIBRATION * math.sqrt(variance * (1.0 - game.n_samples / game.n_rows))
+    return (
+        f"evidence of all {game.n_rows:,} rows, pooled and scored on {game.n_samples:,} of them, chosen by "
+        f"content: a standard error of {error:.1g} nats of the total, which the intervals contain"
     )
 
 

@@ -33,6 +33,9 @@ def test_a_sample_of_rows_gives_the_same_values_within_its_larger_error():
     assert part.row_sample is not None
     assert f"{table.n_samples:,}" in part.row_sample
     assert f"{part.n_samples:,}" in part.row_sample
+    error = part.se_total * np.sqrt(1 - part.n_samples / table.n_samples)
+    assert f"a standard error of {error:.1g} nats" in part.row_sample
+    assert abs(part.total - whole.total) <= 4 * error
     assert part.se[0] == pytest.approx(2 * whole.se[0], rel=0.15)
     assert np.all(np.abs(part.values - whole.values) <= 5 * part.se)
     assert part.values[2] == pytest.approx(0.0, abs=0.003)
