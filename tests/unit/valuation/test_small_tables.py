@@ -23,6 +23,7 @@ from fedvalue.valuation.permutations import sampling
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi, small_values
+from fedvalue.valuation.statistics import joint_table_game
 from tests.support.joint_tables import Table, exact_walk, random_table, tables
 
 
@@ -60,26 +61,25 @@ def test_few_parties_of_a_large_table_are_counted_with_the_values_of_the_walk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By sizes alone: one visit more than allowed, or a time limit, and the walk is taken."""
-    table = random_table(np.random.default_rng(5), n_parties=5, n_items=200_000, n_codes=30, n_labels=2)
+    table = random_table(np.random.default_rng(5), n_parties=5, n_items=300, n_codes=4, n_labels=3)
     items = item_table(table.counts())
     visits = items.n_items << 5
-    assert not is_small(items)
-    monkeypatch.setattr(choice, "COUNTED_VISITS", visits)
-    counted, reason = shapley_cmi(items, ValuationSettings())
+    for module in (choice, joint_table_game):
+        monkeypatch.setattr(module, "is_small", lambda items: False)
+    counted, reason = shapley_cmi(items, ValuationSettings(), reproducible=True, work_limit=visits)
     assert reason == "few parties: every coalition was counted"
-    monkeypatch.setattr(choice, "COUNTED_VISITS", visits - 1)
-    walked, reason = shapley_cmi(items, ValuationSettings(method="exact"))
-    assert walked.game is None
-    assert reason == "as asked for"
-    np.testing.assert_allclose(counted.values, walked.values, rtol=0, atol=1e-12)
-    assert counted.total == pytest.approx(walked.total, abs=1e-12)
-    assert counted.label_entropy == walked.label_entropy
+    walks = [
+        shapley_cmi(items, ValuationSettings(time_limit=600)),
+        shapley_cmi(items, ValuationSettings(method="exact"), reproducible=True, work_limit=visits - 1),
+    ]
+    for walked, _ in walks:
+        assert walked.game is None
+        np.testing.assert_allclose(counted.values, walked.values, rtol=0, atol=1e-12)
+        assert counted.total == pytest.approx(walked.total, abs=1e-12)
+        assert counted.label_entropy == walked.label_entropy
     assert counted.game is not None
     for found, expected in zip(alone_and_last_of(counted.game), alone_and_last(items), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    monkeypatch.setattr(choice, "COUNTED_VISITS", visits)
-    limited, _ = shapley_cmi(items, ValuationSettings(time_limit=600))
-    assert limited.game is None
 
 
 def test_sampled_values_are_those_of_the_compiled_walks(monkeypatch: pytest.MonkeyPatch) -> None:
