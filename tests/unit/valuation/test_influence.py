@@ -115,7 +115,7 @@ def test_too_large_a_lattice_is_known_before_it_is_walked(monkeypatch):
     """The visits predicted from a few orders are near those of the walk, which then does not begin."""
     items = items_of(random_table(2, p=9, n=300, codes=2))
     walked = sum(influence.influence_task(items, top, 10**9)[1] for top in range(9))
-    assert 0.7 < influence._predicted_visits(items) / walked < 1.4
+    assert 0.7 < influence._predicted_visits(items, influence.EXACT_BUDGET) / walked < 1.4
     monkeypatch.setattr(influence, "influence_task", None)
     assert exact_influence(items, budget=walked // 3) is None
 

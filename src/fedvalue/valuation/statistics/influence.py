@@ -50,7 +50,7 @@ CHUNK_PAIRS = 128
 """Pairs of orders in one task of the sampled walk."""
 
 PILOT_PAIRS = 8
-"""Pairs of orders that predict the work of the exact walk."""
+"""Most pairs of orders that predict the work of the exact walk; fewer where they would pass its budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +133,7 @@ def exact_influence(
 ) -> Influence | None:
     """Pointwise values over all coalitions, or None when the walk would pass the budget."""
     p = items.n_parties
-    if p > MAX_PARTIES_EXACT or (items.n_items << p > budget and _predicted_visits(items) > budget):
+    if p > MAX_PARTIES_EXACT or (items.n_items << p > budget and _predicted_visits(items, budget) > budget):
         return None
     psi, shift = np.zeros((p, items.n_items)), np.zeros(p)
     work = 0
@@ -200,12 +200,13 @@ def orders_task(items: ItemTable, n_pairs: int, seed: int, stream: int) -> Influ
     return sums
 
 
-def _predicted_visits(items: ItemTable) -> float:
+def _predicted_visits(items: ItemTable, budget: int) -> float:
     """Expected item visits of the exact walk.
 
     A coalition of size s + 1 visits the items that a part of it of size s has left in impure blocks.
     """
-    live = orders_task(items, PILOT_PAIRS, 0, 0).live / (2 * PILOT_PAIRS)
+    pairs = max(1, min(PILOT_PAIRS, budget // (items.n_items * items.n_parties)))
+    live = orders_task(items, pairs, 0, 0).live / (2 * pairs)
     return float(sum(comb(items.n_parties, s + 1) * x for s, x in enumerate(live.tolist())))
 
 
