@@ -60,7 +60,7 @@ N_FILES, FILE_ROWS = 10, 1_000_000
 """The largest table, 6 parties x 3 columns."""
 
 OWNERS = {f"p{party}": [f"p{party}x{feature}" for feature in range(3)] for party in range(6)}
-MOST_CPU, MOST_MIB = 300.0, 6144.0
+MOST_CPU, MOST_MIB = 300.0, 8192.0
 """CPU seconds and memory allowed for it."""
 
 
