@@ -104,18 +104,23 @@ def _first_blocks(
     out: NDArray[np.uint64],
 ) -> None:
     """The first blocks of the ids from number `first` on."""
-    view = out.view(np.uint8)
     for k in range(len(out)):
         start = offsets[first + k]
         left = offsets[first + k + 1] - start
-        if start + 16 <= len(data):  # a loop of fixed length becomes one wide move
-            for j in range(16):
-                view[k, j] = data[start + j]
+        place = np.uint64(start)  # an unsigned index needs no check for a negative one
+        low = high = np.uint64(0)
+        if start + 16 <= len(data):  # loops of fixed length become wide moves
+            for j in range(8):
+                low |= np.uint64(data[place + np.uint64(j)]) << np.uint64(8 * j)
+                high |= np.uint64(data[place + np.uint64(j + 8)]) << np.uint64(8 * j)
         else:
-            for j in range(left):
-                view[k, j] = data[start + j]
+            for j in range(min(left, 8)):
+                low |= np.uint64(data[place + np.uint64(j)]) << np.uint64(8 * j)
+            for j in range(8, min(left, 16)):
+                high |= np.uint64(data[place + np.uint64(j)]) << np.uint64(8 * j - 64)
         if left <= 16:
-            out[k, 0], out[k, 1] = _last_block(out[k, 0], out[k, 1], left, pads)
+            low, high = _last_block(low, high, left, pads)
+        out[k, 0], out[k, 1] = low, high
 
 
 @njit(cache=True, nogil=True)

@@ -46,7 +46,7 @@ def taken(blocks: NDArray[np.uint64], order: NDArray[np.int64]) -> NDArray[np.ui
     """The blocks with these numbers. NumPy's `take` needs twice the time for rows of 16 bytes."""
     out = np.empty((len(order), 2), dtype=np.uint64)
     for k in range(len(order)):
-        row = order[k]
+        row = np.uint64(order[k])  # an unsigned index needs no check for a negative one
         out[k, 0] = blocks[row, 0]
         out[k, 1] = blocks[row, 1]
     return out

@@ -62,21 +62,23 @@ def _deal_and_sort(
     """
     n_parts = 1 << part_bits
     shift = np.uint64(64 - part_bits)
+    one = np.uint64(1)  # an unsigned index needs no check for a negative one
     ends = np.zeros(n_parts + 1, dtype=np.int64)
     for i in range(len(keys)):
-        ends[np.int64(keys[i, 0] >> shift) + 1] += 1
+        ends[(keys[i, 0] >> shift) + one] += 1
     scratch = np.empty(ends.max(), dtype=np.uint64)
+    buckets = np.empty((1 << 16) + 1, dtype=np.int64)
     for k in range(n_parts):
         ends[k + 1] += ends[k]
     words = np.empty(len(keys), dtype=np.uint64)
     for i in range(len(keys)):
-        part = np.int64(keys[i, 0] >> shift)
-        words[ends[part]] = (keys[i, 0] & ~numbers) | np.uint64(i)
+        part = keys[i, 0] >> shift
+        words[np.uint64(ends[part])] = (keys[i, 0] & ~numbers) | np.uint64(i)
         ends[part] += 1
     n_equal = 0
     start = 0
     for k in range(n_parts):
-        if not _deal_part(words[start : ends[k]], scratch, part_bits):
+        if not _deal_part(words[start : ends[k]], scratch, buckets, part_bits):
             return words.view(np.int64), -1
         n_equal += _insert(words[start : ends[k]], keys, numbers)
         start = ends[k]
@@ -86,23 +88,27 @@ def _deal_and_sort(
 
 
 @njit(cache=True, nogil=True)
-def _deal_part(words: NDArray[np.uint64], scratch: NDArray[np.uint64], part_bits: int) -> bool:
+def _deal_part(
+    words: NDArray[np.uint64], scratch: NDArray[np.uint64], buckets: NDArray[np.int64], part_bits: int
+) -> bool:
     """Deal words that share their first `part_bits` bits into buckets; False if one is crowded."""
     bits = 1
     while bits < 16 and (1 << bits) < len(words):
         bits += 1
     lead, shift = np.uint64(part_bits), np.uint64(64 - bits)
-    ends = np.zeros((1 << bits) + 1, dtype=np.int64)
+    one = np.uint64(1)
+    ends = buckets[: (1 << bits) + 1]
+    ends[:] = 0
     for i in range(len(words)):
         scratch[i] = words[i]
-        ends[np.int64((words[i] << lead) >> shift) + 1] += 1
+        ends[((words[i] << lead) >> shift) + one] += 1
     if ends.max() > CROWD:
         return False
     for k in range(1 << bits):
         ends[k + 1] += ends[k]
     for i in range(len(words)):
-        bucket = np.int64((scratch[i] << lead) >> shift)
-        words[ends[bucket]] = scratch[i]
+        bucket = (scratch[i] << lead) >> shift
+        words[np.uint64(ends[bucket])] = scratch[i]
         ends[bucket] += 1
     return True
 
@@ -111,11 +117,12 @@ def _deal_part(words: NDArray[np.uint64], scratch: NDArray[np.uint64], part_bits
 def _insert(words: NDArray[np.uint64], keys: NDArray[np.uint64], numbers: np.uint64) -> int:
     """Insertion sort of nearly sorted words; returns the number of keys equal to their predecessor."""
     n_equal = 0
+    none, one = np.uint64(0), np.uint64(1)
     for i in range(1, len(words)):
-        word = words[i]
-        j = i
-        while j > 0:
-            before = words[j - 1]
+        j = np.uint64(i)
+        word = words[j]
+        while j > none:
+            before = words[j - one]
             if before ^ word > numbers:
                 if before < word:
                     break
@@ -127,7 +134,7 @@ def _insert(words: NDArray[np.uint64], keys: NDArray[np.uint64], numbers: np.uin
                 if y[0] < x[0] or (y[0] == x[0] and y[1] < x[1]):
                     break
             words[j] = before
-            j -= 1
+            j -= one
         words[j] = word
     return n_equal
 

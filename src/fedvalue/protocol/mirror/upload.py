@@ -183,8 +183,8 @@ class MirrorWork(Work):
         for part in self._samples.parts(key, row_bytes=layout.row_bytes):
             order = row_order(key, part.hashes)
             # Rows are looked up out of order: the fewer bytes they have, the better they fit the cache.
-            narrow = [
-                codes.astype(np.min_scalar_type(len(column.names)))
+            renamed = [
+                column.names.astype(np.min_scalar_type(len(column.names)))[codes]
                 for column, codes in zip(columns, part.codes, strict=True)
             ]
             start = 0
@@ -192,8 +192,8 @@ class MirrorWork(Work):
                 piece = order[start : start + min(aes.SLAB, n_rows - first % n_rows)]
                 rows = np.zeros((len(piece), layout.n_lanes), dtype=np.uint32)
                 tag = masks.add(rows, taken(part.hashes, piece))
-                for column, codes in zip(columns, narrow, strict=True):
-                    written = column.names[codes[piece]]
+                for column, names in zip(columns, renamed, strict=True):
+                    written = names[piece].astype(np.uint32)
                     rows[:, layout.lane[column.place]] += written * np.uint32(layout.stride[column.place])
                     tag += column.weights.tag(written, first)
                 yield rows, tag
