@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count
+from functools import lru_cache
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 from fedvalue.errors import InputError
@@ -144,7 +146,16 @@ def error_size(error: float, digits: int) -> float:
     if error <= TOLERANCE:
         return 0.0
     with_rounding = error + 0.5 * 10.0**-digits
+    usual = _usual_sizes(digits)
+    if with_rounding <= usual[-1]:
+        return usual[bisect_left(usual, with_rounding)]
     return next(size for size in map(float, ladder(Fraction(10) ** -digits)) if size >= with_rounding)
+
+
+@lru_cache(maxsize=2 * FINEST)
+def _usual_sizes(digits: int) -> tuple[float, ...]:
+    """The sizes of errors over twenty decades. Fractions are slow, and a result has hundreds of errors."""
+    return tuple(map(float, islice(ladder(Fraction(10) ** -digits), 20 * len(LADDER))))
 
 
 def ladder(step: Fraction) -> Iterator[Fraction]:

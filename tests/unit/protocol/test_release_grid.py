@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedvalue.errors import InputError
-from fedvalue.protocol.release_grid import Grid, error_size, most_bits, n_levels, parse_grid
+from fedvalue.protocol.release_grid import Grid, error_size, ladder, most_bits, n_levels, parse_grid
 
 GRID = Grid.of("0.0001")
 NATS = st.floats(-5.0, 5.0, allow_nan=False)
@@ -110,3 +110,11 @@ def test_bits_that_one_run_gives_a_data_party() -> None:
     assert len(values) <= n_values <= len(values) + 2
     assert len(errors | {0.0}) == n_errors
     assert most_bits(step) == math.ceil(2 * (math.log2(n_values) + math.log2(n_errors))) == 38
+
+
+@pytest.mark.parametrize("digits", [0, 4, 8])
+@pytest.mark.parametrize("error", [2e-9, 4.99e-5, 0.5, 0.95, 1.0, 6.99, 7.0, 3.2e11, 5e25])
+def test_the_size_of_an_error_is_the_first_on_the_ladder_however_large(error, digits):
+    """Beyond the sizes that are kept, too."""
+    sizes = map(float, ladder(Fraction(1, 10**digits)))
+    assert error_size(error, digits) == next(size for size in sizes if size >= error + 0.5 * 10.0**-digits)
