@@ -62,6 +62,16 @@ def test_runs_add_up_and_the_one_too_many_is_refused_with_all_numbers(ledger):
     assert len(ledger.entries()) == 3
 
 
+def test_a_population_that_is_only_remembered_is_charged_with_nothing(ledger):
+    account = ledger.account(people(0, 10))
+    account.remember()
+    account.remember()
+    assert ledger.entries() == []
+    assert noisy(ledger.account(people(5, 15))) == (0, 0)
+    account.charge(run(0), ONE, up_to(THREE))
+    assert noisy(ledger.account(people(5, 15))) == (ONE, 1)
+
+
 def test_other_samples_under_a_charged_run_are_charged_too(ledger):
     """A journal that was lost lets a party begin the same run with another table: its persons pay as well."""
     ledger.account(people(0, 10)).charge(run(0), ONE, up_to(THREE))

@@ -123,6 +123,7 @@ class Account:
         self._db = db
         self._hashes = hashes.astype("<u8", copy=False)
         self._digest = keys.digest(self._hashes.tobytes())
+        self._remembered = False
 
     def check(self, run_id: bytes, epsilon: Fraction | None, allowed: Allowance) -> Spent:
         """Check that the run is charged already, or can be; what earlier runs were charged with.
@@ -152,6 +153,16 @@ class Account:
             )
         return spent
 
+    def remember(self) -> None:
+        """Store the population, so that charging it writes a line and not all ids. Charges nothing."""
+        if self._remembered:
+            return  # SQLite reads all ids to find a population
+        if self._db.one("SELECT 1 FROM populations WHERE digest = ?", self._digest) is None:
+            with self._db.transaction() as db:
+                ids = self._hashes.data.cast("B")
+                db.execute("INSERT OR IGNORE INTO populations VALUES (?, ?)", (self._digest, ids))
+        self._remembered = True
+
     def charge(self, run_id: bytes, epsilon: Fraction | None, allowed: Allowance) -> None:
         """Charge the run, once, however often it is started. Durable once this returns.
 
@@ -159,12 +170,11 @@ class Account:
             VerificationError: E_BUDGET; nothing was charged.
             EngineError: E_STORAGE; nothing was charged.
         """
+        self.remember()
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         # One transaction: of two runs that start at the same time, the second sees the first.
         with self._db.transaction() as db:
             self.check(run_id, epsilon, allowed)
-            ids = self._hashes.data.cast("B")
-            db.execute("INSERT OR IGNORE INTO populations VALUES (?, ?)", (self._digest, ids))
             db.execute(
                 "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)",
                 (run_id, self._digest, _EXACT if epsilon is None else str(epsilon), now),
@@ -179,7 +189,8 @@ class Account:
         return Spent(sum(noisy, Fraction(0)), len(noisy), len(charged) - len(noisy))
 
     def _populations(self) -> list[bytes]:
-        return [bytes(digest) for (digest,) in self._db.rows("SELECT digest FROM populations")]
+        """Those that something was charged to."""
+        return [bytes(digest) for (digest,) in self._db.rows("SELECT DISTINCT population FROM entries")]
 
     def _meets(self, digest: bytes) -> bool:
         """Whether a stored population shares an id with this one. Both are sorted."""
@@ -216,10 +227,12 @@ class Charging:
 
         Raises:
             VerificationError: E_BUDGET.
+            EngineError: E_STORAGE.
         """
         spent = self._account.check(manifest.run_id, agreed_epsilon(manifest), self._allowed)
         if spent.exact_runs:
             report("note", f"earlier runs with exact values of these samples: {spent.exact_runs}")
+        self._account.remember()
 
     def charge(self, manifest: Manifest) -> None:
         """Charge the manifest's run; raises as `Account.charge` does."""

@@ -19,6 +19,7 @@ from fedvalue.agreement.run_settings import terms_of
 from fedvalue.deployment.evidence import add_signature, envelope_of
 from fedvalue.deployment.parties.party_journal import PartyResult
 from fedvalue.deployment.parties.run_numbers import likely_run, numbered
+from fedvalue.deployment.process import page_in
 from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from fedvalue.identity.cards import Identity
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.valuation.result import Valuation
+
+
+_WORK_BYTES = 56
+"""Memory that the work on a row takes: its hash, the key of its place, its place, and its uploads."""
 
 
 def take_part(
@@ -98,6 +103,7 @@ def take_part(
         signed = numbered(signed, config, identity, again=again)
         if signed.manifest.run > 1:
             report("run", f"number {signed.manifest.run} under this agreement")
+        page_in(_WORK_BYTES * given.rows)
         with exclusive_lock(config.state / f"party-{signed.run_id.hex()[:12]}.lock"):
             return _run(
                 config,
