@@ -114,7 +114,7 @@ def test_a_server_killed_between_chunks_goes_on_at_the_missing_one(tmp_path):
     cast = Cast(Town(tmp_path, n=24_000, parties=("telco",), chunk_bytes=4096))
     try:
         cast.start("validate", *cast.parties)
-        cast.start("compute", crash=("after", 24))
+        cast.start("compute", crash=("after", 19))
         check_good_end(cast, cast.finish())
         assert "recovered" in cast.running["compute"].text()
         with opened(cast.town.member("compute").folder / "state" / "server.sqlite") as db:
@@ -155,8 +155,8 @@ def test_the_paper_protocol_recovers_too(tmp_path, who, k):
         cast.stop()
 
 
-WRITES = {TASK: 28, "telco": 28, "compute": 34, "validate": 26}
-"""At least as many as a role commits in such a run: 27, 27, 32 and 24 were counted."""
+WRITES = {TASK: 11, "telco": 11, "compute": 34, "validate": 26}
+"""At least as many as a role commits in such a run: 10, 10, 32 and 24 if no two messages arrive together."""
 
 
 @pytest.mark.slow

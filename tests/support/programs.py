@@ -188,9 +188,9 @@ def _crash_at_noise(wanted: int) -> None:
 
     accept, step = server_store.ServerStore.accept, server_store.ServerStore.step
 
-    def accepted(self: Any, run_id: bytes, k: int, number: int, envelope: m.Envelope, *rest: Any) -> None:
-        accept(self, run_id, k, number, envelope, *rest)
-        see(envelope)
+    def accepted(self: Any, run_id: bytes, k: int, arrivals: Any, audit: Any) -> None:
+        accept(self, run_id, k, arrivals, audit)
+        see(*(arrival.envelope for arrival in arrivals))
 
     def stepped(self: Any, run_id: bytes, *, outputs: Any, **named: Any) -> None:
         step(self, run_id, outputs=outputs, **named)

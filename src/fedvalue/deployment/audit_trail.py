@@ -42,14 +42,14 @@ class AuditTrail:
         self.receipt: Receipt | None = last_receipt(lines)
 
     @contextmanager
-    def entry(self, event: str, digest: str = "") -> Iterator[str]:
-        """The next line. The log advances only if the block, which stores the line, succeeds."""
+    def entries(self, events: Sequence[tuple[str, str]]) -> Iterator[list[str]]:
+        """The next lines, of (event, digest). The log advances if the block, which stores them, succeeds."""
         last = self.receipt
         seq, prev = (0, GENESIS) if last is None else (last.seq + 1, last.head)
         writer = ChainWriter(self._identity, self._run_id, seq=seq, prev=prev)
-        moment = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
-        yield writer.append(event, digest, moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
-        self.receipt = writer.receipt
+        moment = dt.datetime.fromtimestamp(self._clock(), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        yield [writer.append(event, digest, moment) for event, digest in events]
+        self.receipt = writer.receipt or last
 
 
 def append_audit(db: sqlite3.Connection, run_id: bytes, lines: Sequence[str]) -> None:

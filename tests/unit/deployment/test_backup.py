@@ -40,7 +40,7 @@ def party(site: Site) -> Site:
     store.begin(OLD, seed=SEED, digest=b"d" * 32, expires=2e9)
     store.finish(OLD, state="done", result=b"{}", audit=["line"])
     store.begin(RUN, seed=SEED, digest=b"d" * 32, expires=2e9)
-    store.receive(RUN, 0, "compute", 0, b"a sealed message", [])
+    store.add(RUN, received=[("compute", 0, b"a sealed message")])
     store.close()
     return site
 

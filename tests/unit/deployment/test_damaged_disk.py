@@ -17,7 +17,7 @@ from fedvalue.deployment.network.rpc_server import Peer
 from fedvalue.deployment.parties.party_run import party_role
 from fedvalue.deployment.servers import upload_files
 from fedvalue.deployment.servers.relay_server import RelayServer
-from fedvalue.deployment.servers.server_store import ServerStore
+from fedvalue.deployment.servers.server_store import Arrival, ServerStore
 from fedvalue.deployment.servers.spool import SpooledChunks
 from fedvalue.errors import EngineError, FedValueError, TransportError
 from fedvalue.protocol import codec
@@ -267,7 +267,7 @@ def test_a_chunk_is_compared_with_its_digest_when_it_comes_from_disk(tmp_path, m
     body = codec.encode(envelope)
     store.add_run(run_id, b"{}", now=0.0, audit=())
     store.spool(run_id, "telco", 0, body)
-    store.accept(run_id, 0, 0, envelope, None, len(body), ())
+    store.accept(run_id, 0, [Arrival(0, envelope, None, len(body))], ())
     chunks = SpooledChunks(store, run_id)
     chunks.arriving("telco", 0)
     chunks.put("telco", 0, memoryview(b""))

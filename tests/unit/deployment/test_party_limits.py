@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fedvalue.deployment.network import wire
-from fedvalue.deployment.parties.party_journal import PartyResult
+from fedvalue.deployment.parties.party_journal import PartyJournal, PartyResult
 from fedvalue.deployment.parties.party_run import PartyRun
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.parties.server_heads import ServerHeads
 from fedvalue.deployment.parties.server_links import Outgoing
 from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
-from fedvalue.identity.audit_log import ChainWriter, Receipt
+from fedvalue.identity.audit_log import ChainWriter, Receipt, read_log
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import identity, manifest, signed
@@ -89,10 +89,32 @@ def test_both_heads_of_a_contradiction_are_kept_as_evidence(tmp_path):
     store = PartyStore(tmp_path)
     try:
         receipts = [history("a").receipt, history("b").receipt]
-        store.keep_receipts(manifest().run_id, [*receipts, receipts[0]])
+        store.add(manifest().run_id, receipts=[*receipts, receipts[0]])
         assert [Receipt.from_line(line) for line in store.receipts(manifest().run_id)] == sorted(
             receipts, key=Receipt.to_line
         )
+    finally:
+        store.close()
+
+
+def test_what_was_received_is_stored_before_the_next_message_leaves(tmp_path):
+    """A message after which nothing was sent is not written on its own: its server sends it again."""
+    run_id, store = manifest().run_id, PartyStore(tmp_path)
+    try:
+        journal, outgoing = PartyJournal(store, identity("telco"), manifest()), {"compute": Outgoing()}
+        journal.receive("compute", 0, b"first")
+        journal.keep_receipts([history("a").receipt])
+        journal.send([], outgoing)
+        assert (store.inbox(run_id), store.receipts(run_id), store.audit(run_id)) == ([], [], [])
+        journal.receive("compute", 1, b"second")
+        journal.send([m.Envelope(run_id, "telco", "compute", m.Abort("E_STATE"))], outgoing)
+        assert store.inbox(run_id) == [("compute", 0, b"first"), ("compute", 1, b"second")]
+        assert len(store.sent(run_id, "compute")) == len(store.receipts(run_id)) == 1
+        journal.receive("compute", 2, b"third")
+        journal.flush()
+        assert [body for _, _, body in store.inbox(run_id)] == [b"first", b"second", b"third"]
+        entries = read_log(store.audit(run_id), identity("telco").card.sign_key)
+        assert [one.event for one in entries] == [*["received compute"] * 2, "sending", "received compute"]
     finally:
         store.close()
 

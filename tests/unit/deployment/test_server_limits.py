@@ -15,11 +15,12 @@ from fedvalue.deployment.servers.admission import SLACK_BYTES
 from fedvalue.deployment.servers.relay_server import RelayServer
 from fedvalue.deployment.servers.run_journal import waiting_for
 from fedvalue.deployment.servers.server_store import ServerStore
-from fedvalue.errors import RemoteProtocolError, TransportError
+from fedvalue.errors import EngineError, RemoteProtocolError, TransportError
+from fedvalue.identity.audit_log import read_log
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from tests.support.consortium import NOW, identity, signed
-from tests.support.processes import PATIENCE
+from tests.support.processes import PATIENCE, until
 from tests.support.roles import ready_body
 
 AGREED = signed(n_samples=1000, max_bytes=200_000)
@@ -106,6 +107,37 @@ def test_the_allowance_survives_a_restart(tmp_path):
         assert again.relay._store.volume(AGREED.run_id, "telco") == (1, len(body))
     finally:
         again.relay.stop()
+
+
+@pytest.mark.parametrize("disk_fails", [False, True])
+def test_messages_that_wait_for_the_disk_are_stored_together(server, monkeypatch, disk_fails):
+    """Two arrive while the disk is busy with the first; each is acknowledged once it is stored."""
+    store, journal = server.relay._store, server.relay._host(AGREED.run_id).journal
+    accept, groups, free = store.accept, [], threading.Event()
+
+    def slow(run_id, k, arrivals, audit):
+        groups.append([arrival.sender for arrival in arrivals])
+        assert free.wait(PATIENCE)
+        if disk_fails and len(arrivals) > 1:
+            raise EngineError("the disk is full", code="E_STORAGE")
+        accept(run_id, k, arrivals, audit)
+
+    monkeypatch.setattr(store, "accept", slow)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(server.post, "bank", ready("bank"))]
+        until(lambda: groups, what="the first write")
+        calls += [pool.submit(server.post, name, ready(name)) for name in ("telco", "shop")]
+        until(lambda: len(journal._arrivals) == 2, what="two waiting messages")
+        assert not any(call.done() for call in calls)
+        free.set()
+        failures = [type(call.exception()) for call in calls]
+    assert [sorted(group) for group in groups] == [["bank"], ["shop", "telco"]]
+    assert failures == [type(None), *([EngineError if disk_fails else type(None)] * 2)]
+    stored = 1 if disk_fails else 3
+    assert journal.accepted == stored
+    assert sum(count for count, _ in store.volumes(AGREED.run_id).values()) == stored
+    assert len(read_log(store.audit(AGREED.run_id), identity("validate").card.sign_key)) == stored
+    assert not journal._outcomes
 
 
 def test_parallel_submits_do_not_exceed_the_limit_of_active_runs(tmp_path, monkeypatch):

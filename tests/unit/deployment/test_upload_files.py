@@ -5,7 +5,7 @@ import os
 import pytest
 
 from fedvalue.deployment.servers import upload_files
-from fedvalue.deployment.servers.server_store import ServerStore
+from fedvalue.deployment.servers.server_store import Arrival, ServerStore
 from fedvalue.deployment.servers.upload_files import FILE_FROM, OVERHEAD, RecentMessages
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -74,7 +74,7 @@ def test_a_message_is_the_same_from_memory_and_from_disk(tmp_path, monkeypatch, 
     for number, envelope in enumerate(sent):
         body = codec.encode(envelope)
         assert store.spool(RUN, "telco", number, memoryview(body))
-        store.accept(RUN, number, number, envelope, None, len(body), ())
+        store.accept(RUN, number, [Arrival(number, envelope, None, len(body))], ())
     for number, envelope in enumerate(sent):
         assert store.message_of(RUN, "telco", number).envelope == envelope
         assert store.message(RUN, number).envelope == envelope
@@ -90,7 +90,7 @@ def test_an_accepted_chunk_is_decoded_once(tmp_path, monkeypatch):
     store = ServerStore(tmp_path)
     store.add_run(RUN, b"manifest", now=0.0, audit=())
     envelope = chunk(0)
-    store.accept(RUN, 0, 0, envelope, codec.encode(envelope), 100, ())
+    store.accept(RUN, 0, [Arrival(0, envelope, codec.encode(envelope), 100)], ())
     monkeypatch.setattr(codec, "decode", lambda data: pytest.fail("decoded again"))
     assert store.message(RUN, 0).envelope is envelope
     assert store.message_of(RUN, "telco", 0).envelope is envelope

@@ -1,7 +1,8 @@
 """A party's record of one run: what it received and sent, its audit log and its receipts.
 
-Nothing leaves before its fingerprint is on disk, and nothing reaches the role before it is stored.
-After a restart the role is fed the same messages and must send the same bytes.
+Nothing leaves before its fingerprint and every message received until then are on disk. After a restart the
+role is fed the same messages and must send the same bytes. A message that nothing was sent after is not
+written on its own: its server still has it, and sends it again (`docs/decisions/0417`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fedvalue.valuation.result import Valuation
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.parties.party_store import PartyRunRow, PartyStore
-    from fedvalue.deployment.parties.server_links import Outgoing
+    from fedvalue.deployment.parties.server_links import Outgoing, Received
     from fedvalue.identity.audit_log import Receipt
     from fedvalue.identity.cards import Identity
     from fedvalue.protocol.messages import Envelope
@@ -51,7 +52,9 @@ class PartyJournal:
         self._manifest = manifest
         self._run_id = manifest.run_id
         self._trail = AuditTrail(identity, self._run_id, store.audit(self._run_id))
-        self._n_received = 0
+        self._n_stored = 0
+        self._received: list[Received] = []
+        self._receipts: list[Receipt] = []
 
     def begin(self, digest: bytes) -> PartyRunRow:
         """The run, new or from an earlier start. `digest` is that of our table.
@@ -65,17 +68,15 @@ class PartyJournal:
     def received(self) -> list[tuple[str, int, bytes]]:
         """Every message received at an earlier start: server, number, body."""
         messages = self._store.inbox(self._run_id)
-        self._n_received = len(messages)
+        self._n_stored = len(messages)
         return messages
 
     def receive(self, server: str, number: int, body: bytes) -> None:
-        """Store a message before the role sees it."""
-        with self._trail.entry(f"received {server}", sha256_hex(body)) as line:
-            self._store.receive(self._run_id, self._n_received, server, number, body, [line])
-        self._n_received += 1
+        """Note a message before the role sees it. It is stored with what is written next."""
+        self._received.append((server, number, body))
 
     def send(self, envelopes: Sequence[Envelope], outgoing: Mapping[str, Outgoing]) -> None:
-        """Store the fingerprints of messages, then release them.
+        """Store the fingerprints of messages, and what was received before them, then release them.
 
         Raises:
             ConfigError: E_CONFLICT: an earlier start sent other bytes. Nothing more leaves.
@@ -97,9 +98,7 @@ class PartyJournal:
                 )
             queue.append(envelope)
         if fresh:
-            digest = sha256_hex(b"".join(fingerprint for _, _, fingerprint in fresh))
-            with self._trail.entry("sending", digest) as line:
-                self._store.send(self._run_id, fresh, [line])
+            self._write(fresh)
         for server in known:
             outgoing[server].release()
 
@@ -108,22 +107,45 @@ class PartyJournal:
         return self._store.receipts(self._run_id)
 
     def keep_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Keep signed heads of the servers' logs."""
-        self._store.keep_receipts(self._run_id, receipts)
+        """Note signed heads of the servers' logs. They are stored with what is written next."""
+        self._receipts += receipts
+
+    def flush(self) -> None:
+        """Store what was noted."""
+        if self._received or self._receipts:
+            self._write(())
 
     def done(self, result: PartyResult) -> None:
         """The run ended well. The result stays, the seed and all messages are erased."""
         stored = documents.encode(result)
-        with self._trail.entry("done", sha256_hex(stored)) as line:
-            self._store.finish(self._run_id, state="done", result=stored, audit=[line])
+        with self._trail.entries([*self._arrivals(), ("done", sha256_hex(stored))]) as lines:
+            self._store.finish(
+                self._run_id, state="done", result=stored, receipts=self._receipts, audit=lines
+            )
+        self._received, self._receipts = [], []
 
     def failed(self, error: FedValueError) -> None:
         """The run failed. The reason stays, the seed and all messages are erased."""
-        with self._trail.entry(f"failed {error.code}") as line:
+        with self._trail.entries([*self._arrivals(), (f"failed {error.code}", "")]) as lines:
             self._store.finish(
                 self._run_id, state="failed", code=error.code, reason=str(error), kind=type(error).__name__,
-                audit=[line],
+                receipts=self._receipts, audit=lines,
             )  # fmt: skip
+        self._received, self._receipts = [], []
+
+    def _write(self, sending: Sequence[tuple[str, int, bytes]]) -> None:
+        digest = sha256_hex(b"".join(fingerprint for _, _, fingerprint in sending))
+        events = [*self._arrivals(), *([("sending", digest)] if sending else [])]
+        with self._trail.entries(events) as lines:
+            self._store.add(
+                self._run_id, k=self._n_stored, received=self._received, sending=sending,
+                receipts=self._receipts, audit=lines,
+            )  # fmt: skip
+        self._n_stored += len(self._received)
+        self._received, self._receipts = [], []
+
+    def _arrivals(self) -> list[tuple[str, str]]:
+        return [(f"received {server}", sha256_hex(body)) for server, _, body in self._received]
 
 
 def sha256_hex(data: bytes) -> str:

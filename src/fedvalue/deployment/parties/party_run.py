@@ -132,7 +132,8 @@ class PartyRun:
                         f"{self._manifest.expires:%Y-%m-%d %H:%M} UTC: when everybody is ready, each party "
                         "repeats the run with the same command and --again",
                     )
-            # Where it is not final, the journal stands, and the same command continues.
+            else:
+                self._journal.flush()  # it stands, and the same command continues
             raise error from None
 
     def _drive(self, role: PartyRole) -> PartyResult:
@@ -157,8 +158,8 @@ class PartyRun:
                     raise late
             assert role.outcome is not None
             result = self._finish(role.outcome)
-            self._journal.done(result)
             self._keep_receipts()
+            self._journal.done(result)
             return result
         finally:
             self._trouble = links.trouble
@@ -173,8 +174,8 @@ class PartyRun:
             if self._final or error.code not in NOT_FINAL:
                 self._give_notice(role, links, error)
             raise
-        self._journal.send(replies, links.outgoing)
         self._keep_receipts()
+        self._journal.send(replies, links.outgoing)
         if role.state is not before:
             self._report(_stage(role), "")
 

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedvalue.deployment.audit_trail import AUDIT_TABLE, append_audit, audit_lines
 from fedvalue.errors import ConfigError
-from fedvalue.identity.audit_log import Receipt
 from fedvalue.storage.database import Database
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from fedvalue.identity.audit_log import Receipt
 
 _SCHEMA = (
     AUDIT_TABLE
@@ -118,13 +123,35 @@ class PartyStore:
         rows = self._db.rows("SELECT server, number, body FROM inbox WHERE run_id = ? ORDER BY k", run_id)
         return [(str(server), int(number), bytes(body)) for server, number, body in rows]
 
-    def receive(
-        self, run_id: bytes, k: int, server: str, number: int, body: bytes, audit: Sequence[str]
+    def add(
+        self,
+        run_id: bytes,
+        *,
+        k: int = 0,
+        received: Sequence[tuple[str, int, bytes]] = (),
+        sending: Sequence[tuple[str, int, bytes]] = (),
+        receipts: Sequence[Receipt] = (),
+        audit: Sequence[str] = (),
     ) -> None:
-        """Store a message before the role sees it."""
+        """Store what was received and what is about to leave, all or nothing.
+
+        Args:
+            run_id: The run.
+            k: Place of the first received message among all of the run.
+            received: (server, number, body) of messages.
+            sending: (server, number, fingerprint) of messages.
+            receipts: Signed heads of the servers' logs; of two that contradict each other, both.
+            audit: Lines of our log about all this.
+        """
         with self._db.transaction() as db:
-            db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?)", (run_id, k, server, number, body))
-            append_audit(db, run_id, audit)
+            db.executemany(
+                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?)",
+                [(run_id, k + place, *message) for place, message in enumerate(received)],
+            )
+            db.executemany(
+                "INSERT INTO sent VALUES (?, ?, ?, ?)", [(run_id, *message) for message in sending]
+            )
+            _keep(db, run_id, receipts, audit)
 
     def sent(self, run_id: bytes, server: str) -> list[bytes]:
         """Fingerprints of everything that may have left for a server, in order."""
@@ -132,24 +159,6 @@ class PartyStore:
             "SELECT fingerprint FROM sent WHERE run_id = ? AND server = ? ORDER BY number", run_id, server
         )
         return [bytes(row[0]) for row in rows]
-
-    def send(self, run_id: bytes, messages: Sequence[tuple[str, int, bytes]], audit: Sequence[str]) -> None:
-        """Store (server, number, fingerprint) of messages before the first of them leaves."""
-        with self._db.transaction() as db:
-            db.executemany(
-                "INSERT INTO sent VALUES (?, ?, ?, ?)", [(run_id, *message) for message in messages]
-            )
-            append_audit(db, run_id, audit)
-
-    def keep_receipts(self, run_id: bytes, receipts: Sequence[Receipt]) -> None:
-        """Keep signed heads of the servers' logs; of two that contradict each other, both."""
-        if not receipts:
-            return
-        with self._db.transaction() as db:
-            db.executemany(
-                "INSERT OR IGNORE INTO receipts VALUES (?, ?, ?, ?)",
-                [(run_id, one.actor, one.seq, one.to_line()) for one in receipts],
-            )
 
     def receipts(self, run_id: bytes) -> list[str]:
         """All kept receipts."""
@@ -169,6 +178,7 @@ class PartyStore:
         code: str = "",
         reason: str = "",
         kind: str = "",
+        receipts: Sequence[Receipt] = (),
         audit: Sequence[str] = (),
     ) -> None:
         """End a run: the result stays, the seed and all messages are erased."""
@@ -179,9 +189,17 @@ class PartyStore:
                 (state, code, reason, kind, result, run_id),
             )
             db.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
-            append_audit(db, run_id, audit)
+            _keep(db, run_id, receipts, audit)
         self._db.cut_log()
 
     def close(self) -> None:
         """Close the database."""
         self._db.close()
+
+
+def _keep(db: sqlite3.Connection, run_id: bytes, receipts: Sequence[Receipt], audit: Sequence[str]) -> None:
+    db.executemany(
+        "INSERT OR IGNORE INTO receipts VALUES (?, ?, ?, ?)",
+        [(run_id, one.actor, one.seq, one.to_line()) for one in receipts],
+    )
+    append_audit(db, run_id, audit)

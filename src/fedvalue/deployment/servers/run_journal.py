@@ -3,19 +3,19 @@
 Calling threads accept messages, one worker handles them in the order of acceptance. What the role
 answers is stored together with the fact that the message was handled, so a process that is killed at
 any point finds exactly the accepted messages on restart and continues with the same bytes
-(`docs/decisions/0402`).
+(`docs/decisions/0402`). Messages that arrive while the disk is busy are stored together (`0417`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from fedvalue.deployment.audit_trail import AuditTrail
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.admission import check_allowance
+from fedvalue.deployment.servers.server_store import Arrival
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -53,14 +53,19 @@ class RunJournal:
         self.run_id = row.run_id
         self.state, self.stage, self.stage_since = row.state, row.stage, row.stage_since
         self.processed = row.processed
-        self.accepted = store.inbox_size(row.run_id)
+        self._volumes = store.volumes(row.run_id)
+        self._mail = store.mail_sizes(row.run_id)
+        self.accepted = sum(count for count, _ in self._volumes.values())
         self.code, self._reason = row.code, row.reason
         self._role = identity.card.role
         self._store = store
         self._clock = clock
         self._trail = AuditTrail(identity, row.run_id, store.audit(row.run_id), clock)
-        self._volumes: dict[str, int] = {}
+        self._arrivals: list[Arrival] = []
+        self._outcomes: dict[Arrival, FedValueError | None] = {}
         self._released = False
+        # Held while something is written to disk; taken before `_changed`, which nobody holds for long.
+        self._writing = threading.Lock()
         self._changed = threading.Condition(threading.Lock())
 
     @property
@@ -85,6 +90,8 @@ class RunJournal:
 
     def fingerprint(self, sender: str, number: int) -> bytes | None:
         """The fingerprint of a message that was accepted before; None for a new one."""
+        if number >= self._volume(sender)[0]:
+            return None
         return self._store.fingerprint(self.run_id, sender, number)
 
     def accept(self, number: int, envelope: m.Envelope, body: bytes | memoryview) -> None:
@@ -100,28 +107,50 @@ class RunJournal:
                 number, or more than the manifest allows its sender.
             EngineError: E_STORAGE: nothing was stored.
         """
-        store, sender, fingerprint = self._store, envelope.sender, envelope.message.fingerprint
+        store, sender = self._store, envelope.sender
         self._raise_refusal()
-        expected = store.accepted(self.run_id, sender)
+        expected, volume = self._volume(sender)
         if number != expected:
             raise RemoteProtocolError(
                 f"{sender!r}: expected message number {expected}, got {number}", code="E_ORDER"
             )
-        if store.has(self.run_id, sender, fingerprint):
+        if store.has(self.run_id, sender, envelope.message.fingerprint):
             # A resend keeps its number; under a new one it would only fill the disk.
             raise RemoteProtocolError(f"{sender!r} sent a message a second time", code="E_CONFLICT")
-        volume = self.n_bytes(sender)
         check_allowance(self.manifest, sender, messages=number + 1, n_bytes=volume + len(body))
         kept = None if store.spool(self.run_id, sender, number, body) else bytes(body)
+        arrival = Arrival(number, envelope, kept, len(body))
         with self._changed:
+            self._arrivals.append(arrival)
+        with self._writing:
+            # Whoever gets here first stores the messages of all who wait.
+            self._store_arrivals()
+            failure = self._outcomes.pop(arrival)
+        if failure is not None:
             if self.ended:
                 # The run ended while the file was written, and may have been purged already.
                 store.unspool(self.run_id, sender, number)
-                self._raise_refusal()
-            with self._trail.entry(f"received {sender}", fingerprint.hex()) as line:
-                store.accept(self.run_id, self.accepted, number, envelope, kept, len(body), [line])
-            self.accepted += 1
-        self._volumes[sender] = volume + len(body)
+            raise failure
+
+    def _store_arrivals(self) -> None:
+        with self._changed:
+            arrivals, self._arrivals = self._arrivals, []
+        if not arrivals:
+            return
+        try:
+            self._raise_refusal()
+            events = [(f"received {one.sender}", one.fingerprint.hex()) for one in arrivals]
+            with self._trail.entries(events) as lines:
+                self._store.accept(self.run_id, self.accepted, arrivals, lines)
+        except FedValueError as error:
+            self._outcomes.update(dict.fromkeys(arrivals, error))
+            return
+        self._outcomes.update(dict.fromkeys(arrivals))
+        for one in arrivals:
+            count, size = self._volume(one.sender)
+            self._volumes[one.sender] = (count + 1, size + one.size)
+        with self._changed:
+            self.accepted += len(arrivals)
 
     def message(self, number: int) -> Stored:
         """Accepted message `number` of the run.
@@ -139,8 +168,10 @@ class RunJournal:
         self._store.forget_recent(self.run_id, stored.sender, stored.number)
 
     def mail_size(self, recipient: str) -> int:
-        """Number of messages for `recipient` so far."""
-        return self._store.mail_size(self.run_id, recipient)
+        """Number of messages for `recipient` so far; what is erased after the end does not count."""
+        if self.ended:
+            return self._store.mail_size(self.run_id, recipient)
+        return self._mail.get(recipient, 0)
 
     def mail_digests(self) -> dict[str, list[bytes]]:
         """SHA-256 of all answers given so far, by recipient and in order."""
@@ -167,17 +198,20 @@ class RunJournal:
         state = {"open": "open", "done": "done", "failed": "failed"}.get(stage, "running")
         code, reason = ("", "") if error is None else (safe_code(error), str(error)[: m.MAX_REASON])
         bodies = [(envelope.recipient, codec.encode(envelope)) for envelope in outputs]
-        with self._changed:
+        with self._writing:
             changed = stage != self.stage
             since = self._clock() if changed else self.stage_since
-            with self._trail.entry(f"{stage} {code}".strip()) if changed else nullcontext("") as line:
+            with self._trail.entries([(f"{stage} {code}".strip(), "")] if changed else []) as lines:
                 self._store.step(
                     self.run_id, processed=processed, outputs=bodies, state=state, stage=stage,
-                    stage_since=since, code=code, reason=reason, audit=[line] if line else (),
+                    stage_since=since, code=code, reason=reason, audit=lines,
                 )  # fmt: skip
-            self.state, self.stage, self.stage_since = state, stage, since
-            self.processed, self.code, self._reason = processed, code, reason
-            self._changed.notify_all()
+            with self._changed:
+                for recipient, _ in bodies:
+                    self._mail[recipient] = self._mail.get(recipient, 0) + 1
+                self.state, self.stage, self.stage_since = state, stage, since
+                self.processed, self.code, self._reason = processed, code, reason
+                self._changed.notify_all()
         return changed
 
     def standing(self, caller: str, awaited: Sequence[str], deadline: float) -> wire.Standing:
@@ -189,7 +223,7 @@ class RunJournal:
             deadline: When the stage ends at the latest.
         """
         # The numbers first: the head is set after what it covers is stored, so it may be newer, never older.
-        accepted, mail = self._store.accepted(self.run_id, caller), self.mail_size(caller)
+        (accepted, n_bytes), mail = self._volume(caller), self.mail_size(caller)
         with self._changed:
             receipt, state, code, reason = self._trail.receipt, self.state, self.code, self._reason
         head = None
@@ -199,13 +233,12 @@ class RunJournal:
             reason = waiting_for([name for name in awaited if name != caller])
         return wire.Standing(
             wire.VERSION, state, accepted, mail, code, reason, head, stage=self.stage, deadline=deadline,
-            n_bytes=self.n_bytes(caller), time=self._clock(),
+            n_bytes=n_bytes, time=self._clock(),
         )  # fmt: skip
 
-    def n_bytes(self, sender: str) -> int:
-        """Size of the messages that are stored of one sender."""
-        known = self._volumes.get(sender)
-        return self._store.volume(self.run_id, sender)[1] if known is None else known
+    def _volume(self, sender: str) -> tuple[int, int]:
+        """Number and size of the messages that are stored of one sender."""
+        return self._volumes.get(sender, (0, 0))
 
     def wait_for_mail(self, recipient: str, after: int, seconds: float) -> None:
         """Return when there is mail beyond `after`, the run has ended, or time is up."""

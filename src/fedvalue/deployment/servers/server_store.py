@@ -76,6 +76,33 @@ class Stored:
     fresh: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """A message that is about to be accepted.
+
+    Args:
+        number: Its place among the sender's messages.
+        envelope: The message, which stays in memory for a while.
+        body: Its bytes; None when they are in a file.
+        size: Their number.
+    """
+
+    number: int
+    envelope: Envelope = field(repr=False)
+    body: bytes | None = field(repr=False)
+    size: int
+
+    @property
+    def sender(self) -> str:
+        """Who sent it."""
+        return self.envelope.sender
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Digest of its content."""
+        return self.envelope.message.fingerprint
+
+
 class ServerStore:
     """The database and the uploads of one server."""
 
@@ -155,35 +182,26 @@ class ServerStore:
         self._uploads.write((run_id, sender, number), body)
         return True
 
-    def accept(
-        self,
-        run_id: bytes,
-        k: int,
-        number: int,
-        envelope: Envelope,
-        body: bytes | None,
-        size: int,
-        audit: Sequence[str],
-    ) -> None:
-        """Accept a message.
+    def accept(self, run_id: bytes, k: int, arrivals: Sequence[Arrival], audit: Sequence[str]) -> None:
+        """Accept messages of a run, all or none.
 
         Args:
-            run_id: Its run.
-            k: Its place among all messages of the run.
-            number: Its place among the sender's messages.
-            envelope: The message, which stays in memory for a while.
-            body: Its bytes; None when they are in a file.
-            size: Their number.
-            audit: Lines of the audit log about it.
+            run_id: The run.
+            k: Place of the first one among all messages of the run.
+            arrivals: The messages.
+            audit: Lines of the audit log about them.
         """
-        sender, fingerprint = envelope.sender, envelope.message.fingerprint
         with self._db.transaction() as db:
-            db.execute(
+            db.executemany(
                 "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run_id, k, sender, number, fingerprint, body, size),
+                [
+                    (run_id, k + place, one.sender, one.number, one.fingerprint, one.body, one.size)
+                    for place, one in enumerate(arrivals)
+                ],
             )
             append_audit(db, run_id, audit)
-        self._uploads.keep_recent((run_id, sender, number), envelope, size)
+        for one in arrivals:
+            self._uploads.keep_recent((run_id, one.sender, one.number), one.envelope, one.size)
 
     def message(self, run_id: bytes, k: int) -> Stored | None:
         """Accepted message number k of a run.
@@ -221,10 +239,12 @@ class ServerStore:
         """Free the memory of a message that is not needed again soon."""
         self._uploads.forget_recent((run_id, sender, number))
 
-    def inbox_size(self, run_id: bytes) -> int:
-        """Number of accepted messages of a run."""
-        row = self._db.one("SELECT count(*) FROM inbox WHERE run_id = ?", run_id)
-        return int(row[0]) if row else 0
+    def volumes(self, run_id: bytes) -> dict[str, tuple[int, int]]:
+        """Number and size of all messages that were accepted, by sender."""
+        rows = self._db.rows(
+            "SELECT sender, count(*), sum(size) FROM inbox WHERE run_id = ? GROUP BY sender", run_id
+        )
+        return {str(sender): (int(count), int(size)) for sender, count, size in rows}
 
     def step(
         self,
@@ -282,6 +302,13 @@ class ServerStore:
             "SELECT count(*) FROM outbox WHERE run_id = ? AND recipient = ?", run_id, recipient
         )
         return int(row[0]) if row else 0
+
+    def mail_sizes(self, run_id: bytes) -> dict[str, int]:
+        """Number of messages so far, by recipient."""
+        rows = self._db.rows(
+            "SELECT recipient, count(*) FROM outbox WHERE run_id = ? GROUP BY recipient", run_id
+        )
+        return {str(recipient): int(count) for recipient, count in rows}
 
     def mail_digests(self, run_id: bytes, recipient: str) -> list[bytes]:
         """SHA-256 of each message for `recipient` so far, in order."""
