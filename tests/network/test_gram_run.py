@@ -20,6 +20,7 @@ from fedvalue.identity.audit_log import Receipt, check_receipts, read_log
 from fedvalue.information.pair_tables import PairTables, pair_layout, tables_of_columns
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.samples import CodedColumn
 from fedvalue.valuation.low_order.low_order_valuation import value_tables
 from tests.network.test_recovery import Cast
 from tests.network.test_streaming import tight
@@ -70,13 +71,12 @@ def test_without_noise_the_values_are_those_of_the_plain_estimator_and_of_a_run_
     plain = value_tables(joined_tables(town), town.consortium.signed.manifest.settings)
     assert found == {party.name: party.learnable for party in plain.parties}
 
-    class Coded:
-        def __init__(self, name: str) -> None:
-            self.name, self.codes = name, town.codes[name]
-            self.n_codes = int(self.codes.max()) + 1
+    def coded(name: str) -> CodedColumn:
+        codes = town.codes[name]
+        return CodedColumn(name, codes, int(codes.max()) + 1)
 
     one_process = federated_value(
-        label=Coded("label"), task=Coded("task"), parties=[Coded(name) for name in sorted(PARTIES)],
+        label=coded("label"), task=coded("task"), parties=[coded(name) for name in sorted(PARTIES)],
         protocol=Gram(exact_tables=True), settings=town.consortium.signed.manifest.settings,
     )  # fmt: skip
     assert found == {party.name: party.learnable for party in one_process.parties}

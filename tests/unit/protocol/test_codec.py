@@ -11,6 +11,7 @@ from functools import cache
 import msgspec
 import pytest
 
+from fedvalue._version import PROTOCOL_VERSION
 from fedvalue.crypto import keys
 from fedvalue.deployment.network import wire
 from fedvalue.errors import LocalProtocolError, RemoteProtocolError
@@ -24,6 +25,9 @@ from fedvalue.protocol.mirror.server_result import (
     open_share,
 )
 from tests.simulation.world import World, run
+
+HEAD = codec.MAGIC + bytes([PROTOCOL_VERSION])
+"""What every frame begins with."""
 
 N_FUZZ = 100_000
 KINDS = sorted(kind.__name__ for kind in m.AnyMessage.__args__)
@@ -102,7 +106,7 @@ def refusals(decode: Callable[[bytes], object], samples: list[bytes], seed: int,
 
 
 def test_fuzzed_envelopes_are_envelopes_or_refused() -> None:
-    codes = refusals(codec.decode, list(one_of_each().values()), 20, b"FV\x03")
+    codes = refusals(codec.decode, list(one_of_each().values()), 20, HEAD)
     assert set(codes) <= {"E_MALFORMED", "E_VERSION"}
     assert codes.total() > N_FUZZ // 2
 
@@ -132,7 +136,7 @@ def test_a_hostile_header_does_not_allocate() -> None:
     tracemalloc.start()
     for head in (b"\xdd", b"\xdf", b"\xc6", b"\xdb"):
         with pytest.raises(RemoteProtocolError):
-            codec.decode(b"FV\x03\x94" + head + b"\xff\xff\xff\xff" + bytes(100))
+            codec.decode(HEAD + b"\x94" + head + b"\xff\xff\xff\xff" + bytes(100))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
@@ -143,12 +147,12 @@ def test_a_hostile_header_does_not_allocate() -> None:
     [
         b"",
         b"F",
-        b"FV\x03",
-        b"FV\x03\xdd\xff\xff\xff\xff",
-        b"FV\x03\xdf\xff\xff\xff\xff",
-        b"FV\x03\xc6\xff\xff\xff\xff",
-        b"FV\x03" + b"\x91" * 50_000,
-        b"FV\x03" + b"\x81\xa1a" * 50_000,
+        HEAD,
+        HEAD + b"\xdd\xff\xff\xff\xff",
+        HEAD + b"\xdf\xff\xff\xff\xff",
+        HEAD + b"\xc6\xff\xff\xff\xff",
+        HEAD + b"\x91" * 50_000,
+        HEAD + b"\x81\xa1a" * 50_000,
         b"XX\x01\x90",
     ],
 )
@@ -159,8 +163,8 @@ def test_hostile_headers_are_refused(data: bytes) -> None:
 
 
 def test_another_version_is_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="version 4") as refused:
-        codec.decode(b"FV\x04" + one_of_each()["Abort"][3:])
+    with pytest.raises(RemoteProtocolError, match=f"version {PROTOCOL_VERSION + 1}") as refused:
+        codec.decode(codec.MAGIC + bytes([PROTOCOL_VERSION + 1]) + one_of_each()["Abort"][3:])
     assert refused.value.code == "E_VERSION"
 
 
