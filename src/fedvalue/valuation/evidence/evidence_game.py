@@ -123,6 +123,14 @@ class EvidenceGame:
         alone = [1 << k for k in range(self.n_parties)]
         return tuple(dict.fromkeys([0, everybody, *alone, *(everybody ^ one for one in alone)]))
 
+    @property
+    def n_columns(self) -> Floats:
+        """Columns with evidence that each party holds, shape (n_parties,)."""
+        held = [own[0] for own in self.holders if len(own) == 1 and own[0] >= 0]
+        return np.array(
+            [sum(mask >> k & 1 for mask in held) for k in range(self.n_parties)], dtype=np.float64
+        )
+
     def names_of(self, coalitions: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
         """The members of coalitions by name."""
         return tuple(

@@ -123,8 +123,9 @@ class EvidenceValues:
         values: Shapley value of each party.
         total: v(all); the values sum to it.
         se: Standard error of each value that comes from having these rows and no more, calibrated.
+        se_total: The same of the total.
         covariance: Covariance of the values from row-wise contributions, shape (p, p), not calibrated: `se`
-            is CALIBRATION times the root of its diagonal.
+            is `calibrated` from its diagonal.
         se_sampling: Standard error of each value from sampled orders; zeros when exact.
         interactions: Shapley interaction index of each pair, shape (p, p). When sampled, of the game with
             interactions of pairs only that fits the sampled coalitions best.
@@ -147,6 +148,7 @@ class EvidenceValues:
     values: Floats
     total: float
     se: Floats
+    se_total: float
     covariance: Floats = field(repr=False)
     se_sampling: Floats = field(repr=False)
     interactions: Floats = field(repr=False)
@@ -161,11 +163,6 @@ class EvidenceValues:
     estimator: str = ESTIMATOR
     version: str = ESTIMATOR_VERSION
     row_sample: str | None = None
-
-    @property
-    def se_total(self) -> float:
-        """Standard error of the total, calibrated."""
-        return float(calibrated(self.covariance.sum(), self.n_samples))
 
     @property
     def every_coalition(self) -> Floats | None:
@@ -325,9 +322,10 @@ def _results(
     covariance = row_covariance(contributions, game.arrays.count)
     return EvidenceValues(
         parties=game.parties,
-        se=calibrated(np.diag(covariance), game.n_samples),
+        se=calibrated(np.diag(covariance), game.n_samples, game.n_columns),
+        se_total=float(calibrated(covariance.sum(), game.n_samples, game.n_columns.sum())),
         covariance=covariance,
-        uplift=uplift_of(game.parties, predictions, game.arrays.count),
+        uplift=uplift_of(game.parties, predictions, game.arrays.count, game.n_columns),
         pair_search=game.pair_search,
         synergies=game.names_of(game.synergies),
         n_samples=game.n_samples,

@@ -192,7 +192,8 @@ def column_evidence(table: CanonicalTable, column: int, base: Floats) -> LabelEv
     if _independent(groups, table):
         return None
     pool = base[table.label[groups.example]]
-    evidence = evidence_of(table, (column,), groups, pool, cell_gains(groups, pool))
+    gains = cell_gains(groups, pool)
+    evidence = evidence_of(table, (column,), groups, pool, gains, n_judged=table.n_columns)
     return evidence if evidence.log_odds.any() else None
 
 
@@ -203,11 +204,22 @@ def evidence_of(
     pool: Floats,
     gains: Floats,
     prior_log_odds: float = 0.0,
+    n_judged: int = 1,
 ) -> LabelEvidence:
-    """The evidence of judged cells."""
+    """The evidence of judged cells.
+
+    Args:
+        table: The rows.
+        columns: That the cells are of.
+        groups: The cells.
+        pool: As in `cell_gains`.
+        gains: What `cell_gains` says.
+        prior_log_odds: Of the evidence.
+        n_judged: Among how many the evidence must not be luck to rank rows.
+    """
     log_odds = cell_log_odds(groups, pool, gains, prior_log_odds)
     own = table.label[groups.example]
-    if float(log_odds_of(gains, prior_log_odds)) > 0:
+    if float(log_odds_of(gains, prior_log_odds)) > math.log(n_judged):
         ranking = ranking_evidence(groups, own, pool, log_odds)
     else:
         # Evidence that is more likely luck than not must not rank rows that are otherwise equal.

@@ -145,6 +145,10 @@ CALIBRATION = 1.15
 FLOOR = 1.0
 """Standard error, times rows, that every value has: the luck of a useless column."""
 
+LUCK = 0.15
+"""What each useless column seems to be worth, times rows, by luck: it is judged on the rows that it predicts
+(decision 0603). Values keep it, and standard errors contain it."""
+
 
 def row_covariance(contributions: Floats, count: Floats) -> Floats:
     """Covariance of the means of row-wise contributions, shape (p, p)."""
@@ -153,6 +157,13 @@ def row_covariance(contributions: Floats, count: Floats) -> Floats:
     return np.asarray((centred * count) @ centred.T / (n * max(n - 1.0, 1.0)))
 
 
-def calibrated(variance: Floats, n_samples: int) -> Floats:
-    """Standard errors from variances of row-wise contributions."""
-    return np.sqrt(CALIBRATION**2 * variance + (FLOOR / n_samples) ** 2)
+def calibrated(variance: Floats, n_samples: int, n_columns: Floats | float = 0.0) -> Floats:
+    """Standard errors from variances of row-wise contributions.
+
+    Args:
+        variance: Of each value.
+        n_samples: Rows.
+        n_columns: Columns with evidence behind each value.
+    """
+    floor = np.hypot(FLOOR, LUCK * np.asarray(n_columns)) / n_samples
+    return np.sqrt(CALIBRATION**2 * variance + floor**2)

@@ -75,8 +75,17 @@ class Uplift:
     sets: tuple[CoalitionUplift, ...] = ()
 
 
-def uplift_of(parties: tuple[str, ...], scores: Mapping[int, Predictions], count: Floats) -> Uplift:
-    """Uplift from the scores of nobody, everybody, each party alone, all but one, and perhaps others."""
+def uplift_of(
+    parties: tuple[str, ...], scores: Mapping[int, Predictions], count: Floats, n_columns: Floats
+) -> Uplift:
+    """Uplift from the scores of nobody, everybody, each party alone, all but one, and perhaps others.
+
+    Args:
+        parties: Names.
+        scores: By bit mask.
+        count: Samples per item.
+        n_columns: Columns with evidence that each party holds.
+    """
     everybody = (1 << len(parties)) - 1
     nobody = scores[0]
 
@@ -84,10 +93,10 @@ def uplift_of(parties: tuple[str, ...], scores: Mapping[int, Predictions], count
         mine = scores[mask]
         errors = standard_error(mine.influence, count)
         paired = standard_error(mine.influence - nobody.influence, count)
-        # Log loss is what values are made of: its errors are calibrated as theirs.
-        n_samples = int(count.sum())
-        errors[0] = calibrated(errors[0] ** 2, n_samples)
-        paired[0] = calibrated(paired[0] ** 2, n_samples) if mask else 0.0
+        # As those of values: evidence was fitted on the same rows, and no party's gain is known for certain.
+        n_samples, held = int(count.sum()), sum(n for k, n in enumerate(n_columns) if mask >> k & 1)
+        errors = calibrated(errors**2, n_samples, held)
+        paired = calibrated(paired**2, n_samples, held) if mask else np.zeros_like(paired)
         gains = mine.metrics - nobody.metrics
         loss, auc, ks, accuracy = (
             None if np.isnan(value) else Measure(float(value), float(se), float(gain), float(se_gain))
