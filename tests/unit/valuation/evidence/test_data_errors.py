@@ -102,8 +102,8 @@ def test_errors_of_the_total_follow_from_those_of_the_values():
 def test_a_wide_party_of_noise_is_not_worth_more_than_its_luck(n, n_columns):
     """Columns are judged on the rows that they predict: 0.15 / n nats of luck each, which errors contain.
 
-    With errors that do not know the number of columns, 4 of 10 and 6 of 8 such tables had an interval above 0,
-    and more than a tenth of all decisions seemed to be saved.
+    With errors that do not know the number of columns, 4 of 10 and 6 of 8 such tables had an interval above
+    0, and more than a tenth of all decisions seemed to be saved.
     """
     for seed in range(4):
         rng = np.random.default_rng(seed)
