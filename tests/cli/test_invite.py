@@ -227,6 +227,37 @@ def test_join_and_run_name_what_is_missing(bank, tmp_path):
     assert (done.code, "cannot be used together" in done.err) == (3, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [
+        ("run", ("--id", "custmer", "--label", "late"), "column 'custmer' not found; did you mean 'customer'?"),
+        ("run", ("--id", "customer", "--label", "lat"), "column 'lat' not found; did you mean 'late'?"),
+        ("run", ("--id", "customer"), "needs table.label"),
+        ("join", ("--id", "customer", "--features", "agee"), "column 'agee' not found"),
+        ("join", ("--id", "customer", "--categorical", "agee"), "column 'agee' not found"),
+    ],
+)
+def test_a_wrong_column_is_refused_before_anybody_is_waited_for(bank, tmp_path, command, options, words):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("customer,age,late\n1,2,0\n")
+    with mock.patch("fedvalue.deployment.parties.accepting.agree", side_effect=AssertionError("waited")):
+        done = fedvalue_here(command, "--table", rows, *options, cwd=bank)
+    assert done.code in (3, 4), done.err
+    assert words in done.err
+
+
+def test_doctor_checks_the_columns_before_everybody_has_signed(bank, tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("customer,age,late\n1,2,0\n")
+    bad = fedvalue_here("doctor", "--table", rows, "--id", "custmer", "--label", "late", cwd=bank)
+    assert bad.code == 4
+    assert "fail  table" in bad.out
+    assert "did you mean 'customer'?" in bad.out
+    good = fedvalue_here("doctor", "--table", rows, "--id", "customer", "--label", "late", cwd=bank)
+    assert good.code == 0, good.out
+    assert "ok    table            has the named columns, features: age;" in good.out
+
+
 def test_serve_refuses_the_home_of_a_party_and_a_malformed_address(bank, tmp_path):
     done = fedvalue_here("serve", "compute", cwd=bank)
     assert (done.code, "'bank' has role 'task' in fedvalue and runs no server" in done.err) == (4, True)

@@ -108,7 +108,7 @@ def taking_part(
                 file=file,
                 fold_case=fold_case,
             )
-            settings = _invited(home, agreement, rows, output, words, skip_words)
+            settings = _invited(home, agreement, role, rows, output, words, skip_words)
         command = public_command(sys.argv)
         valuation = take_part(settings, role, _report, psk, again=again, command=command)
         if valuation is None:
@@ -182,14 +182,19 @@ def _absolute(source: str) -> str:
 def _invited(
     home: Path,
     agreement_id: str | None,
+    role: str,
     table: TableConfig,
     output: Path | None,
     words: str | None,
     skip_words: bool,
 ) -> PartyConfig:
-    """The configuration of an invited party, once everybody has signed: waits for the others."""
+    """The configuration of an invited party, once everybody has signed: waits for the others.
+
+    A wrong column is refused before the wait, not when everybody has signed.
+    """
     from fedvalue.deployment.home import Home
     from fedvalue.deployment.parties.accepting import agree
+    from fedvalue.deployment.parties.party_input import feature_columns
     from fedvalue.deployment.sites import party_config
     from fedvalue.identity.identity_files import read_identity
 
@@ -197,6 +202,7 @@ def _invited(
     agreement = place.agreement(agreement_id)
     if agreement.signed is None:
         identity = read_identity(place.identity)
+        feature_columns(table, identity.card.name, role)
         say(f"agreement {agreement.id}: exchanging cards and signatures")
         agree(
             place,

@@ -43,7 +43,8 @@ def examine(site: Site) -> Iterator[Finding]:
     2. Per agreement: signatures, validity, version, pinned keys, accepted terms.
     3. Per server of the newest agreement: name, port, TLS, key, our card, version, clock, its health;
        before there is one, whether the servers answer to the newest invitation.
-    4. A server's own port; a party's memory and table, read and coded as in the run.
+    4. A server's own port; a party's memory and table, read and coded as in the run; before there is an
+       agreement, the table's columns.
     """
     versions, python = Versions(), platform.python_version()
     yield Finding("software", Level.OK, f"FedValue {versions.software} with {versions}, Python {python}")
@@ -76,6 +77,8 @@ def examine(site: Site) -> Iterator[Finding]:
             yield from _party(site, manifest, identity)
     elif site.inviting:
         yield from _invitation(site.inviting[0], identity)
+        if identity.card.role not in SERVER_ROLES:
+            yield _columns(site, identity)
     if site.listen:
         yield _port(site.listen)
 
@@ -144,7 +147,7 @@ def _party(site: Site, manifest: Manifest, identity: Identity) -> Iterator[Findi
     from fedvalue.deployment.parties.party_input import COLUMN_BYTES, ROW_BYTES
 
     if site.table is None:
-        yield Finding("table", Level.WARN, "not checked", "name it with --table and --id")
+        yield _NO_TABLE
         return
     columns = len(site.table.features or ()) or 10
     needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * columns)
@@ -153,6 +156,23 @@ def _party(site: Site, manifest: Manifest, identity: Identity) -> Iterator[Findi
         yield Finding("table", Level.OK, _check_table(site, site.table, manifest, identity))
     except FedValueError as error:
         yield _failed("table", error, "")
+
+
+_NO_TABLE = Finding("table", Level.WARN, "not checked", "name it with --table and --id")
+
+
+def _columns(site: Site, identity: Identity) -> Finding:
+    """Check the table's columns, before there is an agreement by which to code them."""
+    from fedvalue.deployment.parties.party_input import feature_columns
+
+    if site.table is None:
+        return _NO_TABLE
+    try:
+        features = feature_columns(site.table, identity.card.name, identity.card.role)
+    except FedValueError as error:
+        return _failed("table", error, "")
+    columns = f"has the named columns, features: {', '.join(features) or 'none'}"
+    return Finding("table", Level.OK, f"{columns}; rows are checked when everybody has signed")
 
 
 def _check_table(site: Site, table: TableConfig, manifest: Manifest, identity: Identity) -> str:

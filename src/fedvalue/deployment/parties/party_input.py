@@ -95,7 +95,7 @@ def read_input(
     from fedvalue.tables.party_table import refuse_repeated_ids
     from fedvalue.tables.sources import read_table
 
-    features = _features(table, party, role)
+    features = feature_columns(table, party, role)
     needed = manifest.n_samples * (ROW_BYTES + COLUMN_BYTES * len(features))
     if scratch is not None and needed > table.memory_mib << 20:
         why_not = _needs_memory(table, manifest)
@@ -145,13 +145,21 @@ def _check_machine(needed: int, reason: str) -> None:
         )
 
 
-def _features(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
-    """The feature columns, by the configuration and the table's header."""
-    from fedvalue.tables.sources import column_names
+def feature_columns(table: TableConfig, party: str, role: str) -> tuple[str, ...]:
+    """The feature columns, by the configuration and the table's header; no rows are read.
+
+    Raises:
+        InputError: The table cannot be opened, or lacks a named column.
+        ConfigError: The configuration asks for the impossible.
+    """
+    from fedvalue.tables.parts import shown
+    from fedvalue.tables.sources import column_names, refuse_unknown_columns
 
     if (table.label is not None) != (role == "task"):
         raise ConfigError("the task party, and only the task party, needs table.label")
     names = column_names(table.source, table.file)
+    named = (table.id, *([table.label] if table.label else []), *(table.features or ()), *table.categorical)
+    refuse_unknown_columns(named, names, shown(table.source))
     special = {table.id} | ({table.label} if table.label else set())
     features = table.features if table.features is not None else tuple(n for n in names if n not in special)
     if special & set(features):
