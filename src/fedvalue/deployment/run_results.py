@@ -11,8 +11,11 @@ from fedvalue.decisions.acceptance import with_acceptance
 from fedvalue.protocol.readiness import settings_of
 from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.provenance import Provenance, SourceFile
+from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.protocol.outcome import Outcome
     from fedvalue.protocol.privacy import Privacy
@@ -59,10 +62,37 @@ def data_valuation(manifest: Manifest, name: str, outcome: Outcome) -> Valuation
         from fedvalue.federated.valuation_parts import valuation_of
 
         own = valuation_of(outcome, (name,), privacy=_privacy(manifest, outcome))
+        own = _on_steps(own, terms_of(manifest).share_step(own.n_samples))
     else:
         return None
     rates = match_rates(manifest, outcome)
     return _described(own, manifest, None if rates is None else {name: rates[name]})
+
+
+def _on_steps(own: Valuation, step: Fraction | None) -> Valuation:
+    """A data party's result that names the step of its random rounding.
+
+    A value of a step or less may come from any value around it, so nothing is derived from it: no share, and
+    not that there is nothing to be learned.
+    """
+    if step is None:
+        return own
+    size = float(step)
+    (party,) = own.parties
+    if party.value is not None and own.total is not None and min(party.value, own.total) <= size:
+        party = replace(party, share=None)
+    if party.learnable is not None and own.learnable_total is not None:
+        if min(party.learnable, own.learnable_total) <= size:
+            party = replace(party, learnable_share=None)
+        if party.learnable <= size:
+            kept = (flag for flag in party.flags if flag not in (guard.MEMORISED, guard.NO_SIGNAL))
+            party = replace(party, flags=(*kept, guard.BELOW_STEP))
+    note = (
+        f"The numbers of a data party are rounded at random to multiples of {size:g} nats, so that they do "
+        "not show single labels; the intervals include it. The task party's numbers are finer."
+    )
+    details = {**own.details, "share_step": size, "notes": [*own.details.get("notes", ()), note]}
+    return replace(own, parties=(party,), details=details)
 
 
 def match_rates(manifest: Manifest, outcome: Outcome) -> dict[str, float] | None:

@@ -87,7 +87,9 @@ _NAMES = {
     "harden": "Added checks",
 }
 
-_ELSEWHERE = ("notes", "sensitivity", "state", "changes", "acceptance", "agreement", "plug_in_bias")
+_ELSEWHERE = (
+    "notes", "sensitivity", "state", "changes", "acceptance", "agreement", "plug_in_bias", "share_step",
+)  # fmt: skip
 """Details that are shown elsewhere."""
 
 

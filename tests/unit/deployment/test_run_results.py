@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fedvalue.deployment import run_results
 from fedvalue.deployment.run_results import data_valuation, task_valuation
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.valuation.acceptance_test import AcceptanceTest
+from fedvalue.valuation.result import Valuation
 from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 from tests.support.consortium import manifest
@@ -35,3 +37,30 @@ def test_the_result_names_purpose_participants_and_date_of_the_agreement():
         "servers": ["compute", "validate"],
         "agreed": "2030-01-01",
     }
+
+
+def rounded_share(learnable: float, total: float, monkeypatch: pytest.MonkeyPatch) -> Valuation:
+    """The result of a data party of 300 rows, whose step is 0.1."""
+    monkeypatch.setattr(run_results, "_privacy", lambda manifest, outcome: None)
+    public = {"n_samples": 300, "method": "exact", "learnable_total": total, "learnable_total_error": 0.3}
+    share = {"learnable": learnable, "learnable_error": 0.15, "n_codes": 8}
+    own = data_valuation(manifest(), "telco", Outcome(public=public, shares={"telco": share}))
+    assert own is not None
+    return own
+
+
+@pytest.mark.parametrize(("learnable", "total"), [(0.0, 0.0), (0.0, 0.2), (0.1, 0.1)])
+def test_a_value_of_one_step_has_no_share_and_is_not_called_nothing(learnable, total, monkeypatch):
+    """Rounding to 0.1 makes 0 or 0.1 of 0.06: neither "nothing to be learned" nor "all of it" is true."""
+    own = rounded_share(learnable, total, monkeypatch)
+    assert own["telco"].flags == ("below_step",)
+    assert own["telco"].learnable_share is None
+    assert own.details["share_step"] == 0.1
+    assert "rounded at random to multiples of 0.1 nats" in own.details["notes"][0]
+
+
+def test_a_value_above_its_step_keeps_its_share(monkeypatch):
+    own = rounded_share(0.3, 0.4, monkeypatch)
+    assert own["telco"].learnable_share == pytest.approx(0.75)
+    assert own["telco"].flags == ()
+    assert own.details["share_step"] == 0.1

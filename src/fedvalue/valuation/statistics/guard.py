@@ -16,6 +16,7 @@ MEMORISED = "memorised"
 NEAR_UNIQUE = "near_unique"
 SPARSE_CODES = "sparse_codes"
 NO_SIGNAL = "no_signal"
+BELOW_STEP = "below_step"
 
 MEANINGS = {
     MEMORISED: "Shapley-CMI is mostly memorised; the learnable value is what counts.",
@@ -24,6 +25,8 @@ MEANINGS = {
     SPARSE_CODES: "There are fewer than five rows per combination of values, which inflates Shapley-CMI; "
     "the learnable value is what counts.",
     NO_SIGNAL: "These rows show nothing to be learned.",
+    BELOW_STEP: "The value is not above the step of the rounding, so it does not tell whether there is "
+    "something to be learned.",
 }
 """What each flag means, in one sentence."""
 
