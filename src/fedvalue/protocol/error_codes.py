@@ -59,6 +59,10 @@ BREACHES: dict[str, str] = {
 }
 """A peer broke the protocol: RemoteProtocolError."""
 
+DECEIT = frozenset(CHECKS) - {"E_CONFIRM", "E_GATE", "E_POPULATION", "E_REPLAY"} | {"E_AUDIT"}
+"""Codes after which a server or a party must be suspected. Those left out have an innocent cause too: a wrong
+shared key, a table that does not fit, an agreement that is used up."""
+
 RECOVERABLE = frozenset({"E_DIGEST"})
 """Refusals that leave the run unchanged: the sender may send the same message again, intact."""
 

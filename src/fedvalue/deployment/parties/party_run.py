@@ -21,7 +21,7 @@ from fedvalue.deployment.parties.server_links import ServerLinks
 from fedvalue.errors import FedValueError, RemoteProtocolError, TransportError
 from fedvalue.identity.audit_log import Receipt
 from fedvalue.protocol import codec
-from fedvalue.protocol.error_codes import missing_of
+from fedvalue.protocol.error_codes import DECEIT, missing_of
 from fedvalue.protocol.party_roles import DataParty, PartyRole, TaskParty
 from fedvalue.protocol.transitions import State
 from fedvalue.untrusted_text import printable
@@ -46,6 +46,11 @@ us keep the seed."""
 _FROM_UPLOAD = (State.UPLOADING, State.AGREEING, State.DONE)
 _NOTICE_SECONDS = 15.0
 """How long a failing party tries to tell the servers. Without its notice the others wait for a deadline."""
+
+_KEEP_EVIDENCE = (
+    "do not repeat the run before it is known who; keep the audit log and the receipts in the state folder, "
+    "check the servers' logs against them with fedvalue audit verify, and ask an auditor"
+)
 
 
 class PartyRun:
@@ -125,7 +130,9 @@ class PartyRun:
             self._keep_receipts()
             if self._final or error.code not in NOT_FINAL:
                 self._journal.failed(error)
-                if self._manifest.expires.timestamp() > time.time():
+                if error.code in DECEIT:
+                    self._report("next", f"a server or a party may have cheated: {_KEEP_EVIDENCE}")
+                elif self._manifest.expires.timestamp() > time.time():
                     self._report(
                         "next",
                         "the agreement stands until "
@@ -265,8 +272,7 @@ def _stage(role: PartyRole) -> str:
 def stored_failure(row: PartyRunRow) -> FedValueError:
     """The failure of an earlier start, again."""
     kind = getattr(errors, row.kind, TransportError)
-    error = kind(
-        f"{row.reason} (this run is over; --again repeats it under the same agreement)", code=row.code
-    )
+    advice = _KEEP_EVIDENCE if row.code in DECEIT else "--again repeats it under the same agreement"
+    error = kind(f"{row.reason} (this run is over; {advice})", code=row.code)
     assert isinstance(error, FedValueError)
     return error
