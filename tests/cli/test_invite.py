@@ -230,7 +230,11 @@ def test_join_and_run_name_what_is_missing(bank, tmp_path):
 @pytest.mark.parametrize(
     ("command", "options", "words"),
     [
-        ("run", ("--id", "custmer", "--label", "late"), "column 'custmer' not found; did you mean 'customer'?"),
+        (
+            "run",
+            ("--id", "custmer", "--label", "late"),
+            "column 'custmer' not found; did you mean 'customer'?",
+        ),
         ("run", ("--id", "customer", "--label", "lat"), "column 'lat' not found; did you mean 'late'?"),
         ("run", ("--id", "customer"), "needs table.label"),
         ("join", ("--id", "customer", "--features", "agee"), "column 'agee' not found"),

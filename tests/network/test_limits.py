@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -115,6 +116,32 @@ def test_a_party_with_another_number_of_rows_is_refused_before_any_upload(tmp_pa
         end = town.join("telco")["telco"]
         assert end.code == "E_POPULATION"
         assert refused(lambda: town.client("telco").status(town.run_id)).code == "E_RUN"
+    finally:
+        town.stop()
+
+
+def test_a_party_with_another_number_of_rows_ends_the_run_of_those_who_wait_for_it(tmp_path):
+    """They ended at a deadline. With its table corrected, the run is repeated."""
+    town = Town(tmp_path, n=100, parties=("telco", "shop")).start()
+    try:
+        table = town.member("telco").folder / "table.csv"
+        whole = table.read_text()
+        table.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(town.join, TASK, "shop")
+            until(lambda: town.awaited() == ("telco",), what="bank and shop")
+            end = town.join("telco")["telco"]
+            others = waiting.result(PATIENCE)
+        assert end.code == "E_POPULATION"
+        assert (
+            "has 99 rows, the agreement asks for 100; compare the extracts, or agree on terms with --align"
+            in (str(end))
+        )
+        for other in others.values():
+            assert other.code == "E_POPULATION"
+            assert "'telco' has ended the run" in str(other)
+        table.write_text(whole)
+        assert ended_well(town.join(again=(TASK, "shop")))
     finally:
         town.stop()
 

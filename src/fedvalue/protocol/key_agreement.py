@@ -25,6 +25,7 @@ from fedvalue.crypto import keys
 from fedvalue.errors import RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.keyring import AlignmentKeys, Credentials, Keyring
+from fedvalue.protocol.readiness import INTERSECT
 from fedvalue.protocol.settings import RunTerms, Settings
 
 E = TypeVar("E", m.EphemeralKey, m.Ready, m.Confirm, m.Agree)
@@ -157,7 +158,9 @@ class KeyAgreement:
         for name, confirm in by_name.items():
             if not hmac.compare_digest(confirm.population, population):
                 raise VerificationError(
-                    f"party {name!r} does not hold the same sample ids as {self._name!r}", code="E_POPULATION"
+                    f"party {name!r} does not hold the same sample ids as {self._name!r}; compare the "
+                    f"extracts, or {INTERSECT}",
+                    code="E_POPULATION",
                 )
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from fedvalue.information.contingency import Codebook
     from fedvalue.typing import Codes, Counts
 
+INTERSECT = "agree on terms with --align intersect, which keep the common ids"
+"""The remedy of tables that do not hold the same ids."""
+
 _RANGES = keys.info("ranges")
 _ranges_decoder = msgspec.msgpack.Decoder(m.CodeRanges)
 
@@ -195,9 +198,11 @@ def check_rows(terms: RunTerms, party: str, brought: int) -> None:
         VerificationError: E_POPULATION.
     """
     if brought > terms.max_samples or (terms.align is Align.EQUAL and brought != terms.max_samples):
-        verb = "asks for" if terms.align is Align.EQUAL else "allows"
+        equal = terms.align is Align.EQUAL
+        remedy = f"compare the extracts, or {INTERSECT}" if equal else "agree on more samples"
         raise VerificationError(
-            f"party {party!r} has {brought} rows, the agreement {verb} {terms.max_samples}",
+            f"party {party!r} has {brought} rows, the agreement {'asks for' if equal else 'allows'} "
+            f"{terms.max_samples}; {remedy}",
             code="E_POPULATION",
         )
 

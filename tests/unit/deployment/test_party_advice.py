@@ -39,12 +39,20 @@ class _Server:
 
 @pytest.mark.parametrize(
     ("code", "suspicious"),
-    [("E_MIRROR", True), ("E_EQUIVOCATION", True), ("E_SPLIT", True), ("E_DEADLINE", False), ("E_GATE", False)],
+    [
+        ("E_MIRROR", True),
+        ("E_EQUIVOCATION", True),
+        ("E_SPLIT", True),
+        ("E_DEADLINE", False),
+        ("E_GATE", False),
+    ],
 )
 def test_nobody_is_told_to_repeat_a_run_with_a_cheater(tmp_path, monkeypatch, code, suspicious):
     """Neither when the run fails nor when the same command is given again."""
     agreed, store, reported = signed(), PartyStore(tmp_path), []
-    notice = m.Envelope(agreed.run_id, "compute", "telco", m.Abort(code, (), "it failed", "VerificationError"))
+    notice = m.Envelope(
+        agreed.run_id, "compute", "telco", m.Abort(code, (), "it failed", "VerificationError")
+    )
     mail = {"compute": (codec.encode(notice),), "validate": ()}
     monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)
     monkeypatch.setattr(PartyRun, "_client", lambda self, server: _Server(server, *mail[server]))

@@ -1,4 +1,4 @@
-"""A party gives up a run: it notifies the servers, ends the run here, and erases its seed."""
+"""A party gives up a run, or cannot begin it: it notifies the servers, so that nobody waits for it."""
 
 from __future__ import annotations
 
@@ -63,6 +63,20 @@ def abandon(
     return {server: _notify(own, signed, server, (addresses or {}).get(server)) for server in servers}
 
 
+def decline(
+    identity: Identity, signed: SignedManifest, code: str, state: Path, addresses: Mapping[str, str]
+) -> None:
+    """Tell the servers why we cannot begin a run in which others wait for us.
+
+    Nothing leaves if nobody waits yet: our table may be corrected before the others come. A run that we have
+    begun at an earlier start is left alone, its journal numbers our messages.
+    """
+    if signed.run_id in own_states(state):
+        return
+    for server in signed.manifest.servers:
+        _notify(identity, signed, server.name, addresses.get(server.name), code, patience=0.0, known=True)
+
+
 def _close(state: Path, signed: SignedManifest) -> None:
     """End the run here first: from now on no start of this party continues it."""
     store = PartyStore(state)
@@ -80,16 +94,28 @@ def _close(state: Path, signed: SignedManifest) -> None:
         store.close()
 
 
-def _notify(identity: Identity, signed: SignedManifest, server: str, address: str | None) -> str:
+def _notify(
+    identity: Identity,
+    signed: SignedManifest,
+    server: str,
+    address: str | None,
+    code: str = "E_ABORTED",
+    *,
+    patience: float = _PATIENCE,
+    known: bool = False,
+) -> str:
+    """End a run at a server; with `known` only if somebody has brought the run there."""
     manifest, name = signed.manifest, identity.card.name
     client = ServerClient(
-        identity, manifest.participant(server), manifest, patience=_PATIENCE, address=address
+        identity, manifest.participant(server), manifest, patience=patience, address=address
     )
     try:
+        if known:
+            client.status(signed.run_id)
         standing = client.submit(signed.to_json().encode())
         if standing.state in ("done", "failed"):
             return "over"
-        abort = m.Envelope(signed.run_id, name, server, m.Abort("E_ABORTED"))
+        abort = m.Envelope(signed.run_id, name, server, m.Abort(code))
         client.post(signed.run_id, standing.next, codec.encode(abort))
     except TransportError as error:
         return f"not reached: {error}"

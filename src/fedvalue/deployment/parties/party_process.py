@@ -17,12 +17,13 @@ from fedvalue.agreement.manifest_files import read_manifest
 from fedvalue.agreement.manifest_rules import check_pins, check_terms
 from fedvalue.agreement.run_settings import terms_of
 from fedvalue.deployment.evidence import add_signature, envelope_of
+from fedvalue.deployment.parties.abandon import decline
 from fedvalue.deployment.parties.party_journal import PartyResult
 from fedvalue.deployment.parties.run_numbers import likely_run, numbered
 from fedvalue.deployment.process import page_in
 from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
 from fedvalue.deployment.valuation_certificate import make_certificate
-from fedvalue.errors import ConfigError
+from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
 from fedvalue.local.origin import described_source, provenance
 from fedvalue.protocol.readiness import check_own_table, check_rows
@@ -93,7 +94,11 @@ def take_part(
     for note in given.notes:
         report("note", note)
     terms = terms_of(manifest)
-    check_rows(terms, identity.card.name, given.rows)
+    try:
+        check_rows(terms, identity.card.name, given.rows)
+    except VerificationError as error:
+        decline(identity, likely_run(signed, config, again=again), error.code, config.state, config.addresses)
+        raise
     if manifest.align == "equal":
         check_own_table(terms, identity.card.name, given.samples)
     warm_up(values=False)
