@@ -81,10 +81,11 @@ def _on_steps(own: Valuation, step: Fraction | None) -> Valuation:
     (party,) = own.parties
     if party.value is not None and own.total is not None and min(party.value, own.total) <= size:
         party = replace(party, share=None)
-    if party.learnable is not None and own.learnable_total is not None:
-        if min(party.learnable, own.learnable_total) <= size:
+    learnable, total = party.learnable, own.learnable_total
+    if learnable is not None and total is not None:
+        if min(learnable, total) <= size:
             party = replace(party, learnable_share=None)
-        if party.learnable <= size:
+        if learnable <= size:
             kept = (flag for flag in party.flags if flag not in (guard.MEMORISED, guard.NO_SIGNAL))
             party = replace(party, flags=(*kept, guard.BELOW_STEP))
     note = (

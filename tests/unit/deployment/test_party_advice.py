@@ -74,3 +74,45 @@ def test_nobody_is_told_to_repeat_a_run_with_a_cheater(tmp_path, monkeypatch, co
     for words in (advice, said[1]):
         assert ("--again" in words) is not suspicious
         assert ("keep the audit log and the receipts" in words) is suspicious
+
+
+class _Waiting(_Server):
+    """A computation server that waits for shop at two stages, and then ends the run."""
+
+    def __init__(self, name: str, *mail: bytes) -> None:
+        super().__init__(name, *mail)
+        self._polls = 0
+
+    def submit(self, text: bytes) -> wire.Standing:
+        return wire.Standing(wire.VERSION, "open", 0, 0, reason="for shop", deadline=3600.0)
+
+    def poll(self, run_id: bytes, number: int, wait: float, patience: float) -> wire.Mail:
+        self._polls += 1
+        if self._polls > 4:
+            return super().poll(run_id, number, wait, patience)
+        state, deadline = ("open", 86400.0) if self._polls <= 2 else ("running", 90000.0)
+        standing = wire.Standing(wire.VERSION, state, 0, 0, reason="for shop", deadline=deadline)
+        return wire.Mail(wire.VERSION, (), standing)
+
+
+def test_a_party_is_told_at_every_stage_who_is_missing_and_until_when(tmp_path, monkeypatch):
+    """The deadline is that of a poll: before it, the server does not know how long this party waits."""
+    agreed, store, reported = signed(), PartyStore(tmp_path), []
+    notice = codec.encode(m.Envelope(agreed.run_id, "compute", "telco", m.Abort("E_ABORTED")))
+    servers = {"compute": _Waiting("compute", notice), "validate": _Server("validate")}
+    monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(PartyRun, "_client", lambda self, server: servers[server])
+    party = PartyRun(
+        identity("telco"), agreed, GIVEN, store,
+        finish=lambda outcome: PartyResult(valuation=None),
+        report=lambda stage, words: reported.append((stage, words)),
+    )  # fmt: skip
+    try:
+        with pytest.raises(FedValueError):
+            party.run()
+    finally:
+        store.close()
+    assert [words for stage, words in reported if stage == "waiting" and words.startswith("for")] == [
+        "for shop to start fedvalue join or run, until 1970-01-02 00:00 UTC",
+        "for shop, until 1970-01-02 01:00 UTC",
+    ]

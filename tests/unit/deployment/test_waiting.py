@@ -40,8 +40,8 @@ class Server:
         text = AGREED.repeated(number).to_json().encode()
         return self.relay.submit(self.peer(name), wire.Submit(1, text))
 
-    def wait(self, name: str, patience: float) -> None:
-        self.relay.poll(self.peer(name), wire.Poll(1, AGREED.run_id, 0, 1, patience))
+    def wait(self, name: str, patience: float) -> wire.Mail:
+        return self.relay.poll(self.peer(name), wire.Poll(1, AGREED.run_id, 0, 1, patience))
 
     def state(self) -> str:
         return self.relay.status(self.peer("bank"), wire.Status(1, AGREED.run_id)).state
@@ -97,6 +97,15 @@ def test_the_least_patient_of_those_who_wait_decides(server):
     server.wait("telco", START + 700)
     server.tick()
     assert server.state() == "failed"
+
+
+def test_a_poll_without_mail_says_whom_the_run_waits_for_at_any_stage(server, monkeypatch):
+    host = server.relay._host(AGREED.run_id)
+    assert server.wait("bank", 0.0).standing.reason == "for telco, shop"
+    monkeypatch.setattr(host._worker, "awaited", lambda: ())
+    monkeypatch.setattr(host._worker, "awaited_now", lambda: ("bank", "shop"))
+    monkeypatch.setattr(host.journal, "state", "running")
+    assert server.wait("bank", 0.0).standing.reason == "for shop"
 
 
 def test_one_who_does_not_agree_to_wait_keeps_the_deadline_of_the_terms(server):

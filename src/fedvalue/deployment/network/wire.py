@@ -130,11 +130,12 @@ class Standing(Frame, frozen=True):
         next: Number of the caller's messages that are stored here.
         mail: Number of messages for the caller.
         code: Why the run failed.
-        reason: The same in words; while the run is open, whom it waits for.
+        reason: The same in words; before it has ended, whom it waits for.
         head: Receipt.
         stage: open, keying, uploading, agreeing, done or failed.
         deadline: When the stage ends at the latest, in seconds since 1970; 0 when the run is over.
-        awaited: Participants whose messages the server waits for; only `Status` fills it in.
+        awaited: Participants whose messages the server waits for; `Status` and a poll without mail fill
+            it in.
         n_bytes: Size of the caller's messages that are stored here.
         time: The server's clock, in seconds since 1970.
     """

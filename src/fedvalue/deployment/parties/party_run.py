@@ -185,6 +185,7 @@ class PartyRun:
         self._journal.send(replies, links.outgoing)
         if role.state is not before:
             self._report(_stage(role), "")
+            self._awaited = ""
 
     def _feed(self, role: PartyRole, server: str, body: bytes) -> list[Envelope]:
         """The role's answer to a message. An error of the role ends the run."""
@@ -219,6 +220,7 @@ class PartyRun:
             {server: self._client(server) for server in role.terms.servers},
             until=end,
             on_wait=lambda words: self._report("waiting", words),
+            on_poll=self._report_awaited,
             patience=self._patience,
             clock=self._clock,
         )
@@ -234,21 +236,25 @@ class PartyRun:
         )
 
     def _take_standing(self, server: str, standing: Standing) -> None:
-        """Take the receipt, and report whom the computation server waits for when that changes."""
+        """Take the receipt, and report a clock that is wrong."""
         self._heads.take(server, standing)
         words = clock_difference(standing.time, f"server {server!r}")
         if words and server not in self._clocks:
             self._clocks.add(server)
             self._report("warning", words)
-        if server != self._manifest.compute.name or standing.state != "open":
+
+    def _report_awaited(self, server: str, standing: Standing) -> None:
+        """Report whom the computation server waits for, and until when, if that changes."""
+        if server != self._manifest.compute.name or standing.state not in ("open", "running"):
             return
-        if standing.reason and standing.reason != self._awaited:
-            self._awaited = standing.reason
-            until = ""
-            if standing.deadline:
-                moment = dt.datetime.fromtimestamp(standing.deadline, dt.UTC)
-                until = f" to start fedvalue join or run, until {moment:%Y-%m-%d %H:%M} UTC"
-            self._report("waiting", printable(standing.reason) + until)
+        words = printable(standing.reason)
+        if words and standing.deadline:
+            moment = dt.datetime.fromtimestamp(standing.deadline, dt.UTC)
+            start = " to start fedvalue join or run" if standing.state == "open" else ""
+            words += f"{start}, until {moment:%Y-%m-%d %H:%M} UTC"
+        if words and words != self._awaited:
+            self._awaited = words
+            self._report("waiting", words)
 
     def _keep_receipts(self) -> None:
         self._journal.keep_receipts(self._heads.fresh())

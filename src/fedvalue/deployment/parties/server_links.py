@@ -18,6 +18,7 @@ from fedvalue.protocol import codec
 
 if TYPE_CHECKING:
     from fedvalue.deployment.network.rpc_client import ServerClient
+    from fedvalue.deployment.network.wire import Standing
     from fedvalue.protocol.messages import Envelope
 
 T = TypeVar("T")
@@ -25,6 +26,8 @@ Received = tuple[str, int, bytes]
 """Server, number, body."""
 
 POLL_SECONDS = 10.0
+_FIRST_POLL_SECONDS = 0.5
+"""Only by a poll a server learns how long we wait, and can tell the deadline: the first answer comes soon."""
 _THREAD_END_SECONDS = 10.0
 """How long all threads may take to end after their calls were cancelled."""
 _PASSING = ("E_UNREACHABLE", "E_BUSY", "E_STORAGE")
@@ -105,6 +108,7 @@ class ServerLinks:
         clients: By server.
         until: Monotonic seconds until which unreachable servers are tried again.
         on_wait: Called with a sentence when a server cannot be reached.
+        on_poll: Called with a server and its standing after each poll.
         patience: Until when we agree to wait for late participants, as in `wire.Poll`.
         clock: Monotonic seconds.
     """
@@ -117,6 +121,7 @@ class ServerLinks:
         *,
         until: float,
         on_wait: Callable[[str], object] = lambda words: None,
+        on_poll: Callable[[str, Standing], object] = lambda server, standing: None,
         patience: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -125,6 +130,7 @@ class ServerLinks:
         self._clients = clients
         self._until = until
         self._on_wait = on_wait
+        self._on_poll = on_poll
         self._patience = patience
         self._clock = clock
         self._events: queue.Queue[Received | FedValueError] = queue.Queue(maxsize=64)
@@ -206,8 +212,11 @@ class ServerLinks:
 
     def _fetch(self, client: ServerClient, number: int) -> None:
         self._try(client, lambda: client.submit(self._manifest))
+        seconds = _FIRST_POLL_SECONDS
         while not self._stop.is_set():
-            mail = self._try(client, lambda: client.poll(self._run_id, number, POLL_SECONDS, self._patience))  # noqa: B023
+            mail = self._try(client, lambda: client.poll(self._run_id, number, seconds, self._patience))  # noqa: B023
+            seconds = POLL_SECONDS
+            self._on_poll(client.name, mail.standing)
             for body in mail.bodies:
                 self._put((client.name, number, body))
                 number += 1

@@ -156,7 +156,7 @@ class RelayServer:
             finally:
                 self._waiting.release()
         bodies = self._store.mail(request.run_id, caller.name, request.after, wire.MAIL_BYTES)
-        return wire.Mail(wire.VERSION, tuple(bodies), host.standing(caller.name))
+        return wire.Mail(wire.VERSION, tuple(bodies), host.standing(caller.name, whole=not bodies))
 
     def status(self, peer: Peer, request: wire.Status) -> wire.Standing:
         """Where the run stands for the caller."""

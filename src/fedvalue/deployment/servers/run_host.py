@@ -85,8 +85,9 @@ class RunHost:
 
     def standing(self, caller: str, *, whole: bool = False) -> wire.Standing:
         """Where the run stands, for one participant; `whole` adds whom it waits for at any stage."""
-        standing = self.journal.standing(caller, self._worker.awaited(), deadline=self.deadline)
-        return replace(standing, awaited=self._worker.awaited_now()) if whole else standing
+        now = self._worker.awaited_now() if whole else ()
+        standing = self.journal.standing(caller, self._worker.awaited() or now, deadline=self.deadline)
+        return replace(standing, awaited=now)
 
     @property
     def deadline(self) -> float:

@@ -219,7 +219,7 @@ class RunJournal:
 
         Args:
             caller: The participant.
-            awaited: Whom the run waits for, if it has not begun.
+            awaited: Whom the run waits for, as far as it is known.
             deadline: When the stage ends at the latest.
         """
         # The numbers first: the head is set after what it covers is stored, so it may be newer, never older.
@@ -229,7 +229,7 @@ class RunJournal:
         head = None
         if receipt is not None:
             head = wire.SignedHead(receipt.actor, receipt.seq, bytes.fromhex(receipt.head), receipt.signature)
-        if state == "open" and awaited:
+        if state in ("open", "running") and awaited:
             reason = waiting_for([name for name in awaited if name != caller])
         return wire.Standing(
             wire.VERSION, state, accepted, mail, code, reason, head, stage=self.stage, deadline=deadline,
