@@ -151,12 +151,12 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
             "If one of them is known only afterwards, leave it out and value again.",
         )
     sentences = _unless_leaked(valuation, selection, _invitation(valuation, selection))
-    if selection.unaffordable:
+    if selection.unaffordable and selection.parties:
         names = _names(selection.unaffordable)
         sentences.append(f"The budget leaves no room for {names}, which would add more.")
-    if selection.undecided and selection.parties:
+    if selection.undecided and (selection.parties or selection.unaffordable):
         sentences.append(_undecided(valuation, selection))
-    if selection.idle and (selection.parties or selection.undecided):
+    if selection.idle and (selection.parties or selection.undecided or selection.unaffordable):
         noun, verb = ("party", "adds") if len(selection.idle) == 1 else ("parties", "add")
         names = _names(selection.idle)
         sentences.append(f"The remaining {noun}, {names}, {verb} nothing worth mentioning.")
@@ -268,6 +268,11 @@ def measure(valuation: Valuation) -> str:
 def _invitation(valuation: Valuation, selection: Selection) -> str:
     names = selection.parties
     if not names:
+        if selection.unaffordable:
+            return (
+                f"With a budget of {selection.budget:,}, nobody can be invited: it leaves no room for "
+                f"{_names(selection.unaffordable)}, which would add to what can be predicted."
+            )
         if selection.undecided:
             help = "helps" if len(selection.undecided) == 1 else "help"
             return (

@@ -53,6 +53,17 @@ def test_a_set_without_a_row_of_its_own_is_compared_with_all_parties():
     )
 
 
+def test_a_budget_below_every_price_is_the_reason_to_invite_nobody():
+    """Telco, shop and insurer add something; none of them costs 10 or less."""
+    prices = {"telco": 30, "insurer": 20, "shop": 60, "utility": 1}
+    sentences = decision(four_parties(), prices, 10)
+    assert sentences == (
+        "With a budget of 10, nobody can be invited: it leaves no room for insurer, telco and shop, which "
+        "would add to what can be predicted.",
+        "The remaining party, utility, adds nothing worth mentioning.",
+    )
+
+
 def test_a_leaked_label_is_named_before_its_party_is_recommended():
     """The first sentence stands alone, so it must not be the invitation."""
     leak = ColumnCoding(party="shop", name="loss", kind="number", n_codes=5, reproduces_label=True)
