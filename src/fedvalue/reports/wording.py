@@ -211,7 +211,8 @@ def acceptance_sentence(valuation: Valuation, outcome: Acceptance) -> str:
 def noise(statement: PrivacyStatement) -> str:
     """The privacy guarantee of a result with noise."""
     return (
-        f"Noise of ±{statement.label_noise:.3g} persons was added to every count behind these values. "
+        f"Noise of ±{statement.label_noise:.3g} persons was added to every count of a code with a label, and "
+        f"of ±{statement.pair_noise:.3g} to every count of two codes. "
         f"Differentially private with epsilon {statement.epsilon:g} and delta {statement.delta:g}, for "
         f"{statement.adjacency}; against {statement.observer}. The intervals include the noise."
     )

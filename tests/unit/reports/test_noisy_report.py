@@ -8,7 +8,7 @@ from fedvalue.decisions.payout import payout
 from fedvalue.federated.valuation_parts import valuation_of
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.protocol.privacy import Privacy
-from fedvalue.reports import html
+from fedvalue.reports import html, wording
 from fedvalue.reports.view import view
 from fedvalue.valuation.result import Valuation
 
@@ -40,6 +40,12 @@ def test_the_report_states_epsilon_delta_adjacency_observer_and_noise():
     assert "one person" in how["Adjacency"]
     assert "not the servers" in how["Observer"]
     page = html.render(result)
+    noises = [f"±{noise:.3g}" for noise in (result.privacy.label_noise, result.privacy.pair_noise)]
+    assert noises[0] != noises[1]
+    assert (
+        f"Noise of {noises[0]} persons was added to every count of a code with a label, and of {noises[1]} "
+        "to every count of two codes."
+    ) in wording.noise(result.privacy)
     assert "Differentially private with epsilon 1 and delta 1e-06, for two tables" in page
     assert "not the servers" in page
 
