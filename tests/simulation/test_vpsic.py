@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import fedvalue
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
 from fedvalue.federated.cast import CodedTables, make_terms
@@ -188,3 +189,19 @@ def test_settings_out_of_range(options, message) -> None:
 def test_it_cannot_be_deployed(tables: CodedTables) -> None:
     with pytest.raises(InputError, match="runs in one process only"):
         make_terms(tables, "vpsic")
+
+
+def test_learnable_values_are_those_of_joint_codes_and_the_result_says_so() -> None:
+    rng = np.random.default_rng(3)
+    label = rng.integers(0, 2, 400)
+    late = (label + (rng.random(400) < 0.3)) % 2
+    parties = {"telco": {"late": late, "age": rng.integers(0, 3, 400)}, "shop": {"returns": label * late}}
+    task = {"income": rng.integers(0, 3, 400), "branch": rng.integers(0, 2, 400)}
+    found = fedvalue.value(label=label, task=task, parties=parties, protocol="vpsic")
+    plain = fedvalue.value(label=label, task=task, parties=parties)
+    joint = fedvalue.value(label=label, task=task, parties=parties, columns="joint")
+    assert found.settings is not None
+    assert found.settings.columns == "joint"
+    assert found.learnable == pytest.approx(joint.learnable, abs=1e-9)
+    assert found.learnable != pytest.approx(plain.learnable, abs=1e-4)
+    assert found.values == pytest.approx(plain.values, abs=1e-9)

@@ -120,6 +120,7 @@ def _vpsic_value(
     n_bytes = most_bytes(tables, options.settings)
     execution.report(0.0, 1.0, f"uploads of at most {n_bytes:,} bytes")
     counts = vpsic_counts(tables, options.settings, ids=packed)
+    settings = replace(settings, columns="joint")  # the server counts a party's rows by one joint code
     result = value_counts(counts, settings, execution=execution)
     return replace(
         result,
