@@ -399,3 +399,12 @@ def test_a_protocol_gives_the_plain_values(loans: Path, protocol: str) -> None:
     for a, b in zip(plain["parties"], federated["parties"], strict=True):
         for key in ("value", "learnable", "se_data", "alone", "last"):
             assert b[key] == pytest.approx(a[key], abs=1e-9)
+
+
+def test_columns_that_no_option_names_are_listed_on_stderr(tmp_path: Path) -> None:
+    rows = [f"{k % 2},{k % 3},{k % 5},{k % 7}" for k in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["y,a,b,c", *rows]) + "\n")
+    command = ["value", "table.csv", "--label", "y", "--party", "one=a", "--json", "-"]
+    ran = fedvalue_here(*command, cwd=tmp_path)
+    assert ran.err == "not used, because no option names them: 'b' and 'c'\n"
+    assert fedvalue_here(*command, "--task", "b", "--drop", "c", cwd=tmp_path).err == ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from fedvalue.cli.app import PANELS
+from tests.cli.here import fedvalue_here
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -24,6 +27,18 @@ def test_the_example_prints_what_the_readme_says(
     exec(compile(program, "README", "exec"), {})
     assert capsys.readouterr().out == output
     assert "<html" in (tmp_path / "report.html").read_text()
+
+
+def test_the_commands_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (block,) = [text for language, text in BLOCKS if not language and "fedvalue value" in text]
+    folder, *commands = [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
+    assert folder[0] == "cd"
+    monkeypatch.chdir(tmp_path / folder[1])
+    for command in commands:
+        ran = fedvalue_here(*command[1:])
+        assert ran.code == 0, ran.err
+    assert "<html" in Path("report.html").read_text()
 
 
 def test_every_command_exists() -> None:

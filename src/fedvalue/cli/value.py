@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from fedvalue.cli import shared_options as options
-from fedvalue.cli.column_owners import parse_file_options, parse_request
+from fedvalue.cli.column_owners import parse_file_options, parse_request, split_names
 from fedvalue.cli.kernels import load_arrow
 from fedvalue.cli.progress import interruptible, progress_bar
 from fedvalue.cli.terminal import refuse_unwritable, say, show_valuation, write_text
@@ -178,6 +178,7 @@ def value(
                 missing=missing,
             ),
         )  # fmt: skip
+        _name_unused(request, drop)
         protocol_options: dict[str, Any] = {"q": q, "n_r": n_r, "harden": harden, "policy": policy}
         request = replace(
             request, protocol=protocol,
@@ -210,6 +211,18 @@ def value(
     deliver(with_acceptance(valuation), json_file, html, table)
     if earlier is not None:
         _say_whether_repeated(earlier, valuation, same_data=data is None)
+
+
+def _name_unused(request: Request, drop: str) -> None:
+    """Columns that the task party has and nobody named may be forgotten ones."""
+    from fedvalue.decisions.games import listing
+    from fedvalue.reports.wording import NAMES_SHOWN
+    from fedvalue.tables.sources import column_names
+
+    named = {*request.columns, *split_names(drop)}
+    unused = [name for name in column_names(request.source, request.options_of()) if name not in named]
+    if unused:
+        say(f"not used, because no option names them: {listing([*map(repr, unused)], NAMES_SHOWN)}")
 
 
 def deliver(
