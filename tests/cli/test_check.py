@@ -46,7 +46,7 @@ def test_the_lending_files_are_understood_and_their_traps_named():
     assert column(utility, "kwh")["kind"] == "number"
 
 
-def test_the_table_leads_with_what_was_read_and_ends_with_what_a_run_needs():
+def test_the_table_leads_with_what_was_read_and_ends_with_how_it_is_read():
     """Readable at 80 columns."""
     ran = fedvalue_here("check", "loans.csv", "--label", "defaulted", cwd=LENDING)
     lines = ran.out.splitlines()
@@ -54,7 +54,7 @@ def test_the_table_leads_with_what_was_read_and_ends_with_what_a_run_needs():
     assert lines[1] == "confidence: encoding fair, delimiter high, decimal high"
     assert lines[2].startswith("label 'defaulted': 5 classes: no 77.7%, yes 19.8%")
     assert any("column 'loss' reproduces the label" in line for line in lines)
-    assert "sends 19.2 kB to each of two servers" in lines[-1]
+    assert lines[-1] == "a valuation reads it into memory"
     assert any(
         line.startswith("warning: customer: looks like an id: 2,400 different values") for line in lines
     )
@@ -125,3 +125,18 @@ def test_ids_do_not_fill_the_memory(tmp_path):
     (file,) = json.loads(ran.out)["files"]
     assert column(file, "who")["warnings"][0].startswith("looks like an id: more than 1")
     assert column(file, "x")["n_distinct"] == 7
+
+
+def test_a_file_without_a_common_id_is_refused_as_by_a_valuation(tmp_path):
+    (tmp_path / "bank.csv").write_text("customer,y\nA1,no\nA2,yes\nA3,no\n")
+    (tmp_path / "other.csv").write_text("customer,x\nB1,1\nB2,2\nB3,1\n")
+    (tmp_path / "one.csv").write_text("customer,x\nA3,1\n")
+    ran = fedvalue_here("check", "bank.csv", "other.csv", "one.csv", "--id", "customer", cwd=tmp_path)
+    assert ran.code == 3
+    assert ran.out.count("refused: ") == 1
+    assert "refused: id 'customer': none of its ids is in the first file" in ran.out
+    assert "one.csv: 1 row, 1 column; " in ran.out
+    valued = fedvalue_here(
+        "value", "bank.csv", "--label", "y", "--id", "customer", "--party", "o=other.csv", cwd=tmp_path
+    )
+    assert valued.code == 3

@@ -67,9 +67,11 @@ def check(
 def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
     """Print how one file was read."""
     from fedvalue.local.check import label_text
+    from fedvalue.tables.column_report import counted
 
     sure = [f"{what} {how}" for what, how in file.confidence.items() if how != "certain"]
-    print_line(f"{file.name}: {file.n_rows:,} rows, {len(file.columns)} columns; {file.format}")
+    size = f"{counted(file.n_rows, 'row')}, {counted(len(file.columns), 'column')}"
+    print_line(f"{file.name}: {size}; {file.format}")
     if sure:
         print_line(f"confidence: {', '.join(sure)}")
     if file.n_matched is not None and n_first:
@@ -93,10 +95,7 @@ def _show(file: FileCheck, ids: str | None, n_first: int) -> None:
     for remark in remarks:
         print_line(remark)
     way = "in batches" if file.streamed else "into memory"
-    print_line(
-        f"a valuation reads it {way}; as a party in a federated run it sends {_size(file.upload)} to each of "
-        "two servers"
-    )
+    print_line(f"a valuation reads it {way}")
 
 
 def _row(column: ColumnCoding, n_rows: int) -> list[str]:
@@ -106,7 +105,3 @@ def _row(column: ColumnCoding, n_rows: int) -> list[str]:
         column.name, column.kind, missing, distinct, str(column.n_codes), f"{column.largest:.1%}",
         column.coding,
     ]  # fmt: skip
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"

@@ -40,8 +40,6 @@ MANY_NAMES = 100_000
 """A column with more distinct texts, most of them unique, is an id; counting them all would fill memory."""
 
 SAMPLE_ROWS = 20_000
-BYTES_PER_ROW = 8
-"""Upload of a party to each server, per row, in a federated run with the protocol mirror."""
 
 
 class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,7 +53,6 @@ class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
         columns: How each column would be coded.
         problems: Reasons for a valuation to refuse the file, one sentence each.
         n_matched: Ids that are also in the first file.
-        upload: Bytes that a party with this file sends to each of two servers in a federated run.
         streamed: A valuation reads it in batches.
     """
 
@@ -69,7 +66,6 @@ class FileCheck(Document, frozen=True, kw_only=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     n_matched: int | None = None
-    upload: int = 0
     streamed: bool = False
 
 
@@ -206,6 +202,8 @@ class _FileLook:
             ids = self.id_set()
             if first_ids is not None and ids is not None:
                 n_matched = pc.sum(pc.is_in(ids, value_set=first_ids.cast(ids.type))).as_py() or 0
+                if not n_matched and self._n_rows and len(first_ids):
+                    problems.append(f"id {self._id!r}: none of its ids is in the first file")
         return FileCheck(
             name=shown(self._source),
             format=part.description,
@@ -217,7 +215,6 @@ class _FileLook:
             warnings=tuple(warnings),
             notes=tuple(notes),
             n_matched=n_matched,
-            upload=BYTES_PER_ROW * self._n_rows,
             streamed=stream_by_default(self._source),
         )
 
