@@ -221,8 +221,8 @@ def compare(
             ["party", "before", "after", "difference", "± 95%", "beyond its error"],
             [
                 [
-                    change.name, f"{change.before:.4f}", f"{change.after:.4f}",
-                    f"{change.after - change.before:+.4f}",
+                    change.name, f"{change.before:z.4f}", f"{change.after:z.4f}",
+                    f"{change.after - change.before:+z.4f}",
                     "" if change.error is None else f"{1.96 * change.error:.4f}",
                     verdict[change.beyond_error],
                 ]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Interval, PartyValue, Valuation
     from fedvalue.valuation.settings import ValuationSettings
 
-_EXACT = 1e-9
-"""Values of the same rows differ by rounding alone below this."""
+_LEAST_CHANGE = 1e-4
+"""Smaller differences cannot be told apart in print, and a released value may be rounded to this grid."""
 
 
 class ValueChange(Document, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,7 +48,8 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What changed from one result to another.
 
     Args:
-        same_rows: Both come from the same files; None if a result does not say.
+        same_rows: Both come from the same files; None if the files differ, or a result does not name them,
+            but the number of rows is the same: another file may hold the same rows.
         asked: Differences in the question, one sentence each.
         only_before, only_after: Parties of one result alone.
         total: The learnable value of all parties together.
@@ -77,7 +78,7 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
         for change in moved:
             rises = "rises" if change.after > change.before else "falls"
             sentences.append(
-                f"{change.name} {rises} beyond its error: {change.before:.4f} -> {change.after:.4f} nats"
+                f"{change.name} {rises} beyond its error: {change.before:z.4f} -> {change.after:z.4f} nats"
             )
         unknown = [change.name for change in self.parties if change.beyond_error is None]
         if unknown:
@@ -105,9 +106,7 @@ def compare(before: Valuation, after: Valuation) -> Comparison:
     if before.learnable_total is not None and after.learnable_total is not None:
         # The coalition of all is valued, not sampled: on the same rows it has no error.
         widths = [0.0 if same_rows else _half(result.learnable_total_interval) for result in (before, after)]
-        total = _judged(
-            "all together", before.learnable_total, after.learnable_total, *widths, same_rows=bool(same_rows)
-        )
+        total = _judged("all together", before.learnable_total, after.learnable_total, *widths)
     return Comparison(
         same_rows=same_rows,
         asked=tuple(_asked(before, after)),
@@ -128,19 +127,18 @@ def _change(before: PartyValue, after: PartyValue, *, same_rows: bool) -> ValueC
         widths = tuple(None if error is None else Z95 * error for error in errors)
     else:
         widths = _half(before.learnable_interval), _half(after.learnable_interval)
-    return _judged(before.name, before.learnable, after.learnable, *widths, same_rows=same_rows)
+    return _judged(before.name, before.learnable, after.learnable, *widths)
 
 
 def _judged(
-    name: str, before: float, after: float, half: float | None, later_half: float | None, *, same_rows: bool
+    name: str, before: float, after: float, half: float | None, later_half: float | None
 ) -> ValueChange:
     """A difference against the half widths of two 95% intervals."""
     if half is None or later_half is None:
         return ValueChange(name=name, before=before, after=after)
-    width = max(hypot(half, later_half), _EXACT if same_rows else 0.0)
-    return ValueChange(
-        name=name, before=before, after=after, error=width / Z95, beyond_error=abs(after - before) > width
-    )
+    width = hypot(half, later_half)
+    beyond = abs(after - before) > max(width, _LEAST_CHANGE)
+    return ValueChange(name=name, before=before, after=after, error=width / Z95, beyond_error=beyond)
 
 
 def _half(interval: Interval | None) -> float | None:
@@ -148,13 +146,15 @@ def _half(interval: Interval | None) -> float | None:
 
 
 def _same_rows(before: Valuation, after: Valuation) -> bool | None:
+    if before.n_samples != after.n_samples:
+        return False
     digests = []
     for result in (before, after):
         sources = () if result.provenance is None else result.provenance.sources
         if not sources or not all(source.sha256 for source in sources):
             return None
         digests.append(sorted((source.party, source.sha256) for source in sources))
-    return digests[0] == digests[1] and before.n_samples == after.n_samples
+    return True if digests[0] == digests[1] else None
 
 
 def _asked(before: Valuation, after: Valuation) -> list[str]:
@@ -171,6 +171,8 @@ def _asked(before: Valuation, after: Valuation) -> list[str]:
         differences += [
             f"{key.replace('_', ' ')}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]
         ]
+    if before.protocol != after.protocol:
+        differences.append(f"protocol: {before.protocol or 'none'} -> {after.protocol or 'none'}")
     if before.estimator != after.estimator:
         differences.append(f"estimator: {before.estimator} -> {after.estimator}")
     versions = [record.software if record else None for record in (before.provenance, after.provenance)]

@@ -7,6 +7,7 @@ from msgspec import structs
 
 import fedvalue
 from fedvalue.decisions.comparison import compare
+from fedvalue.valuation.provenance import Provenance, SourceFile
 
 
 def world(seed: int, n: int = 2000, strong: float = 0.15, **options):
@@ -53,3 +54,36 @@ def test_a_party_that_came_or_left_is_named():
     assert found.only_before == ("b",)
     assert [change.name for change in found.parties] == ["a"]
     assert compare(alone, before).only_after == ("b",)
+
+
+def from_file(result, sha256: str):
+    """The result as if it came from a file with this digest."""
+    sources = (SourceFile(name="table", sha256=sha256),)
+    return structs.replace(result, provenance=Provenance(software="", created="", sources=sources))
+
+
+def test_a_difference_that_cannot_be_printed_is_no_change():
+    before = from_file(world(1), "aa")
+    parties = tuple(structs.replace(party, learnable=party.learnable - 4e-5) for party in before.parties)
+    found = compare(before, structs.replace(before, parties=parties))
+    assert found.same_rows is True
+    assert not any(change.beyond_error for change in found.parties)
+    assert "no value changes beyond its error" in found.sentences
+    parties = tuple(structs.replace(party, learnable=party.learnable - 4e-4) for party in before.parties)
+    moved = compare(before, structs.replace(before, parties=parties))
+    assert all(change.beyond_error for change in moved.parties)
+
+
+def test_another_protocol_is_named():
+    before = world(1)
+    found = compare(before, structs.replace(before, protocol="vpsic"))
+    assert found.asked == ("protocol: none -> vpsic",)
+
+
+def test_another_file_may_hold_the_same_rows():
+    """Other numbers of rows are other rows; other bytes need not be."""
+    result = world(1)
+    csv, parquet = from_file(result, "aa"), from_file(result, "bb")
+    assert compare(csv, csv).same_rows is True
+    assert compare(csv, parquet).same_rows is None
+    assert compare(csv, structs.replace(parquet, n_samples=result.n_samples + 1)).same_rows is False
