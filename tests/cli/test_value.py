@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -380,7 +381,8 @@ def test_a_state_adds_rows_once_and_tells_what_changed(loans: Path, tmp_path: Pa
     ran = fedvalue_here("value", second, *good, "--state", state)
     assert ran.code == 0, ran.err
     assert f"{N} rows" in ran.out
-    assert "since" in ran.out
+    line = r"since last time \w+: learnable -?[0-9.]+ -> -?[0-9.]+; Shapley-CMI [0-9.]+ -> [0-9.]+, "
+    assert re.search(line, " ".join(ran.out.split()))
     again = fedvalue_here("value", second, *good, "--state", state)
     assert f"{N} rows" in again.out
     ran = fedvalue_here("value", second, *good, "--state", state, "--bins", "4")

@@ -132,7 +132,7 @@ def _remarks(valuation: Valuation) -> list[str]:
     lines += [f"{column.name}: {text}" for column in valuation.columns for text in column.warnings]
     if isinstance(sensitivity := valuation.details.get("sensitivity"), Mapping):
         lines.append(str(sensitivity.get("sentence", "")))
-    lines += _since_last_time(valuation.details)
+    lines += _since_last_time(valuation)
     return lines + [f"note: {note}" for note in valuation.details.get("notes", [])]
 
 
@@ -157,19 +157,24 @@ def _how(valuation: Valuation) -> str:
     return "; ".join(parts)
 
 
-def _since_last_time(details: Mapping[str, Any]) -> list[str]:
+def _since_last_time(valuation: Valuation) -> list[str]:
     """Added rows and changed values of a state."""
+    details = valuation.details
     if "state" not in details:
         return []
     state = details["state"]
     lines = [f"{state['n_added']:,} rows added to {state['n_before']:,} in the state"]
     lines += [f"skipped, counted before: {name}" for name in state["skipped_files"]]
     verdict = {True: "more than its error", False: "within its error", None: "error unknown"}
-    return lines + [
-        f"since last time {change['name']}: {change['before']:.4f} -> {change['after']:.4f}, "
-        f"{verdict[change.get('beyond_error')]}"
-        for change in details.get("changes", [])
-    ]
+    for change in details.get("changes", []):
+        name = change["name"]
+        before, after = details.get("learnable_before", {}).get(name), valuation.learnable[name]
+        learnable = "" if before is None or after is None else f"learnable {before:z.4f} -> {after:z.4f}; "
+        lines.append(
+            f"since last time {name}: {learnable}Shapley-CMI {change['before']:.4f} -> "
+            f"{change['after']:.4f}, {verdict[change.get('beyond_error')]}"
+        )
+    return lines
 
 
 def refuse_unwritable(*targets: str | Path | None) -> None:

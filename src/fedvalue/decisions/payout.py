@@ -23,7 +23,7 @@ from fedvalue.decisions import games, money
 from fedvalue.decisions.contribution import Judge
 from fedvalue.decisions.games import listing
 from fedvalue.decisions.selection import select
-from fedvalue.decisions.stability import NOT_CHECKED, Stability, stability_of
+from fedvalue.decisions.stability import NO_POT, NOT_CHECKED, Stability, stability_of
 from fedvalue.errors import InputError
 from fedvalue.untrusted_text import without_formula
 
@@ -116,7 +116,8 @@ class Payout:
             remarks.append(
                 f"Too close to rank: {listing(tied)}; their values differ by less than their error."
             )
-        stable = NOT_CHECKED if self.stability is None else self.stability.sentence()
+        not_checked = NOT_CHECKED if self.pot else NO_POT
+        stable = not_checked if self.stability is None else self.stability.sentence()
         if self.by == "shapley-cmi" and self.stability is not None:
             stable += " This is measured by Shapley-CMI, memorised value included."
         return (*remarks, stable)

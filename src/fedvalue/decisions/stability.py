@@ -114,6 +114,7 @@ def _column(mask: int, p: int) -> Floats:
 
 
 NOT_CHECKED = "Groups of parties were not checked: the result does not say what each group would bring."
+NO_POT = "Groups of parties were not checked: there is nothing to divide."
 
 _ROUNDING = 1e-9  # excess, relative to everybody's value, that is rounding
 
@@ -123,18 +124,24 @@ class Stability:
     """The group of parties whose payment falls short most of its value without the others.
 
     Args:
-        stable: No group falls short by more than a negligible amount (see `contribution`). coalition: The
-        group that falls short most. excess: Its shortfall, as money. least: The largest shortfall under the
-        best division of this pot, as money (0 if the core is not empty).
+        stable: No group falls short by more than a negligible amount (see `contribution`) and its error.
+        coalition: The group that falls short most, beyond its error if one does.
+        excess: Its shortfall, as money.
+        least: The largest shortfall under the best division of this pot, as money (0 if the core is not
+            empty).
+        within_error: The rows cannot tell whether the shortfall is there.
     """
 
     stable: bool
     coalition: tuple[str, ...]
     excess: Decimal
     least: Decimal
+    within_error: bool = False
 
     def sentence(self) -> str:
         """The finding in a sentence."""
+        if self.within_error:
+            return "No group of parties clearly gets less than it would bring without the others."
         if self.stable:
             return (
                 "Every group of parties gets at least what it would bring without the others: "
@@ -160,12 +167,27 @@ def stability_of(valuation: Valuation, by: str, amounts: list[int], pot: int) ->
     # In units of the pot, so that value and money are compared as parts of the same whole.
     table = game.table / everybody
     shortfall = excesses(table, np.array(amounts) / pot)
-    worst = int(np.argmax(shortfall))
+    judge = Judge(valuation, by)
     # Rounding to the cent moves a coalition by less than a cent per member.
-    tolerated = max(_ROUNDING, len(amounts) / pot, Judge(valuation, by).negligible / everybody)
+    tolerated = max(_ROUNDING, len(amounts) / pot, judge.negligible / everybody)
+    short = np.flatnonzero(shortfall > tolerated)
+    errors = np.array(
+        [_half_width(valuation, judge, game.members(int(mask)), float(game.table[mask])) for mask in short]
+    )
+    clear = short[shortfall[short] > errors / everybody]
+    candidates = clear if len(clear) else np.arange(len(table))
+    worst = int(candidates[np.argmax(shortfall[candidates])])
     return Stability(
-        stable=bool(shortfall[worst] <= tolerated),
+        stable=not len(clear),
         coalition=game.members(worst),
         excess=money.from_cents(round(float(shortfall[worst]) * pot)),
         least=money.from_cents(round(max(least_core(table).epsilon, 0.0) * pot)),
+        within_error=bool(len(short)) and not len(clear),
     )
+
+
+def _half_width(valuation: Valuation, judge: Judge, names: tuple[str, ...], value: float) -> float:
+    """Half of the 95% interval of a group's value by itself; 0 if no error is known."""
+    if len(names) > 1:
+        return judge.usual_half_width(value)
+    return judge.half_width(valuation[names[0]], value) or 0.0

@@ -169,6 +169,7 @@ def with_state_details(
     if old is not None and old.valuation is not None:
         drift = drift_of(counts, n_before)
         details["changes"] = msgspec.to_builtins(changes(old.valuation, result, drift))
+        details["learnable_before"] = old.valuation.learnable
     return structs.replace(result, details={**result.details, **details})
 
 

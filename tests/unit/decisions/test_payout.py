@@ -211,3 +211,21 @@ def test_payments_to_parties_that_the_advice_does_not_invite_are_named():
     useless = payout(four_parties(), 100)
     assert useless.idle == ("utility",)
     assert not any("utility" in remark for remark in useless.remarks())
+
+
+def test_a_shortfall_within_its_error_is_not_told_to_the_cent():
+    """Each gets 0.075 less than alone; the errors are 1.96 se, widened by the ratio of 0.6 to the value."""
+    table = [0, 0.6, 0.55, 1.0]
+    noise = payout(result_of_game(table, names=["a", "b"], se=0.5), 100)
+    assert noise.remarks()[-1] == (
+        "No group of parties clearly gets less than it would bring without the others."
+    )
+    assert noise.stability is not None
+    assert noise.stability.stable
+    clear = payout(result_of_game(table, names=["a", "b"], se=0.005), 100)
+    assert "gets 7.50 less than it would bring without the others" in clear.remarks()[-1]
+
+
+def test_an_empty_pot_is_the_reason_for_no_check():
+    found = payout(result_of_game([0, 1.0, 1.0, 2.0]), 0)
+    assert found.remarks()[-1] == "Groups of parties were not checked: there is nothing to divide."
