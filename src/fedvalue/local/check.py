@@ -23,7 +23,14 @@ from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_report import ColumnCoding, counted, fit_feature
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
-from fedvalue.tables.label import fit_label, label_warnings, merged_spellings, reproduces_label
+from fedvalue.tables.label import (
+    errors_left,
+    fit_label,
+    label_warnings,
+    leak_warnings,
+    merged_spellings,
+    with_errors_left,
+)
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.party_stream import one_batch
 from fedvalue.tables.sources import open_parts, refuse_unknown_columns, source_bytes
@@ -195,7 +202,7 @@ class _FileLook:
         if self._label in coders:
             if coders[self._label].n_codes < 2:
                 problems.append(f"label {self._label!r}: all rows have the same label")
-            warnings += self._leaks(coders)
+            warnings += self._leaks(coders, codings)
         n_matched = None
         if self._id is not None:
             problems += self._id_problems()
@@ -225,8 +232,8 @@ class _FileLook:
         problems = {"have no id": n_missing, "repeat an id": n_repeated}
         return [f"id {self._id!r}: {n:,} rows {problem}" for problem, n in problems.items() if n]
 
-    def _leaks(self, coders: Mapping[str, ColumnCoder]) -> list[str]:
-        """Columns that reproduce the label in the sample."""
+    def _leaks(self, coders: Mapping[str, ColumnCoder], codings: Sequence[ColumnCoding]) -> Sequence[str]:
+        """Warnings about columns that give the label away in the sample."""
         batch = self._sample.rows()
         if batch is None or self._label is None:
             return []
@@ -237,11 +244,11 @@ class _FileLook:
         if not label.any():
             return []
         rows = np.ones(len(label), dtype=np.int64)
-        return [
-            f"column {name!r} reproduces the label: check that it is known before the label is"
-            for name, code in codes.items()
-            if reproduces_label(code, label, rows)
-        ]
+        return leak_warnings(
+            with_errors_left(coding, errors_left(codes[coding.name], label, rows))
+            for coding in codings
+            if coding.name in codes
+        )
 
 
 class _Sample:

@@ -59,6 +59,8 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
         counts: Rows of each bin, or of each of these categories.
         n_merged: Rare categories that share the code "other".
         reproduces_label: It predicts the label nearly without errors, as a leaked label does.
+        label_errors_left: Errors of guessing the label by this column alone, as a fraction of those of the
+            most frequent label; only where few are left and it does not reproduce the label.
         warnings: One sentence each.
     """
 
@@ -75,6 +77,7 @@ class ColumnCoding(Document, frozen=True, kw_only=True, omit_defaults=True):
     counts: tuple[int, ...] = ()
     n_merged: int = 0
     reproduces_label: bool = False
+    label_errors_left: float | None = None
     warnings: tuple[str, ...] = ()
 
 

@@ -35,6 +35,9 @@ RARE_CLASS = 10
 LEAK = 0.01
 """A column that leaves at most this fraction of the errors of a constant guess reproduces the label."""
 
+NEARLY_LEAK = 0.2
+"""A column that leaves more errors than that, but at most this fraction, is remarked on."""
+
 
 def fit_label(summary: ColumnSummary, settings: CodingSettings) -> tuple[ColumnCoder, ColumnCoding]:
     """The coder of a label, and how it codes.
@@ -115,28 +118,38 @@ def _dirty(summary: ColumnSummary) -> list[str]:
 
 
 def with_leaks(codings: Sequence[ColumnCoding], counts: JointCounts) -> tuple[ColumnCoding, ...]:
-    """Mark the columns of data parties that reproduce the label, which comes first.
+    """Mark the columns of data parties that give the label away; the label comes first.
 
     Each row's label is guessed as the most frequent one among the other rows of the same code. A column
-    that leaves at most `LEAK` of the errors of guessing the most frequent label of all reproduces it. Labels
-    that differ only in case or blanks are one class here, cleaned or not.
+    that leaves at most `LEAK` of the errors of guessing the most frequent label of all reproduces it; one
+    that leaves at most `NEARLY_LEAK` of them is remarked on. Labels that differ only in case or blanks are
+    one class here, cleaned or not.
     """
     label = merged_spellings(counts.label, codings[0].categories)
-    leaks = _leaks(counts, label) if label.any() else set()
-    return tuple(
-        replace(coding, reproduces_label=True) if (coding.party, coding.name) in leaks else coding
-        for coding in codings
-    )
+    left = _errors_left(counts, label) if label.any() else {}
+    return tuple(with_errors_left(coding, left.get((coding.party, coding.name), 1.0)) for coding in codings)
+
+
+def with_errors_left(coding: ColumnCoding, errors: float) -> ColumnCoding:
+    """Mark a column if it leaves few errors (see `errors_left`)."""
+    if errors <= LEAK:
+        return replace(coding, reproduces_label=True)
+    return replace(coding, label_errors_left=errors) if errors <= NEARLY_LEAK else coding
 
 
 def leak_warnings(codings: Iterable[ColumnCoding]) -> tuple[str, ...]:
-    """The columns of data parties that reproduce the label, one sentence each."""
-    return tuple(
-        f"column {coding.name!r} of party {coding.party!r} reproduces the label: check that it is known "
-        "before the label is"
-        for coding in codings
-        if coding.reproduces_label
-    )
+    """The columns of data parties that give the label away, one sentence each."""
+    warnings = []
+    for coding in codings:
+        column = f"column {coding.name!r}" + (f" of party {coding.party!r}" if coding.party else "")
+        if coding.reproduces_label:
+            warnings.append(f"{column} reproduces the label: check that it is known before the label is")
+        elif coding.label_errors_left is not None:
+            warnings.append(
+                f"{column} alone avoids {1 - coding.label_errors_left:.0%} of the errors of guessing the "
+                "label: is it too good to be known beforehand?"
+            )
+    return tuple(warnings)
 
 
 def merged_spellings(label: np.ndarray, categories: Sequence[str]) -> np.ndarray:
@@ -147,9 +160,9 @@ def merged_spellings(label: np.ndarray, categories: Sequence[str]) -> np.ndarray
     return np.unique(label, return_inverse=True)[1]
 
 
-def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
-    """Party and name of each column that reproduces the label."""
-    leaks = set()
+def _errors_left(counts: JointCounts, label: np.ndarray) -> dict[tuple[str, str], float]:
+    """`errors_left` of each column, by party and name."""
+    left: dict[tuple[str, str], float] = {}
     n_labels = int(label.max()) + 1
     for k, party in enumerate(counts.names):
         rows = np.bincount(counts.parties[:, k] * n_labels + label, counts.count).astype(np.int64)
@@ -157,12 +170,12 @@ def _leaks(counts: JointCounts, label: np.ndarray) -> set[tuple[str, str]]:
         codes, labels = np.divmod(present, n_labels)
         book = None if counts.codebooks is None else counts.codebooks[k]
         columns = [(party, codes)] if book is None else zip(book.features, book.codes[codes].T, strict=True)
-        leaks |= {(party, name) for name, code in columns if reproduces_label(code, labels, rows[present])}
-    return leaks
+        left |= {(party, name): errors_left(code, labels, rows[present]) for name, code in columns}
+    return left
 
 
-def reproduces_label(code: np.ndarray, label: np.ndarray, rows: np.ndarray) -> bool:
-    """A column leaves at most `LEAK` of the errors of guessing the most frequent label.
+def errors_left(code: np.ndarray, label: np.ndarray, rows: np.ndarray) -> float:
+    """Errors of guessing the label by a column, as a fraction of those of the most frequent label.
 
     Labels are numbered from 0 on, at least two of them; `rows` is the number of rows with each pair of code
     and label.
@@ -175,4 +188,4 @@ def reproduces_label(code: np.ndarray, label: np.ndarray, rows: np.ndarray) -> b
     # Without the row itself, its label still wins if its count minus one exceeds every other label's.
     others = np.where(table == most, second, most)
     n_right = np.where(table - 1 > others, table, 0).sum()
-    return bool(table.sum() - n_right <= LEAK * (table.sum() - table.sum(axis=0).max()))
+    return float((table.sum() - n_right) / (table.sum() - table.sum(axis=0).max()))
