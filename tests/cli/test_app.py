@@ -80,3 +80,21 @@ def complete(shell: str, **variables: str) -> str:
 def test_shells_complete_commands_and_their_options(shell, commands, options):
     assert "payout" in complete(shell, **commands)
     assert "--sensitivity" in complete(shell, **options)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (["backup", "make", "-o", "bk.tar"], 3, "-o bk.tar: name a folder"),
+        (
+            ["init", "identity", "--consortium", "c", "--role", "data", "--name", "telco", "--days", "0"],
+            4,
+            "--days must be from 1 to 825, got 0",
+        ),
+    ],
+)
+def test_an_option_with_a_wrong_value_is_named(tmp_path, command, code, message):
+    ran = fedvalue_here(*command, cwd=tmp_path)
+    assert ran.code == code
+    assert message in ran.err
+    assert list(tmp_path.iterdir()) == []

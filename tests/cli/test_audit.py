@@ -194,3 +194,9 @@ def test_a_certificate_has_a_page_for_people(town, tmp_path):
     forged = fedvalue_here("report", tmp_path / "forged.json", "-o", tmp_path / "forged.html")
     assert forged.code == 7
     assert not (tmp_path / "forged.html").exists()
+
+
+def test_one_entry_is_counted_in_the_singular(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedvalue.deployment.servers.server_store.read_audit", lambda state, run: ["{}"])
+    done = fedvalue_here("audit", "export", tmp_path, "ab", "-o", tmp_path / "log.jsonl")
+    assert (done.code, done.err) == (0, "1 entry\n")

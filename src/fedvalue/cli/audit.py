@@ -131,7 +131,7 @@ def export(
         raise InputError(f"a run id is hex, got {run_id!r}") from None
     lines = read_audit(state, run)
     write_durably(output, "".join(line + "\n" for line in lines).encode(), mode=0o644)
-    typer.echo(f"{len(lines)} entries", err=True)
+    typer.echo(f"{len(lines)} {'entry' if len(lines) == 1 else 'entries'}", err=True)
 
 
 def ledger(state: Annotated[Path, typer.Argument(help="State folder of a party.")]) -> None:

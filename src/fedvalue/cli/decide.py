@@ -26,6 +26,8 @@ _BASIS = {
 }
 """How sets of parties were valued, by `Selection.basis`."""
 
+_REMEDY = "`fedvalue value` with --json FILE makes a result of it"
+
 
 @options.takes("coding", options.coding_options)
 def select(
@@ -59,7 +61,7 @@ def select(
     if label is None:
         if party or each or task:
             raise InputError("--party, --each and --task describe a table, which needs --label too")
-        valuation = _read_result(source)
+        valuation = _read_result(source, "add --label, and --party or --each, to value it")
     else:
         from fedvalue.valuation.settings import ValuationSettings
 
@@ -70,17 +72,16 @@ def select(
         _show_selection(valuation, chosen)
 
 
-def _read_result(source: str) -> Valuation:
+def _read_result(source: str | Path, remedy: str = _REMEDY) -> Valuation:
+    """Read a result; where a table is given instead, say what to do."""
     from fedvalue.tables.sources import is_file_name
     from fedvalue.valuation.result import Valuation
 
     try:
         return Valuation.from_json(source)
     except InputError:
-        if is_file_name(source):
-            raise InputError(
-                f"{source} is a table: add --label, and --party or --each, to value it"
-            ) from None
+        if is_file_name(str(source)):
+            raise InputError(f"{source} is a table: {remedy}") from None
         raise
 
 
@@ -162,11 +163,10 @@ def payout(
     every set of parties, the payout says whether some group gets less than it would bring by itself.
     """
     from fedvalue.decisions.payout import payout as divide
-    from fedvalue.valuation.result import Valuation
 
     if csv_file == "-" and json_file == "-":
         raise InputError("only one of --csv and --json can go to standard output")
-    payment = divide(Valuation.from_json(result), pot, by=by, floor=floor, cap=cap)
+    payment = divide(_read_result(result), pot, by=by, floor=floor, cap=cap)
     csv_alone = wrote_text(payment.to_csv(), csv_file, "CSV")
     json_alone = wrote_json(payment.to_dict(), json_file, "JSON")
     if not csv_alone and not json_alone:
@@ -207,9 +207,8 @@ def compare(
     import msgspec
 
     from fedvalue.decisions import comparison
-    from fedvalue.valuation.result import Valuation
 
-    outcome = comparison.compare(Valuation.from_json(before), Valuation.from_json(after))
+    outcome = comparison.compare(_read_result(before), _read_result(after))
     if wrote_json(msgspec.to_builtins(outcome), json_file, "comparison"):
         return
     for sentence in outcome.sentences:

@@ -35,7 +35,10 @@ def init(
     from fedvalue.deployment.process import harden
     from fedvalue.identity.cards import create_identity
     from fedvalue.identity.identity_files import CARD, save_identity
+    from fedvalue.identity.tls_certificates import MAX_DAYS
 
+    if not 1 <= days <= MAX_DAYS:
+        raise ConfigError(f"--days must be from 1 to {MAX_DAYS}, got {days}", code="E_IDENTITY")
     harden()
     identity = create_identity(consortium, role, name, valid_days=days)
     save_identity(identity, folder)

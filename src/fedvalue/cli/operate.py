@@ -162,7 +162,10 @@ def make(
     from fedvalue.deployment.backup import back_up
     from fedvalue.deployment.process import harden
     from fedvalue.deployment.sites import site_of
+    from fedvalue.errors import InputError
 
+    if output.suffix == ".tar" and not output.is_dir():
+        raise InputError(f"-o {output}: name a folder; archives get names of their own in it")
     harden()
     say(str(back_up(site_of(config, home), output, keep)))
 
