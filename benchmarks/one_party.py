@@ -13,7 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 from harness import peak_memory_mib
 
 from fedvalue.agreement.manifest import Manifest, Participant
@@ -101,9 +100,8 @@ def _work(inputs: PartyInput) -> MirrorWork:
         settings,
         "shop",
         ring,
-        samples=hashed,
-        marginals={"shop": np.asarray(inputs.samples.marginals[0])},
-        codebooks={"shop": inputs.samples.codebooks[0]},
+        samples=inputs.samples,
+        hashed=hashed,
         credentials=Credentials(bytes(32), bytes(32), pins),
     )
 

@@ -37,6 +37,9 @@ def server_options(
     ] = None,
 ) -> Any:
     """The `ServerConfig` of a command, for `takes`."""
+    from fedvalue.deployment import process
+
+    process.multiply_in_one_thread()  # reading an agreement loads NumPy
     from msgspec.structs import replace
 
     from fedvalue.deployment.config import MetricsConfig
@@ -99,8 +102,6 @@ def _config(config: Path | None, home: Path, listen: str | None = None) -> Serve
 
 def _serve(role: str, config: ServerConfig) -> None:
     from fedvalue.deployment import process
-
-    process.multiply_in_one_thread()
     from fedvalue.deployment.servers.server_process import serve as run_server
     from fedvalue.deployment.servers.valuation_process import prepare
     from fedvalue.deployment.sites import site_of_server
