@@ -57,7 +57,7 @@ def tables_of(rows: Codes) -> Tables:
 
 
 def spread_of(n: int, epsilon: str, draws: int) -> Matrix:
-    """Standard deviation of the noise by pair of columns, where an observer does not know so many draws."""
+    """Standard deviation of the noise by pair of columns, given how many draws an observer does not know."""
     privacy = Privacy(Fraction(epsilon), n, N_COLUMNS, GRAM_SHARES)
     spread = np.full((N_COLUMNS + 1, N_COLUMNS + 1), math.sqrt(draws * privacy.pair_variance))
     spread[0, :] = spread[:, 0] = math.sqrt(max(draws, LABEL_UNKNOWN) * privacy.label_variance)

@@ -50,7 +50,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, forbid_unk
 
     @property
     def fingerprint(self) -> bytes:
-        """Digest of the content, by which a resend is told from a changed message."""
+        """Digest of the content; tells a resend from a changed message."""
         return sha256(msgspec.msgpack.encode(self)).digest()
 
 

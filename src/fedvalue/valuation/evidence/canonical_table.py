@@ -96,7 +96,7 @@ class CanonicalTable:
         )
 
     def first_items(self, n_items: int) -> CanonicalTable:
-        """The table of the first items alone (see `n_first`), numbered anew."""
+        """The table of the first items alone (see `n_first`), with codes and labels renumbered."""
         if n_items >= self.n_items:
             return self
         kept = slice(self.n_first(n_items))

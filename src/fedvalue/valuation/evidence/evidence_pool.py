@@ -38,7 +38,7 @@ SNAP = 1e-9
 """Smaller weights count as zero, so that rounding does not decide which weights are free."""
 
 HEAD = 16
-"""One in so many items takes part in a first fit: it costs little and saves one or two looks at all rows."""
+"""One item in 16 takes part in a first fit: it costs little and saves one or two passes over all rows."""
 
 HEAD_ABOVE = 2**16
 """Items from which there is a first fit."""
