@@ -1,4 +1,4 @@
-"""What a party is told while it waits, and when a run has failed."""
+"""What a party reports while it waits, and the advice after a failed run."""
 
 from __future__ import annotations
 
