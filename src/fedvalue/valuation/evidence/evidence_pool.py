@@ -37,6 +37,9 @@ PRIOR_WEIGHT = 0.5
 SNAP = 1e-9
 """Smaller weights count as zero, so that rounding does not decide which weights are free."""
 
+ROUNDING = 2.0**-50
+"""Rounding of one sample's loss: where a column gives the label away, the loss itself is hardly larger."""
+
 HEAD = 16
 """One item in 16 takes part in a first fit: it costs little and saves one or two passes over all rows."""
 
@@ -247,8 +250,8 @@ def _rules(n_items: int, n_samples: int) -> tuple[PoolRules, PoolRules]:
     n_first = n_items // HEAD if n_items >= HEAD_ABOVE else 0
     part = n_first / n_items
     return (
-        PoolRules(n_items, _left_open(n_samples), PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS),
-        PoolRules(n_first, math.inf, part * PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS),
+        PoolRules(n_items, _left_open(n_samples), PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS),
+        PoolRules(n_first, math.inf, part * PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS),
     )
 
 
@@ -338,6 +341,7 @@ class PlainPasses:
             all rows; -1 where the steps do not converge.
         """
         w = np.maximum(start, 0.0)
+        rounding = ROUNDING * float(np.sum(self._count))
         loss, gradient, hessian = self.derivatives(w)
         n_steps = 1
         while True:
@@ -353,7 +357,7 @@ class PlainPasses:
                 found = self.derivatives(trial)
                 n_steps += 1
                 # Near the optimum the decrease drowns in rounding.
-                if found[0] <= loss + 1e-4 * scale * slope + 1e-14 * abs(loss):
+                if found[0] <= loss + 1e-4 * scale * slope + max(1e-14 * abs(loss), rounding):
                     break
                 scale *= 0.5
             w = trial

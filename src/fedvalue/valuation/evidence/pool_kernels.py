@@ -273,6 +273,9 @@ def fit(rows, chosen, k, rules, room, loaded, n_items):
     """
     w, trial, target, gradient = room.vectors[0], room.vectors[1], room.vectors[2], room.vectors[3]
     tolerance = min(1e-5, max(1e-10, rules.left_open / k))
+    rounding = 0.0
+    for i in range(n_items):
+        rounding += rules.rounding * rows.samples[i]
     for j in range(k):
         w[j] = max(w[j], 0.0)
     loss = derivatives(rows, chosen, k, w, rules, room, loaded, n_items)
@@ -297,7 +300,7 @@ def fit(rows, chosen, k, rules, room, loaded, n_items):
                 trial[j] = max(w[j] + scale * (target[j] - w[j]), 0.0)
             loss = derivatives(rows, chosen, k, trial, rules, room, loaded, n_items)
             n_steps += 1
-            if loss <= before + 1e-4 * scale * slope + 1e-14 * abs(before):
+            if loss <= before + 1e-4 * scale * slope + max(1e-14 * abs(before), rounding):
                 break
             scale *= 0.5
         for j in range(k):

@@ -38,6 +38,7 @@ class PoolRules(NamedTuple):
     penalty: float
     prior: float
     snap: float
+    rounding: float
     most_steps: int
 
 

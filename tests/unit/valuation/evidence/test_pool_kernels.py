@@ -12,6 +12,7 @@ from fedvalue.valuation.evidence.evidence_pool import (
     MOST_STEPS,
     PENALTY,
     PRIOR_WEIGHT,
+    ROUNDING,
     SNAP,
     EvidenceArrays,
     PlainPasses,
@@ -39,7 +40,7 @@ class CompiledPasses:
         pool_kernels.load_only_block(self.rows, self.room)
 
     def derivatives(self, w):
-        rules = pool_room.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, MOST_STEPS)
+        rules = pool_room.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS)
         loss = pool_kernels.derivatives(
             self.rows, np.arange(self.k), self.k, w, rules, self.room, False, self.shape[1]
         )
@@ -103,6 +104,24 @@ def test_many_pools_at_once_are_the_pools_one_by_one(labels, n):
         for at, weights in zip(kept, fits.weights, strict=True):
             assert weights[keys[at]] == pytest.approx(rows[at].weights, abs=1e-8)
             assert np.all(weights[~keys[at]] == 0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_column_that_gives_the_label_away_is_fitted(labels, compiled):
+    """The loss is then about 1 in all, less than the rounding of a sum over many rows used to allow.
+
+    The optimum is checked by calculus: the last step leaves no slope.
+    """
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        label, *noise = rng.integers(0, labels, 4000), *rng.integers(0, 5, (2, 4000))
+        game = EvidenceGame.of(FeatureTable.from_columns(label=label, parties={"a": noise}, task=[label]))
+        chosen = np.arange(game.arrays.n_evidences)
+        start = np.full(len(chosen), PRIOR_WEIGHT)
+        fit = fit_pool(game.arrays, chosen, start, n_samples=4000, compiled=compiled)
+        slope = PlainPasses(game.arrays, chosen).derivatives(fit.weights)[1]
+        assert np.abs(slope[fit.weights > 0]).max() < 1e-6
 
 
 def test_exponentials_and_logarithms_are_right_to_the_last_places():
