@@ -141,16 +141,45 @@ def test_the_match_of_each_party_is_shown_and_kept():
     assert "2,097 rows, values in nats" in ran.out
 
 
+def test_whole_numbers_with_a_decimal_point_match_those_without(tmp_path):
+    """Spreadsheets and data frames write them where another id is missing; a word among them keeps it."""
+    ids = [str(1000 + k) for k in range(60)]
+    label = [k % 2 for k in range(60)]
+    pq.write_table(pa.table({"customer": ids, "left": label, "age": label}), tmp_path / "main.parquet")
+    arguments = ("value", "main.parquet", *ASKED, "--party", "telco=telco.csv")
+    rows = [f"{one}.0,{k}" for k, one in enumerate(ids)]
+    for changed, words in ((rows, "60 of 60 ids matched"), (["A.5,0", *rows[1:]], "without a decimal .0")):
+        (tmp_path / "telco.csv").write_text("\n".join(["customer,bill", *changed]) + "\n")
+        ran = fedvalue_here(*arguments, cwd=tmp_path)
+        assert words in ran.out + ran.err
+
+
+def test_a_folder_without_a_slash_is_named(tmp_path):
+    """A column may have the name of a folder, so the slash decides."""
+    table = customers()
+    pq.write_table(table.select(["customer", "left", "age"]), tmp_path / "main.parquet")
+    (tmp_path / "telco").mkdir()
+    (tmp_path / "telco.dat").write_text("customer,bill\n")
+    for party, words in (("telco", "with a slash: telco/"), ("telco.dat", "ends in .csv, .xlsx")):
+        ran = fedvalue_here("value", "main.parquet", *ASKED, "--party", f"telco={party}", cwd=tmp_path)
+        assert ran.code == 3
+        assert words in ran.err
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda ids: ids[::2], None),
         (
             lambda ids: [f" {one}" for one in ids],
-            "0 of 300 ids matched (0.0%); 300 would match without blanks",
+            "0 of 300 ids matched (0.0%); 300 would match without blanks at either end: write the ids",
         ),
-        (lambda ids: [str(int(one)) for one in ids], "300 would match without blanks, leading zeros"),
-        (lambda ids: [f"{int(one)}.0" for one in ids], "300 would match without blanks, leading zeros"),
+        (lambda ids: [str(int(one)) for one in ids], "300 would match without leading zeros: write"),
+        (lambda ids: [f"{int(one)}.0" for one in ids], "300 would match without leading zeros: write"),
+        (
+            lambda ids: ["x.0", *(f" {int(one)}.0" for one in ids[1:])],
+            "299 would match without blanks, leading zeros, a decimal .0 and differences of case: write",
+        ),
         (
             lambda ids: [f"x{one}" for one in ids],
             "files: telco: 0 of 300 ids matched (0.0%); is 'customer' the right id? [E_INPUT]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedvalue.errors import InputError
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from fedvalue.tables.file_options import FileOptions
     from fedvalue.valuation.provenance import PartyRequest, Request
 
+_KINDS = "a file of its own ends in .csv, .xlsx, .parquet, .arrow or .feather"
 _NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|$)|([^,]+)')  # in double quotes, or up to a comma
 
 
@@ -87,6 +89,9 @@ def _party(request: Request, name: str, text: str, party_id: str | None, dropped
 
     if not is_file_name(text):
         columns = tuple(column for column in split_names(text) if column not in dropped)
+        if Path(text).exists() and text not in column_names(request.source, request.options_of()):
+            known = f"a folder is written with a slash: {text}/" if Path(text).is_dir() else _KINDS
+            raise InputError(f"party {name!r}: {text!r} is no column of {request.source!r}; {known}")
         if party_id is not None:
             raise InputError(f"--id {name}={party_id}: party {name!r} has no file of its own")
         return PartyRequest(name=name, columns=columns)
@@ -133,8 +138,18 @@ def parse_file_options(**arguments_by_option: Sequence[str] | None) -> dict[str,
             party, text = (name.strip(), setting) if equals and name.strip() and setting else ("", argument)
             if key in by_party.setdefault(party, {}):
                 raise InputError(f"--{key} is given twice{f' for {party}' if party else ''}")
-            by_party[party][key] = tuple(split_names(text)) if key == "missing" else text
+            by_party[party][key] = _setting(key, text)
     return {party: FileOptions(**settings) for party, settings in by_party.items()}
+
+
+def _setting(key: str, text: str) -> object:
+    if key == "missing":
+        return tuple(split_names(text))
+    if key == "header":
+        if not text.isdecimal():
+            raise InputError(f"--header must be the number of a line, such as 3, got {text!r}")
+        return int(text)
+    return text
 
 
 def parse_parties(arguments: Sequence[str]) -> dict[str, str]:

@@ -81,6 +81,7 @@ DECIMAL = "Decimal mark of numbers in text, . or a comma."
 ENCODING = "Encoding of a CSV file, such as cp1252."
 DATES = "Order in dates such as 03/04/2024: DD/MM/YYYY or MM/DD/YYYY."
 SHEET = "Sheet of an Excel workbook."
+HEADER = "Line of a CSV file, or row of a sheet, that names the columns; lines above it are skipped."
 MISSING = "Text that stands for a missing value, such as ? or unknown."
 
 Delimiter = Annotated[list[str] | None, _reading(SEPARATOR, "[NAME=]CHAR")]
@@ -88,6 +89,7 @@ Decimal = Annotated[list[str] | None, _reading(DECIMAL, "[NAME=]MARK")]
 Encoding = Annotated[list[str] | None, _reading(ENCODING, "[NAME=]ENCODING")]
 Dates = Annotated[list[str] | None, _reading(DATES, "[NAME=]ORDER")]
 Sheet = Annotated[list[str] | None, _reading(SHEET, "[NAME=]SHEET")]
+Header = Annotated[list[str] | None, _reading(HEADER, "[NAME=]LINE")]
 Missing = Annotated[list[str] | None, _reading(MISSING, "[NAME=]TEXT,TEXT,…")]
 
 By = Annotated[
@@ -150,6 +152,7 @@ def file_options(
     encoding: Annotated[str | None, _reading(ENCODING)] = None,
     dates: Annotated[str | None, _reading(DATES)] = None,
     sheet: Annotated[str | None, _reading(SHEET)] = None,
+    header: Annotated[int | None, _reading(HEADER, "LINE")] = None,
     missing: Annotated[str, _reading(MISSING, "TEXT,TEXT,…")] = "",
 ) -> Any:
     """The `FileOptions` of all files of a command, for `takes`."""
@@ -158,7 +161,7 @@ def file_options(
 
     return FileOptions(
         delimiter=delimiter, decimal=cast(Any, decimal), encoding=encoding, dates=cast(Any, dates),
-        sheet=sheet, missing=tuple(split_names(missing)) or None,
+        sheet=sheet, header=header, missing=tuple(split_names(missing)) or None,
     )  # fmt: skip
 
 

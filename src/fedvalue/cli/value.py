@@ -63,6 +63,7 @@ def value(
     encoding: options.Encoding = None,
     dates: options.Dates = None,
     sheet: options.Sheet = None,
+    header: options.Header = None,
     missing: options.Missing = None,
     clean_labels: options.CleanLabels = False,
     columns: options.ColumnsOption = "features",
@@ -175,7 +176,7 @@ def value(
             data, label=label, task=task, party=party or [], each=each, ids=id_column or [], drop=drop,
             options=parse_file_options(
                 delimiter=delimiter, decimal=decimal, encoding=encoding, dates=dates, sheet=sheet,
-                missing=missing,
+                header=header, missing=missing,
             ),
         )  # fmt: skip
         _name_unused(request, drop)

@@ -100,7 +100,7 @@ class TableConfig(Document, frozen=True, kw_only=True):
         label: The task party's label.
         categorical: Numeric columns whose numbers are names, such as zip codes.
         file: How to read the file where detection needs help: delimiter, decimal, encoding, dates, sheet,
-            missing.
+            header, missing.
         fold_case: Whether ids that differ only in case are the same.
         memory_mib: A table whose rows need more memory is kept on disk during the run.
     """

@@ -229,7 +229,7 @@ class _FileLook:
         ids = pa.chunked_array(self._ids, type=pa.string())
         present = ids.filter(pc.not_equal(pc.utf8_trim_whitespace(ids), ""))
         n_missing, n_repeated = len(ids) - len(present), len(present) - len(present.unique())
-        problems = {"have no id": n_missing, "repeat an id": n_repeated}
+        problems = {"have no id": n_missing, "repeat an id; keep one row per id": n_repeated}
         return [f"id {self._id!r}: {n:,} rows {problem}" for problem, n in problems.items() if n]
 
     def _leaks(self, coders: Mapping[str, ColumnCoder], codings: Sequence[ColumnCoding]) -> Sequence[str]:

@@ -1,12 +1,13 @@
 """Files of several parties, joined by id.
 
 The result has the rows of the file with the label whose ids are in every party's file, in the order of that
-file. Repeated ids are refused.
+file. Repeated ids are refused. Ids that are all whole numbers with a decimal .0 are read without it, as
+they are where the file stores numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import as_names
 from fedvalue.tables.party_table import check_ids
+
+_DECIMAL_ZERO = r"^-?\d+\.0+$"
 
 LOW_MATCH = 0.5
 """Below this fraction of matched ids, a wrong id column is more likely than different customers."""
@@ -103,21 +106,45 @@ def _ids(table: Any, column: str, owner: str) -> Any:
         check_ids(table.column(column), name=column)
     except InputError as error:
         raise InputError(f"{owner}: {error}") from None
-    return as_names(table.column(column)).cast(pa.large_string())
+    return _names(table, column)
+
+
+def _names(table: Any, column: str) -> Any:
+    ids = as_names(table.column(column)).cast(pa.large_string())
+    if pc.all(pc.match_substring_regex(ids, _DECIMAL_ZERO)).as_py():
+        return _without_decimal(ids)
+    return ids
 
 
 def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
     """A likely reason for few matches: another spelling of the ids, or a wrong column."""
-    theirs = as_names(table.column(column)).cast(pa.large_string())
-    n_alike = pc.sum(pc.is_in(_plain(ids), value_set=_plain(theirs))).as_py() or 0
-    if n_alike > match.n_matched:
-        return (
-            f"{n_alike:,} would match without blanks, leading zeros, a decimal .0 and differences of case: "
-            "write the ids in the same way"
-        )
+    theirs = _names(table, column)
+    alike = {
+        words: pc.sum(pc.is_in(plain(ids), value_set=plain(theirs))).as_py() or 0
+        for words, plain in _DIFFERENCES.items()
+    }
+    words = max(
+        alike, key=alike.__getitem__
+    )  # the first of the best: a single difference before all together
+    if alike[words] > match.n_matched:
+        return f"{alike[words]:,} would match without {words}: write the ids in the same way in both files"
     return f"is {column!r} the right id?"
 
 
-def _plain(ids: Any) -> Any:
-    lower = pc.utf8_lower(pc.utf8_trim_whitespace(ids))
-    return pc.replace_substring_regex(lower, r"^0*(.*?)(\.0+)?$", r"\1")
+def _without_zeros(ids: Any) -> Any:
+    return pc.replace_substring_regex(ids, "^0+(.)", r"\1")
+
+
+def _without_decimal(ids: Any) -> Any:
+    return pc.replace_substring_regex(ids, r"\.0+$", "")
+
+
+_DIFFERENCES: dict[str, Callable[[Any], Any]] = {
+    "blanks at either end": pc.utf8_trim_whitespace,
+    "differences of case": pc.utf8_lower,
+    "leading zeros": _without_zeros,
+    "a decimal .0": _without_decimal,
+    "blanks, leading zeros, a decimal .0 and differences of case": lambda ids: _without_zeros(
+        _without_decimal(pc.utf8_lower(pc.utf8_trim_whitespace(ids)))
+    ),
+}

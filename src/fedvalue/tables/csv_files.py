@@ -30,6 +30,7 @@ from fedvalue.tables.csv_encoding import (
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.number_shapes import NumberShapes
 from fedvalue.tables.text_readings import MISSING
+from fedvalue.tables.title_rows import names_row
 
 BLOCK_BYTES = 4 << 20
 """Bytes that Arrow parses at a time; a few of these are all that a stream holds in memory."""
@@ -102,10 +103,16 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
     if not head.strip():
         raise InputError(f"{path}: the file is empty; a CSV file starts with a header line")
     named = _SEPARATOR_LINE.match(head)
-    if named:
-        head = head[named.end() :]
+    above = (1 if named else 0) if options.header is None else options.header - 1
+    lines = list(io.StringIO(head, newline=""))
+    head = "".join(lines[above:])
+    if not head.strip():
+        raise InputError(f"{path}: has no line {above + 1} that could name the columns")
     cut, sure = _cut(path, head, options.delimiter or (named[1] if named else None))
     rows = cut.rows(head)
+    if options.header is None:
+        # Rows of one length are cut as they should be; else the title may have misled the detection.
+        _refuse_title(path, head, above, _DELIMITERS if sure == "fair" else cut.delimiter)
     names = tuple(name for name in rows[0] if name.strip())
     if not names:
         raise InputError(f"{path}: the first line names no column; a CSV file starts with a header line")
@@ -128,8 +135,8 @@ def _dialect(path: str, options: FileOptions, size: int, changed: int) -> CsvDia
     }  # fmt: skip
     return CsvDialect(
         names, encoding.name, cut.delimiter, cut.quote, cut.escape, decimal, confidence, tuple(notes),
-        fields=fields if named or fields != names else (),
-        skipped=(1 if named else 0) + cut.header_lines(head),
+        fields=fields if above or fields != names else (),
+        skipped=above + cut.header_lines(head),
     )  # fmt: skip
 
 
@@ -240,6 +247,25 @@ def _cut(path: str, head: str, chosen: str | None) -> tuple[_Cut, Confidence]:
         )
         raise InputError(f"{path}: its lines can be split into {readings}; choose with --delimiter")
     return best, "high"
+
+
+def _refuse_title(path: str, head: str, above: int, delimiters: str) -> None:
+    """Refuse a file whose first line is a title, and name the line that has the names."""
+    for delimiter in delimiters:
+        reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
+        rows, numbers, before = [], [], above
+        with long_fields():
+            for row in islice(reader, _HEAD_ROWS):
+                if any(cell.strip() for cell in row):
+                    rows.append(row)
+                    numbers.append(before + 1)
+                before = above + reader.line_num
+        place = names_row(rows)
+        if place is not None and len({len(row) for row in rows[place:]}) == 1:
+            raise InputError(
+                f"{path}: line {numbers[0]} seems to be a title, and line {numbers[place]} to name the "
+                f"columns; --header {numbers[place]} skips those above, --header {numbers[0]} keeps them"
+            )
 
 
 def _score(head: str, cut: _Cut) -> tuple[float, int] | None:

@@ -1,7 +1,8 @@
 """A sheet of an Excel workbook as an Arrow table.
 
-The first row with a value names the columns. Numbers, dates and truth values keep their types. A
-column of several types is text, as it would be in a CSV file, and is read by its values (`text_readings`).
+The first row with a value names the columns, unless another row is chosen. Numbers, dates and truth values
+keep their types. A column of several types is text, as it would be in a CSV file, and is read by its values
+(`text_readings`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from fedvalue.errors import InputError
+from fedvalue.tables.title_rows import names_row
 
 _DAY = dt.time(0)
 
 
-def sheet_table(path: str, sheet: str | None = None) -> Any:
+def sheet_table(path: str, sheet: str | None = None, chosen_row: int | None = None) -> Any:
     """The rows of a sheet; without a name, of the only sheet with rows.
+
+    `chosen_row` is the row that names the columns, counted from 1; by default the first one with a value.
 
     Raises:
         InputError: Not a workbook, several sheets, or none of that name.
@@ -28,11 +32,11 @@ def sheet_table(path: str, sheet: str | None = None) -> Any:
         state = os.stat(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read as an Excel workbook: {error.strerror}") from error
-    return _sheet(path, sheet, state.st_size, state.st_mtime_ns)
+    return _sheet(path, sheet, chosen_row, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=4)
-def _sheet(path: str, sheet: str | None, size: int, changed: int) -> Any:
+def _sheet(path: str, sheet: str | None, chosen_row: int | None, size: int, changed: int) -> Any:
     try:
         import python_calamine
     except ImportError as error:
@@ -42,7 +46,7 @@ def _sheet(path: str, sheet: str | None, size: int, changed: int) -> Any:
     try:
         book = python_calamine.CalamineWorkbook.from_path(path)
         names = [sheet] if sheet in book.sheet_names else book.sheet_names
-        sheets = {name: book.get_sheet_by_name(name).to_python() for name in names}
+        sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in names}
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: cannot be read as an Excel workbook: {reason}") from None
@@ -54,13 +58,15 @@ def _sheet(path: str, sheet: str | None, size: int, changed: int) -> Any:
             f"{path}: has several sheets with rows; choose one of {_listed(filled)} with --sheet"
         )
     rows = next(iter((filled or sheets).values()), [])
-    return _table(path, rows)
+    return _table(path, rows, chosen_row)
 
 
-def _table(path: str, rows: list[list[Any]]) -> Any:
-    rows = [row for row in rows if _filled(row)]
+def _table(path: str, sheet: list[list[Any]], chosen_row: int | None) -> Any:
+    numbers = [k for k, row in enumerate(sheet, start=1) if k >= (chosen_row or 1) and _filled(row)]
+    rows = [sheet[k - 1] for k in numbers]
     if not rows:
-        raise InputError(f"{path}: the sheet is empty; its first row names the columns")
+        where = "" if chosen_row is None else f" from row {chosen_row} on"
+        raise InputError(f"{path}: the sheet is empty{where}; its first row names the columns")
     header, *body = rows
     width = max(len(header), *(len(row) for row in body)) if body else len(header)
     names, columns = [], []
@@ -69,13 +75,23 @@ def _table(path: str, rows: list[list[Any]]) -> Any:
         name = _text(_value(header[k])) if k < len(header) else None
         if name is None:
             if any(value is not None for value in values):
+                remedy = _names_below(rows, numbers) or "write a name above each column, one row for all"
                 raise InputError(
-                    f"{path}: column {k + 1} of the sheet has values but no name in the first row"
+                    f"{path}: column {k + 1} of the sheet has values but no name in row {numbers[0]}; "
+                    f"{remedy}"
                 )
             continue
         names.append(name)
         columns.append(_column(values))
     return pa.table(columns, names=names)
+
+
+def _names_below(rows: list[list[Any]], numbers: list[int]) -> str | None:
+    """The remedy if the names are below a title."""
+    place = names_row(rows)
+    if place is None:
+        return None
+    return f"row {numbers[place]} seems to have the names: --header {numbers[place]} skips those above"
 
 
 def _filled(row: list[Any]) -> bool:

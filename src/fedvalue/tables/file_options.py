@@ -23,6 +23,8 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         encoding: Of a CSV file, by Python's name, as in "cp1252".
         dates: The order of day and month in dates such as 03/04/2024.
         sheet: The sheet of an Excel workbook.
+        header: The line of a CSV file, or the row of a sheet, that names the columns, counted from 1; what
+            stands above it is skipped.
         missing: Text that stands for a missing value, as in ("?", "unknown"), beside the usual spellings.
 
     Raises:
@@ -34,6 +36,7 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     encoding: str | None = None
     dates: DateOrder | None = None
     sheet: str | None = None
+    header: int | None = None
     missing: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -45,6 +48,8 @@ class FileOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             raise InputError(f"decimal must be . or a comma, got {self.decimal!r}")
         if self.dates is not None and self.dates not in get_args(DateOrder):
             raise InputError(f"dates must be DD/MM/YYYY or MM/DD/YYYY, got {self.dates!r}")
+        if self.header is not None and (type(self.header) is not int or self.header < 1):
+            raise InputError(f"header must be the number of a line, at least 1, got {self.header!r}")
         if self.missing is not None:
             msgspec.structs.force_setattr(self, "missing", _texts(self.missing))
         if self.encoding is not None:

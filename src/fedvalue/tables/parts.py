@@ -85,8 +85,10 @@ class Part:
         """As in "Parquet" or "Excel, sheet '2024'"."""
         if self.dialect is not None:
             return self.dialect.description
-        if self.format == "excel" and self.options.sheet is not None:
-            return f"Excel, sheet {self.options.sheet!r}"
+        if self.format == "excel":
+            sheet = "" if self.options.sheet is None else f", sheet {self.options.sheet!r}"
+            names = "" if self.options.header is None else f", names in row {self.options.header}"
+            return f"Excel{sheet}{names}"
         return self.format if self.format == "database" else self.format.capitalize()
 
     @property
@@ -160,13 +162,17 @@ def shown(source: Source) -> str:
     return str(source)
 
 
+def _sheet(part: Part) -> Any:
+    return sheet_table(part.path, part.options.sheet, part.options.header)
+
+
 def _stored_batches(part: Part, batch_rows: int) -> Iterator[Any]:
     names = part.schema.names
     with readable(part.path, part.format):
         if part.format == "database":
             yield from sql_source.database_batches(part.path, names)
         elif part.format == "excel":
-            yield from sheet_table(part.path, part.options.sheet).select(names).to_batches(batch_rows)
+            yield from _sheet(part).select(names).to_batches(batch_rows)
         elif part.format == "arrow stream":
             with pa.memory_map(part.path) as file, pa.ipc.open_stream(file) as reader:
                 yield from reader

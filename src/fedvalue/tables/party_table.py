@@ -186,5 +186,6 @@ def refuse_repeated_ids(name: str, n_repeated: int, n_rows: int) -> None:
     """Refuse ids that occur more than once."""
     if n_repeated:
         raise InputError(
-            f"column {name!r}: ids must be distinct, got {n_repeated:,} duplicates among {n_rows:,} rows"
+            f"column {name!r}: ids must be distinct, got {n_repeated:,} duplicates among {n_rows:,} rows; "
+            "keep one row per id, such as the latest, or sum up the rows of each"
         )

@@ -218,7 +218,7 @@ def _open_file(path: Path, folder: Path, options: FileOptions) -> Part:
         with readable(path, kind), pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
             return Part(str(path), kind, reader.schema, reader.schema, options=options)
     if kind == "excel":
-        schema = sheet_table(str(path), options.sheet).schema
+        schema = sheet_table(str(path), options.sheet, options.header).schema
         return Part(str(path), kind, schema, schema, options=options)
     import pyarrow.dataset as ds
 

@@ -115,4 +115,6 @@ def test_ids_name_each_sample_once():
         check_ids(["a", "", " ", None])
     with pytest.raises(InputError) as repeated:
         check_ids(pd.Series(["secret-1", "secret-1", "b", "b", "b"]), name="customer")
-    assert str(repeated.value) == "column 'customer': ids must be distinct, got 3 duplicates among 5 rows"
+    assert str(repeated.value).startswith(
+        "column 'customer': ids must be distinct, got 3 duplicates among 5 rows; keep one row per id"
+    )

@@ -271,3 +271,64 @@ def test_a_workbook_of_several_tables_asks_for_the_sheet(tmp_path):
     workbook(path, a=[["x", None], [1, 2]])
     with pytest.raises(InputError, match="column 2 of the sheet has values but no name"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("Report 2024;;;\n;;;\n" + written(delimiter=";", decimal=","), 3),
+        ("Report 2024\nprinted 31.12.2024\n\n" + written(delimiter=";", decimal=","), 4),
+        ("sep=;\nReport 2024;;;\n" + written(delimiter=";", decimal=","), 3),
+    ],
+    ids=["padded", "short", "below a line about the delimiter"],
+)
+def test_lines_above_the_names_are_named_and_skipped(tmp_path, content, line):
+    """Spreadsheets export them. Without the option such a file was one column, or no CSV file."""
+    path = tmp_path / "t.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=f"line {line} to name the columns; --header {line} skips"):
+        read(path)
+    assert read_table(path, options=FileOptions(header=line)).to_pydict() == TRUTH
+    with pytest.raises(InputError, match="has no line 5000 that could name the columns"):
+        read_table(path, options=FileOptions(header=5000))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a;b;c\nx;y;z\n" + "1;2;3\n" * 9,  # a first row of texts
+        "a;b;;\nx;y;;\n" + "u;v;;\n" * 9,  # columns that nobody fills
+        "a;;\n" + "1;2;3\n" * 9,  # columns without names
+        "note;b;c\nx;y;z\n" + "u;v;w\n" * 9,  # names for all columns
+        "k;v\n" + "Kiel;1,5\n" * 9,  # decimal commas
+    ],
+)
+def test_a_header_is_not_taken_for_a_title(tmp_path, content):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    assert read(path)
+
+
+def test_rows_above_the_names_of_a_sheet_are_named_and_skipped(tmp_path):
+    """Rows count as the spreadsheet program shows them, the empty ones too."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet["A2"] = "Report 2024"
+    for row, values in enumerate([("x", "y"), (1, "a"), (2, "b"), (3, "b")], start=4):
+        sheet.cell(row, 2, values[0])
+        sheet.cell(row, 3, values[1])
+    path = tmp_path / "t.xlsx"
+    book.save(path)
+    with pytest.raises(InputError, match="no name in row 2; row 4 seems to have the names: --header 4"):
+        read(path)
+    chosen = read_table(path, options=FileOptions(header=4))
+    assert chosen.to_pydict() == {"x": [1, 2, 3], "y": ["a", "b", "b"]}
+    with pytest.raises(InputError, match="the sheet is empty from row 9 on"):
+        read_table(path, options=FileOptions(header=9))
+
+
+@pytest.mark.parametrize("line", [0, -1, "3", True])
+def test_a_header_that_is_no_line_is_refused(line):
+    with pytest.raises(InputError, match="header must be the number of a line, at least 1"):
+        FileOptions(header=line)
