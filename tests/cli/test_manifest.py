@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -72,6 +74,25 @@ def test_show_explains_the_agreement_in_words(made):
     assert "NOT SIGNED" not in text
     for member in made.consortium.members.values():
         assert member.identity.card.fingerprint in text  # as people have compared it
+
+
+@pytest.mark.parametrize("command", ["verify", "show"])
+def test_reading_an_agreement_loads_neither_numpy_nor_the_compiler(made, command):
+    """They take longer to load than all else that these commands do."""
+    program = """
+import sys
+from fedvalue.cli import main
+try:
+    main()
+finally:
+    print("loaded:", *({"numpy", "numba"} & set(sys.modules)))
+"""
+    file = made.member(TASK).folder / "manifest.json"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "manifest", command, str(file)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.splitlines()[-1] == "loaded:"
 
 
 def test_verify_accepts_the_signed_one_and_names_what_is_wrong_with_others(made, tmp_path):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fedvalue.agreement.manifest import Manifest
 from fedvalue.identity.cards import Identity
-from fedvalue.protocol.keyring import Credentials
 from fedvalue.protocol.privacy import Privacy
 from fedvalue.protocol.settings import (
     ASSIST,
@@ -16,6 +17,9 @@ from fedvalue.protocol.settings import (
     ProtocolName,
     RunTerms,
 )
+
+if TYPE_CHECKING:
+    from fedvalue.protocol.keyring import Credentials
 
 
 def terms_of(manifest: Manifest) -> RunTerms:
@@ -67,6 +71,8 @@ def credentials_of(
     manifest: Manifest, identity: Identity, seed: bytes, psk: bytes | None = None
 ) -> Credentials:
     """The keys of one role: its signing key, everybody's pinned public keys, its secret seed."""
+    from fedvalue.protocol.keyring import Credentials  # loads NumPy and the compiler
+
     return Credentials(
         seed=seed, signing_key=identity.signing.private_bytes_raw(), pins=pins_of(manifest), psk=psk
     )

@@ -5,6 +5,9 @@ most exp(epsilon) times as likely with one as with the other, but for a probabil
 all one-way and two-way tables have noise: discrete Gaussian or, in the tables with the label under `gram`,
 sums of signs. Everything that a run releases is computed from these noisy tables. The proof is in decisions
 0320 and 0326. Nothing secret is here and nothing is drawn: see `noisy_release` and `gram`.
+
+Signs and privacy losses are computed with NumPy, which is loaded when they are: reading an agreement needs
+neither.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from fedvalue.crypto.sign_sums import Levels, sign_distribution, sign_levels, sign_variance
 from fedvalue.errors import InputError
-from fedvalue.protocol.privacy_loss import Loss, delta_of, gaussian_loss, shift_loss
+
+if TYPE_CHECKING:
+    from fedvalue.crypto.sign_sums import Levels
+    from fedvalue.protocol.privacy_loss import Loss
 
 LARGEST_DELTA = Fraction(1, 1_000_000)
 """Delta, and less where there are more than 100,000 samples: a tenth of 1 / n."""
@@ -184,10 +190,14 @@ class _Noise:
 
     @property
     def label_levels(self) -> Levels:
+        from fedvalue.crypto.sign_sums import sign_levels
+
         return sign_levels(self._label_needed / LABEL_UNKNOWN)
 
     @property
     def label_variance(self) -> Fraction:
+        from fedvalue.crypto.sign_sums import sign_variance
+
         return sign_variance(self.label_levels) if self._is_gram else self._label_needed
 
     @property
@@ -200,6 +210,9 @@ class _Noise:
 
     def losses(self) -> list[Loss]:
         """Privacy losses of all cells that one person moves, of what an observer does not know."""
+        from fedvalue.crypto.sign_sums import sign_distribution
+        from fedvalue.protocol.privacy_loss import gaussian_loss, shift_loss
+
         f = self.n_columns
         if self._is_gram:
             signs = sign_distribution(self.label_levels, LABEL_UNKNOWN)
@@ -217,6 +230,8 @@ def _largest_rho(epsilon: Fraction, delta: Fraction, n_columns: int, shares: int
 
     A search that misses a larger one only adds noise.
     """
+    from fedvalue.protocol.privacy_loss import delta_of
+
     fraction, exponent = math.frexp(_gaussian_rho(float(epsilon), float(delta)))
     unit = Fraction(math.ldexp(1.0, exponent - _BITS))
 
