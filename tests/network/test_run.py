@@ -279,28 +279,33 @@ def _flip(text):
 
 
 @pytest.mark.parametrize(
-    ("path", "change"),
+    ("path", "change", "code"),
     [
-        (("result", "parties", 0, "value"), lambda value: value + 1e-6),
-        (("result", "total"), lambda value: value * 2),
-        (("result", "run_id"), _flip),
-        (("manifest", "manifest", "purpose"), lambda text: text + "!"),
-        (("manifest", "signatures", "telco"), _flip),
-        (("servers", "compute", "signature"), _flip),
-        (("servers", "validate", "result", 0), _flip),
-        (("readies", 0, -2), _flip),  # the commitment to its input
-        (("signature",), _flip),
-        (("order",), lambda order: order[::-1]),
+        (("result", "parties", 0, "value"), lambda value: value + 1e-6, "E_MIRROR"),
+        (("result", "total"), lambda value: value * 2, "E_MIRROR"),
+        (("result", "run_id"), _flip, "E_REPLAY"),
+        (("manifest", "manifest", "purpose"), lambda text: text + "!", "E_MANIFEST"),
+        (("manifest", "signatures", "telco"), _flip, "E_MANIFEST"),
+        (("servers", "compute", "signature"), _flip, "E_SIGNATURE"),
+        (("servers", "validate", "result", 0), _flip, "E_SIGNATURE"),
+        (("readies", 0, -2), _flip, "E_SIGNATURE"),  # the commitment to its input
+        (("signature",), _flip, "E_SIGNATURE"),
+        (("order",), lambda order: order[::-1], "E_CERTIFICATE"),
     ],
 )
-def test_a_tampered_certificate_is_refused(finished, path, change):
+def test_a_tampered_certificate_is_refused(finished, path, change, code):
+    """Whatever the task party changes, it signs: what the others signed contradicts it."""
     from fedvalue.errors import FedValueError
 
     town, _ = finished
     data = json.loads((town.member(TASK).folder / "certificate.json").read_bytes())
     check(data)
-    with pytest.raises(FedValueError):
-        check(_tampered(data, path, change))
+    tampered = _tampered(data, path, change)
+    if path != ("signature",):
+        tampered = resigned(tampered, town.member(TASK).identity)
+    with pytest.raises(FedValueError) as caught:
+        check(tampered)
+    assert caught.value.code == code
 
 
 def test_a_certificate_with_values_that_the_servers_did_not_sign_is_refused_even_when_signed_anew(finished):

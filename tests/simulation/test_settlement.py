@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedvalue.crypto import keys
 from fedvalue.crypto.ids import PackedIds
 from fedvalue.federated.valuation_parts import valuation_of
 from fedvalue.information.contingency import JointCounts
@@ -18,13 +19,14 @@ from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.outcome import Answer
 from fedvalue.protocol.settings import Gates
+from fedvalue.protocol.settlement import committed
 from fedvalue.protocol.transitions import State
 from fedvalue.protocol.validation_server import ValidationServer
 from fedvalue.simulation.drill.party_cheats import SplitWork, cheating_party
 from fedvalue.simulation.drill.plot import Plot
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
-from tests.simulation.world import Codes, Postman, World, run
+from tests.simulation.world import RUN_ID, Codes, Postman, World, run
 
 SHAPLEY = ValuationSettings(method="exact", statistics=False)
 
@@ -313,6 +315,62 @@ def test_an_opening_that_does_not_fit_is_refused(kind: type, fields: dict[str, A
     postman = run(cast, meddler=changed(kind, **fields))
     assert postman.errors["validate"].code == code
     assert all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+def test_an_opening_that_comes_before_its_commitment_is_refused() -> None:
+    """Who opens without having committed could fit its answer to the other's."""
+    cast = World.drawn(5).cast()
+
+    def without_commitment(envelope: m.Envelope) -> list[m.Envelope]:
+        lost = isinstance(envelope.message, m.ResultCommit) and envelope.sender == "compute"
+        return [] if lost else [envelope]
+
+    postman = run(cast, meddler=without_commitment)
+    assert postman.errors["validate"].code == "E_STATE"
+    assert "before it was committed to" in str(postman.errors["validate"])
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+def opened_otherwise(cast: Any, change: Callable[[m.ResultOpening], m.ResultOpening]) -> Any:
+    """A computation server that commits to, signs and opens something else than it computed."""
+    key = next(one for one in cast.servers if one.name == "compute")._credentials.signing_key
+
+    def meddler(envelope: m.Envelope) -> list[m.Envelope]:
+        if envelope.sender != "compute" or not isinstance(envelope.message, m.ResultCommit | m.ResultOpening):
+            return [envelope]
+        if isinstance(envelope.message, m.ResultCommit):
+            return []  # sent again below, right before the opening
+        other = change(envelope.message)
+        commitment = committed(RUN_ID, "compute", other.salt, other.roots, other.answer)
+        signature = keys.sign(key, "settled", RUN_ID, "compute", commitment)
+        messages = (m.ResultCommit(commitment), msgspec.structs.replace(other, signature=signature))
+        return [msgspec.structs.replace(envelope, message=message) for message in messages]
+
+    return meddler
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        (lambda opening: {}, None),
+        (lambda opening: {"answer": b"\xc1"}, "E_MALFORMED"),
+        (lambda opening: {"roots": opening.roots[:-1]}, "E_DECLARED"),
+        (lambda opening: {"roots": (*opening.roots, m.NO_ROOT)}, "E_DECLARED"),
+        (lambda opening: {"roots": (m.NO_ROOT, *opening.roots[1:])}, "E_SIGNATURE"),
+    ],
+    ids=["honest", "no answer", "a root less", "a root more", "a root that nobody signed"],
+)
+def test_what_a_server_signed_must_still_be_a_result_of_all_parties(
+    fields: Callable[[m.ResultOpening], dict[str, Any]], code: str | None
+) -> None:
+    cast = World.drawn(5).cast()
+    meddler = opened_otherwise(cast, lambda one: msgspec.structs.replace(one, **fields(one)))
+    postman = run(cast, meddler=meddler)
+    if code is None:
+        assert postman.states() == {State.DONE}
+    else:
+        assert postman.errors["validate"].code == code
+        assert all(party.outcome is None for party in (cast.task, *cast.parties))
 
 
 def test_a_declaration_whose_root_is_not_signed_is_refused() -> None:

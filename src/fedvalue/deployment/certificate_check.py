@@ -159,10 +159,9 @@ def _check_results(
 
 
 def _noise(result: Valuation) -> str:
-    """The result's statement about its noise, which was compared with the agreement."""
+    """The result's statement about its noise, which step 6 compared with the agreement."""
     privacy = result.privacy
-    if privacy is None:
-        raise VerificationError("the result says nothing about its noise", code="E_CERTIFICATE")
+    assert privacy is not None
     return (
         f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, noise of {privacy.label_noise:.3g} and "
         f"{privacy.pair_noise:.3g} persons per cell; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -124,7 +125,7 @@ def test_what_cannot_be_restored_is_refused(party: Site, tmp_path: Path) -> None
 def test_an_archive_cannot_write_elsewhere(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         tar.addfile(tarfile.TarInfo(name))
-    with pytest.raises(ConfigError, match="is not a backup"):
+    with pytest.raises(ConfigError, match=f"is not a backup: it holds '{re.escape(name)}'"):
         restore(tmp_path / "evil.tar", tmp_path / "fresh")
 
 

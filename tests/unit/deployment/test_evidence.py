@@ -23,7 +23,13 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from fedvalue import documents
-from fedvalue.deployment.evidence import add_signature, certificate_page, envelope_of, log_page
+from fedvalue.deployment.evidence import (
+    add_signature,
+    certificate_page,
+    envelope_of,
+    log_page,
+    log_statement,
+)
 from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate
 from fedvalue.errors import ConfigError, TransportError, VerificationError
@@ -166,6 +172,23 @@ def test_nobody_signs_a_certificate_that_does_not_hold(certificate):
     with pytest.raises(VerificationError):
         add_signature(certificate, identity("telco"))
     assert not envelope_of(certificate).exists()
+
+
+def test_a_statement_about_another_file_is_refused_however_well_it_is_signed(certificate, tmp_path):
+    """Renamed so that it lies beside this one."""
+    other = tmp_path / "audit.jsonl"
+    other.write_text("".join(line + "\n" for line in log_lines()))
+    target, _ = add_signature(other, identity("compute"))
+    envelope_of(certificate).write_bytes(target.read_bytes())
+    with pytest.raises(VerificationError, match="states something else") as caught:
+        certificate_page(certificate, None)
+    assert caught.value.code == "E_CERTIFICATE"
+
+
+def test_nobody_signs_an_empty_log():
+    with pytest.raises(VerificationError, match="empty") as caught:
+        log_statement(b"", identity("compute").card.sign_key)
+    assert caught.value.code == "E_AUDIT"
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"payloadType": "x", "payload": "", "signatures": []}', "[1]"])

@@ -13,7 +13,7 @@ from fedvalue.deployment.parties.party_run import PartyRun
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.parties.server_heads import ServerHeads
 from fedvalue.deployment.parties.server_links import Outgoing
-from fedvalue.errors import FedValueError, RemoteProtocolError, VerificationError
+from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.audit_log import ChainWriter, Receipt, read_log
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -119,6 +119,42 @@ def test_what_was_received_is_stored_before_the_next_message_leaves(tmp_path):
         store.close()
 
 
+def test_a_party_that_would_send_other_bytes_after_a_restart_sends_nothing(tmp_path):
+    """Two messages under the same masks would show their difference."""
+    run_id, store = manifest().run_id, PartyStore(tmp_path)
+
+    def start(outgoing: Outgoing, *codes: str) -> None:
+        envelopes = [m.Envelope(run_id, "telco", "compute", m.Abort(code)) for code in codes]
+        PartyJournal(store, identity("telco"), manifest()).send(envelopes, {"compute": outgoing})
+
+    try:
+        first, same, other = Outgoing(), Outgoing(), Outgoing()
+        start(first, "E_STATE", "E_SEAL")
+        start(same, "E_STATE", "E_SEAL", "E_RUN")
+        assert same.get(2, 0.0) is not None
+        with pytest.raises(ConfigError, match="message 1 to 'compute' differs") as caught:
+            start(other, "E_STATE", "E_CONFIRM")
+        assert caught.value.code == "E_CONFLICT"
+        assert other.get(0, 0.0) is None
+        assert len(store.sent(run_id, "compute")) == 3
+    finally:
+        store.close()
+
+
+def test_a_run_never_continues_with_another_table(tmp_path):
+    store = PartyStore(tmp_path)
+    try:
+        journal = PartyJournal(store, identity("telco"), manifest())
+        seed = journal.begin(bytes(32)).seed
+        assert len(seed) == 32
+        assert journal.begin(bytes(32)).seed == seed
+        with pytest.raises(ConfigError, match="the table has changed") as caught:
+            journal.begin(b"x" * 32)
+        assert caught.value.code == "E_CONFLICT"
+    finally:
+        store.close()
+
+
 def test_a_server_cannot_claim_more_messages_than_have_left():
     outgoing = Outgoing()
     outgoing.append(m.Envelope(bytes(32), "telco", "compute", m.Abort("E_STATE")))
@@ -148,26 +184,38 @@ class _Silent:
         pass
 
 
-@pytest.mark.parametrize("code", ["E_STORAGE", "E_UNREACHABLE", "E_IDENTITY"])
-def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path, monkeypatch, code):
+def told(tmp_path, monkeypatch, envelope: m.Envelope) -> tuple[FedValueError, tuple[str, bytes]]:
+    """How a party ends that gets this message from the computation server; state and seed of its run."""
     agreed, store = signed(), PartyStore(tmp_path)
     party = PartyRun(
         identity("telco"), agreed, GIVEN, store, finish=lambda outcome: PartyResult(valuation=None)
     )
-    abort = m.Abort(code, (), "\x1b[2Jall is well", "EngineError")
-    notice = codec.encode(m.Envelope(agreed.run_id, "compute", "telco", abort))
-    mail = {"compute": (notice,), "validate": ()}
+    mail = {"compute": (codec.encode(envelope),), "validate": ()}
     monkeypatch.setattr(party, "_client", lambda server: _Silent(server, *mail[server]))
     monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)
     try:
         with pytest.raises(FedValueError) as caught:
             party.run()
-        assert caught.value.code == code
-        assert "\x1b" not in str(caught.value)
-        row = store._db.one("SELECT state, seed FROM runs")
-        assert row == ("failed", b"")
+        return caught.value, store._db.one("SELECT state, seed FROM runs")
     finally:
         store.close()
+
+
+def test_a_server_cannot_speak_for_the_other_one(tmp_path, monkeypatch):
+    """The message is well-formed and one that the validation server may send."""
+    envelope = m.Envelope(signed().run_id, "validate", "telco", m.Abort("E_DEADLINE"))
+    error, _ = told(tmp_path, monkeypatch, envelope)
+    assert error.code == "E_SENDER"
+    assert "'compute' sent a message as 'validate'" in str(error)
+
+
+@pytest.mark.parametrize("code", ["E_STORAGE", "E_UNREACHABLE", "E_IDENTITY"])
+def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path, monkeypatch, code):
+    abort = m.Abort(code, (), "\x1b[2Jall is well", "EngineError")
+    error, row = told(tmp_path, monkeypatch, m.Envelope(signed().run_id, "compute", "telco", abort))
+    assert error.code == code
+    assert "\x1b" not in str(error)
+    assert row == ("failed", b"")
 
 
 def test_seeds_of_expired_runs_are_erased(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,6 +21,8 @@ from fedvalue.errors import ConfigError, VerificationError
 from fedvalue.protocol import codec, party_roles
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import Endorsement, _signed
+from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, decode_result
+from fedvalue.protocol.signed_results import signed_result
 from fedvalue.valuation.result import Valuation
 from tests.support.certificates import check, resigned
 from tests.support.consortium import identity, signed
@@ -86,6 +90,116 @@ def test_the_task_party_cannot_invent_values(finished):
     with pytest.raises(VerificationError) as caught:
         check(certify(role, agreed, change))
     assert caught.value.code == "E_MIRROR"
+
+
+def damaged(text: str) -> str:
+    """Other bytes of the same length, in base64."""
+    raw = base64.b64decode(text)
+    return base64.b64encode(raw[:-1] + bytes([raw[-1] ^ 1])).decode()
+
+
+def with_damaged(key: str, place: int | None = None) -> Callable[[dict[str, Any]], None]:
+    """A change of one field of the validation server's record."""
+
+    def change(data: dict[str, Any]) -> None:
+        where, at = (data["servers"]["validate"], key) if place is None else (
+            data["servers"]["validate"][key], place,
+        )  # fmt: skip
+        where[at] = damaged(where[at])
+
+    return change
+
+
+def with_other_commitment(data: dict[str, Any]) -> None:
+    ready = data["readies"][0]
+    (place,) = (k for k, item in enumerate(ready) if item == ready[-2])
+    ready[place] = damaged(ready[place])
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (with_other_commitment, "E_SIGNATURE", r"a signature \(ready\)"),
+        (lambda data: data["readies"].pop(), "E_SENDER", "every party exactly once"),
+        (lambda data: data["result"].update(run_id="00" * 32), "E_REPLAY", "another run"),
+        (lambda data: data["servers"].pop("compute"), "E_CERTIFICATE", "missing, or there is one too many"),
+        (
+            lambda data: data["servers"].update(third=data["servers"]["compute"]),
+            "E_CERTIFICATE",
+            "missing, or there is one too many",
+        ),
+        (with_damaged("signature"), "E_SIGNATURE", r"a signature \(result\)"),
+        (with_damaged("digest"), "E_SIGNATURE", r"a signature \(result\)"),
+        (with_damaged("result", 0), "E_SIGNATURE", "'validate' signed another result"),
+    ],
+    ids=["commitment", "ready", "run", "no server", "third server", "signature", "digest", "result"],
+)
+def test_the_task_party_cannot_replace_what_others_signed(finished, change, code, words):
+    """It signs whatever it has changed, so its own signature does not stop it; each other check must."""
+    role, _, agreed = finished
+    data = certify(role, agreed)
+    check(copy.deepcopy(data))
+    change(data)
+    with pytest.raises(VerificationError, match=words) as caught:
+        check(resigned(data, identity("bank")))
+    assert caught.value.code == code
+
+
+def signed_by_all(data: dict[str, Any], agreed: Any, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The certificate when every participant signs changed results of the servers."""
+    for server, record in data["servers"].items():
+        plain = decode_result(b"".join(map(base64.b64decode, record["result"])))
+        key = identity(server).signing.private_bytes_raw()
+        content = msgspec.msgpack.encode(change(plain))
+        chunks, seal = signed_result(key, agreed.run_id, server, content, 1 << 20)
+        fields = {"result": [bytes(chunk.data) for chunk in chunks], "digest": seal.digest}
+        record.update(msgspec.to_builtins({**fields, "signature": seal.signature}))
+    digests = {server: base64.b64decode(record["digest"]) for server, record in data["servers"].items()}
+    endorsements = []
+    for place, name in enumerate(data["order"]):
+        key = identity(name).signing.private_bytes_raw()
+        signature = keys.sign(key, "endorsement", *_signed(agreed.run_id, name, place, digests))
+        endorsements.append(Endorsement(name, place, digests, signature))
+    return resigned({**data, "endorsements": msgspec.to_builtins(endorsements)}, identity("bank"))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (
+            lambda result: msgspec.structs.replace(result, n_samples=N + 1),
+            "E_TOTAL",
+            "'compute' counted another table",
+        ),
+        (
+            lambda result: CountsResult(N, bytes(8), bytes(8), bytes(16)),
+            "E_CERTIFICATE",
+            "'compute' signed a result of another policy",
+        ),
+        (
+            lambda result: msgspec.structs.replace(result, shares=result.shares[:1]),
+            "E_CERTIFICATE",
+            "malformed certificate: ValueError",
+        ),
+    ],
+    ids=["samples", "policy", "shares"],
+)
+def test_results_that_do_not_fit_the_agreement_are_refused_whoever_signed_them(change, code, words):
+    roles, _, agreed = run()
+    honest = signed_by_all(certify(roles["bank"], agreed), agreed, lambda result: result)
+    assert "the values add up to the total" in check(honest).proved
+    with pytest.raises((VerificationError, ConfigError), match=words) as caught:
+        check(signed_by_all(certify(roles["bank"], agreed), agreed, change))
+    assert caught.value.code == code
+
+
+def test_counts_do_not_pass_for_a_policy_that_agreed_on_counts_only():
+    """The other way round: sealed values where the agreement asks for counts."""
+    roles, _, agreed = run(policy="counts")
+    sealed = ValuesResult(N, {}, b"", ())
+    with pytest.raises(VerificationError, match="another policy") as caught:
+        check(signed_by_all(certify(roles["bank"], agreed), agreed, lambda result: sealed))
+    assert caught.value.code == "E_CERTIFICATE"
 
 
 def test_the_task_party_cannot_give_the_columns_other_names(finished):
@@ -190,6 +304,36 @@ def test_without_a_signed_result_the_check_says_that_values_are_not_verified():
     checked = check(data)
     assert any("NOT verified by server signatures" in sentence for sentence in checked.unproved)
     assert not any("these values" in sentence for sentence in checked.proved)
+
+    def more_in_all(result: dict[str, Any]) -> None:
+        result["total"] += 0.01
+
+    def another_share(result: dict[str, Any]) -> None:
+        first, second = result["parties"]
+        first["share"], second["share"] = second["share"], first["share"]
+
+    for change, code in ((more_in_all, "E_TOTAL"), (another_share, "E_CERTIFICATE")):
+        with pytest.raises(VerificationError) as caught:
+            check(certify(roles["bank"], agreed, change))
+        assert caught.value.code == code
+
+
+def test_a_certificate_of_values_with_noise_names_the_noise_and_who_drew_it():
+    roles, _, agreed = run(epsilon="10")
+    checked = check(certify(roles["bank"], agreed))
+    assert any("values with noise: epsilon 10" in sentence for sentence in checked.proved)
+    assert "that the servers drew the noise honestly: only they know it" in checked.unproved
+
+    def without_noise(result: dict[str, Any]) -> None:
+        result["privacy"] = None
+
+    def other_total(result: dict[str, Any]) -> None:
+        result["learnable_total"] += 1e-6
+
+    for change in (without_noise, other_total):
+        with pytest.raises(VerificationError, match="signed other values") as caught:
+            check(certify(roles["bank"], agreed, change))
+        assert caught.value.code == "E_MIRROR"
 
 
 RECOMPUTED = {

@@ -12,6 +12,7 @@ import pytest
 from fedvalue.agreement.explanation import explain
 from fedvalue.deployment.agreeing import Agreeing
 from fedvalue.deployment.certificate_check import words_stated
+from fedvalue.deployment.home import Home
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.servers.lobbies import Lobbies
 from fedvalue.deployment.servers.observability import Log
@@ -19,6 +20,7 @@ from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.deployment.servers.usher import Usher
 from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, VerificationError
 from fedvalue.identity.cards import create_identity
+from fedvalue.identity.identity_files import read_card
 from fedvalue.invitation.exchange import KINDS, Exchange, Opening, Roster
 from tests.unit.invitation.exchanging import (
     ROLES,
@@ -320,6 +322,49 @@ def test_a_reader_of_the_invitation_cannot_answer_for_a_seat_that_is_taken(tmp_p
         lobbies.put(paper, wire.Note(seat, kind, body))
     assert len(lobbies.notes(paper, 0)) == len(lobby)
     store.close()
+
+
+def test_a_lobby_answers_only_callers_who_hold_its_invitation(tmp_path):
+    store, paper, other = ServerStore(tmp_path), invitation(), invitation(1)
+    now = [time.time()]
+    lobbies = Lobbies(store, lambda: now[0])
+    lobbies.open(paper)
+    lobbies.open(other)
+    spki = paper.lobby_identity.card.spki
+    body = exchange("telco").outgoing()["acceptance"]
+    leave = wire.Leave(wire.VERSION, paper.id, "telco", "acceptance", body)
+    look = wire.Look(wire.VERSION, paper.id, 0)
+    lobbies.leave(spki, leave)
+    assert len(lobbies.look(spki, look)) == 1
+    thief = other.lobby_identity.card.spki
+    for refuse, request in ((lobbies.leave, leave), (lobbies.look, look)):
+        assert "no such invitation" in str(refused("E_INVITATION", refuse, thief, request))
+    unknown = wire.Look(wire.VERSION, bytes(32), 0)
+    assert "no such invitation" in str(refused("E_INVITATION", lobbies.look, spki, unknown))
+    now[0] = paper.proposal.expires.timestamp() - 1
+    assert len(lobbies.look(spki, look)) == 1
+    now[0] += 1
+    for refuse, request in ((lobbies.leave, leave), (lobbies.look, look)):
+        assert "expired" in str(refused("E_INVITATION", refuse, spki, request))
+    store.close()
+
+
+def test_an_agreement_does_not_replace_a_card_that_is_pinned(tmp_path):
+    """Whoever sends new keys under a known name must be asked by phone first."""
+    home, cards = Home(tmp_path), {name: identity(name).card for name in ("bank", "telco")}
+    home.pin(cards)
+    home.pin(cards)
+    stranger = {"telco": identity("telco").card, "bank": identity("bank", 1).card}
+    assert "another card of 'bank'" in str(refused("E_IDENTITY", home.pin, stranger))
+    assert read_card(home.peers / "bank.json") == cards["bank"]
+
+
+def test_an_invitation_is_accepted_under_one_name(tmp_path):
+    home = Home(tmp_path)
+    kept = home.accept(invitation(), "telco").progress.contribution
+    assert len(kept) == 32
+    assert home.accept(invitation(), "telco").progress.contribution == kept
+    assert "accepted here as 'telco'" in str(refused("E_INVITATION", home.accept, invitation(), "shop"))
 
 
 @pytest.mark.parametrize("days", [1, 8])
