@@ -12,6 +12,7 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.settlement import signed_root
 from fedvalue.protocol.transitions import State
 from tests.simulation.world import RUN_ID, Postman, World, run
 
@@ -87,6 +88,25 @@ def test_relay_replays_a_key_of_another_run() -> None:
 
     postman, _ = meddled(replay)
     assert "E_SIGNATURE" in postman.codes()
+    assert uploads(postman) == 0
+
+
+def test_a_party_that_states_different_things_to_the_servers_is_seen() -> None:
+    """Both statements are well signed, and each server relays what it got."""
+    cast = WORLD.cast()
+    key = cast.parties[0]._credentials.signing_key
+
+    def split(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if isinstance(message, m.Ready) and (envelope.sender, envelope.recipient) == ("p0", "validate"):
+            other = msgspec.structs.replace(message, commitment=bytes(32))
+            signature = keys.sign(key, "ready", RUN_ID, other.signed())
+            return [with_message(envelope, msgspec.structs.replace(other, signature=signature))]
+        return [envelope]
+
+    postman = run(cast, meddler=split)
+    errors = [error for error in postman.errors.values() if "different rosters" in str(error)]
+    assert {error.code for error in errors} == {"E_EQUIVOCATION"}
     assert uploads(postman) == 0
 
 
@@ -347,3 +367,116 @@ def test_an_aborted_run_tells_everybody() -> None:
     _, cast = meddled(damage)
     assert {role.state for role in cast.everyone() if role.name != "validate"} == {State.FAILED}
     assert all(role.failure.code == "E_SEAL" for role in cast.everyone() if role.name != "validate")
+
+
+def signed_again(message: m.Declaration, **fields: object) -> m.Declaration:
+    """A declaration to the computation server that p0 itself has changed, and signs."""
+    other = msgspec.structs.replace(message, **fields)
+    key = WORLD.cast().parties[0]._credentials.signing_key
+    digests = (other.declared(), message.root.digests[1])
+    return msgspec.structs.replace(other, root=signed_root(WORLD.settings(), "p0", digests, key))
+
+
+def with_data(message: m.BulkMessage, data: bytes, **fields: object) -> m.BulkMessage:
+    """Other content, whose digest is right."""
+    return msgspec.structs.replace(message, data=memoryview(data), **fields).with_digest()
+
+
+def other_bytes(message: m.BulkMessage) -> bytes:
+    return bytes([message.data[0] ^ 1]) + bytes(message.data[1:])
+
+
+@pytest.mark.parametrize(
+    ("sender", "kind", "change", "code", "words"),
+    [
+        (
+            "p0",
+            m.Declaration,
+            lambda one: signed_again(one, n_chunks=2),
+            "E_DECLARED",
+            "declares another number of chunks",
+        ),
+        (
+            "p0",
+            m.Declaration,
+            lambda one: signed_again(one, row_bytes=2),
+            "E_DECLARED",
+            "declares another number of chunks",
+        ),
+        (
+            "p0",
+            m.Declaration,
+            lambda one: signed_again(one, code_keys=one.code_keys[16:]),
+            "E_DECLARED",
+            "a wrong number of code keys",
+        ),
+        (
+            "p0",
+            m.Declaration,
+            lambda one: msgspec.structs.replace(one, digest=bytes(32)),
+            "E_DECLARED",
+            "signed another upload than it declares",
+        ),
+        (
+            "p0",
+            m.Declaration,
+            lambda one: signed_again(one, digest=bytes(32)),
+            "E_DECLARED",
+            "uploaded another table than declared",
+        ),
+        ("p0", m.Declaration, None, "E_DECLARED", "sent a chunk that it did not declare"),
+        (
+            "p0",
+            m.Chunk,
+            lambda one: with_data(one, other_bytes(one)),
+            "E_DECLARED",
+            "uploaded another table than declared",
+        ),
+        (
+            "p0",
+            m.Chunk,
+            lambda one: with_data(one, bytes(one.data), total=2),
+            "E_DECLARED",
+            "sent a chunk that it did not declare",
+        ),
+        ("p0", m.Chunk, lambda one: with_data(one, bytes(one.data[1:])), "E_SIZE", "chunk of"),
+        ("p0", m.CodebookChunk, None, "E_DECLARED", "a party sent no codebook"),
+        (
+            "p0",
+            m.CodebookChunk,
+            lambda one: with_data(one, other_bytes(one)),
+            "E_DECLARED",
+            "uploaded other codebooks than declared",
+        ),
+        ("task party", m.ShareKeys, None, "E_DECLARED", "the task party has sent no share keys"),
+        (
+            "task party",
+            m.ShareKeys,
+            lambda one: msgspec.structs.replace(one, shares=one.shares[1:]),
+            "E_DECLARED",
+            "expected one share key per data party",
+        ),
+    ],
+    ids=[
+        "chunks", "row bytes", "code keys", "unsigned", "digest", "undeclared", "chunk", "total", "size",
+        "no codebook", "codebook", "no share keys", "share keys",
+    ],
+)  # fmt: skip
+def test_an_upload_that_is_not_what_was_agreed_and_declared_is_refused(
+    sender: str, kind: type[m.Message], change: object, code: str, words: str
+) -> None:
+    """Each check of a server has an upload that only this check refuses; None leaves the message out."""
+    features = kind is m.CodebookChunk
+    world = WORLD.with_features() if features else WORLD
+    cast = world.cast(columns="features" if features else "joint")
+
+    def meddle(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if (envelope.sender, envelope.recipient) != (sender, "compute") or not isinstance(message, kind):
+            return [envelope]
+        return [] if change is None else [with_message(envelope, change(message))]  # type: ignore[operator]
+
+    postman = run(cast, meddler=meddle)
+    error = postman.errors["compute"]
+    assert (error.code, words in str(error)) == (code, True), error
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))

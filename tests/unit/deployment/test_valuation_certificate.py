@@ -17,7 +17,7 @@ from fedvalue.agreement.manifest_rules import Versions
 from fedvalue.crypto import keys
 from fedvalue.deployment.run_results import task_valuation
 from fedvalue.deployment.valuation_certificate import make_certificate, read_certificate
-from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.errors import ConfigError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import codec, party_roles
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.endorsement import Endorsement, _signed
@@ -277,7 +277,13 @@ def test_a_relay_that_changes_an_endorsement_is_found_out():
 
 
 @pytest.mark.parametrize(
-    ("change", "code"), [("none", "E_SEAL"), ("another's", "E_SEAL"), ("another place", "E_CERTIFICATE")]
+    ("change", "code"),
+    [
+        ("none", "E_SEAL"),
+        ("another's", "E_SEAL"),
+        ("too short", "E_MALFORMED"),
+        ("another place", "E_CERTIFICATE"),
+    ],
 )
 def test_no_result_without_the_endorsements(change, code, monkeypatch):
     """A data party that does not sign its place, or signs another one: the task party releases no values."""
@@ -290,10 +296,12 @@ def test_no_result_without_the_endorsements(change, code, monkeypatch):
             return b""
         if change == "another's":
             return keys.seal(bytes(32), bytes(68), b"")
+        if change == "too short":
+            return keys.seal(ring.endorsement("bank"), bytes(67), keys.info("endorsement"))
         return honest(terms, party, 1 - place, digests, credentials, ring)
 
     monkeypatch.setattr(party_roles, "sealed_endorsement", sealed)
-    with pytest.raises(VerificationError) as caught:
+    with pytest.raises((VerificationError, RemoteProtocolError)) as caught:
         run()
     assert caught.value.code == code
 

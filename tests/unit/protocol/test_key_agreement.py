@@ -109,6 +109,27 @@ def test_the_run_key_reaches_those_it_is_meant_for() -> None:
     assert run_key not in wrapped.wrapped["a"]
 
 
+def test_a_run_key_of_a_wrong_length_is_refused() -> None:
+    """Well sealed by the task party: a short key would weaken all keys that derive from it."""
+    made = agreements()
+    made["t"].draw_run_key()
+    for length in (0, 31, 33):
+        key, context = made["t"]._wrapping_key("a"), made["t"]._context("a")
+        with pytest.raises(VerificationError, match="wrong length") as refused:
+            made["a"].open_run_key(keys.seal(key, bytes(length), context))
+        assert refused.value.code == "E_SEAL"
+    made["a"].open_run_key(keys.seal(key, bytes(32), context))
+
+
+def test_a_roster_with_another_key_of_ours_is_refused() -> None:
+    """Well signed with our own signing key, as a copy of us with other data would."""
+    made = agreements(data=b"x")
+    roster = tuple(agreements()[name].hello() for name in NAMES)
+    with pytest.raises(VerificationError, match="came back changed") as refused:
+        made["a"].take_roster(m.KeyRoster(roster))
+    assert refused.value.code == "E_SIGNATURE"
+
+
 def test_a_pre_shared_key_is_mixed_into_the_agreement() -> None:
     shared = keyed(psk=dict.fromkeys(NAMES, b"p" * 32))
     assert shared["t"]._pairs != agreements()["t"]._pairs
