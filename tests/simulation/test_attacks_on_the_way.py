@@ -12,7 +12,9 @@ from fedvalue.crypto.ids import canonical_ids
 from fedvalue.errors import RemoteProtocolError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.messages import Envelope
+from fedvalue.protocol.mirror.server_result import CountsResult, ValuesResult, decode_result
 from fedvalue.protocol.settlement import signed_root
+from fedvalue.protocol.signed_results import signed_result
 from fedvalue.protocol.transitions import State
 from tests.simulation.world import RUN_ID, Postman, World, run
 
@@ -479,4 +481,85 @@ def test_an_upload_that_is_not_what_was_agreed_and_declared_is_refused(
     postman = run(cast, meddler=meddle)
     error = postman.errors["compute"]
     assert (error.code, words in str(error)) == (code, True), error
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sender", "change", "code", "words"),
+    [
+        (m.EphemeralKey, "p0", lambda one: {"party": "p1"}, "E_SENDER", "in the name of 'p1'"),
+        (m.Confirm, "p0", lambda one: {"party": "p1"}, "E_SENDER", "in the name of 'p1'"),
+        (m.Agree, "p0", lambda one: {"party": "p1"}, "E_SENDER", "in the name of 'p1'"),
+        (
+            m.WrappedKeys, "task party", lambda one: {"wrapped": {"p0": one.wrapped["p0"]}},
+            "E_DECLARED", "one wrapped key per data party",
+        ),
+        (m.Ready, "p0", lambda one: {"party": "p1"}, "E_SENDER", "'p0' sent the Ready of 'p1'"),
+    ],
+)  # fmt: skip
+def test_a_party_speaks_in_its_own_name_and_the_task_party_to_all(
+    kind: type[m.Message], sender: str, change: Callable[..., dict], code: str, words: str
+) -> None:
+    def meddle(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if envelope.sender != sender or not isinstance(message, kind):
+            return [envelope]
+        return [with_message(envelope, msgspec.structs.replace(message, **change(message)))]
+
+    postman, cast = meddled(meddle)
+    error = postman.errors["compute"]
+    assert (error.code, words in str(error)) == (code, True), error
+    assert cast.task.outcome is None
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (lambda result: result, None, ""),
+        (
+            lambda result: msgspec.structs.replace(result, n_samples=result.n_samples + 1),
+            "E_TOTAL",
+            "'validate' counted 41 samples, expected 40",
+        ),
+        (
+            lambda result: msgspec.structs.replace(result, shares=result.shares[1:]),
+            "E_DECLARED",
+            "'validate' sent a wrong number of shares",
+        ),
+        (
+            lambda result: CountsResult(result.n_samples, bytes(8), bytes(8), bytes(16)),
+            "E_DECLARED",
+            "'validate' sent a result of another policy",
+        ),
+        (
+            lambda result: msgspec.structs.replace(result, public={**result.public, "total": 1.0}),
+            "E_MIRROR",
+            "the two servers released different results",
+        ),
+    ],
+    ids=["honest", "samples", "shares", "policy", "total"],
+)
+def test_a_server_that_signs_another_result_after_the_settlement_is_seen(
+    change: Callable[[ValuesResult], object], code: str | None, words: str
+) -> None:
+    """Everybody gets the same: the parties' comparison among themselves shows nothing."""
+    cast = WORLD.cast()
+    key = next(one for one in cast.servers if one.name == "validate")._credentials.signing_key
+    seals: dict[str, m.ResultSeal] = {}
+
+    def meddle(envelope: Envelope) -> list[Envelope]:
+        if envelope.sender != "validate" or not isinstance(envelope.message, m.ResultChunk | m.ResultSeal):
+            return [envelope]
+        if isinstance(envelope.message, m.ResultSeal):
+            return [with_message(envelope, seals[envelope.recipient])]
+        data = msgspec.msgpack.encode(change(decode_result(envelope.message.data)))
+        (chunk,), seals[envelope.recipient] = signed_result(key, RUN_ID, "validate", data, 1 << 20)
+        return [with_message(envelope, chunk)]
+
+    postman = run(cast, meddler=meddle)
+    if code is None:
+        assert postman.states() == {State.DONE}
+        return
+    errors = {(error.code, str(error)) for error in postman.errors.values() if words in str(error)}
+    assert {found for found, _ in errors} == {code}
     assert all(party.outcome is None for party in (cast.task, *cast.parties))
