@@ -90,6 +90,24 @@ def test_a_server_is_backed_up_while_it_writes(site: Site, tmp_path: Path) -> No
     again.close()
 
 
+def test_what_servers_tell_each_other_during_a_run_is_in_no_backup(site: Site, tmp_path: Path) -> None:
+    """The old rule: seeds and uploads were left out, but not the mail, which has parts of the noise."""
+    store = ServerStore(site.state)
+    step = {"processed": 1, "stage": "uploading", "stage_since": 5.0}
+    for run_id, state, body in ((OLD, "done", b"a result"), (RUN, "running", b"half of the seed of a noise")):
+        store.add_run(run_id, signed().to_json().encode(), now=5.0, audit=[])
+        store.step(run_id, outputs=[("validate", body)], state=state, **step)
+    archive = back_up(site, tmp_path / "backups")
+    assert store.mail(RUN, "validate", 0, 100) == [b"half of the seed of a noise"]
+    store.close()
+    assert b"half of the seed" not in archive.read_bytes()
+    restore(archive, tmp_path / "fresh")
+    again = ServerStore(tmp_path / "fresh" / "state")
+    assert again.mail(OLD, "validate", 0, 100) == [b"a result"]
+    assert again.mail(RUN, "validate", 0, 100) == []
+    again.close()
+
+
 def test_old_archives_are_deleted_and_those_of_others_stay(party: Site, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
