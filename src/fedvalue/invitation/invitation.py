@@ -17,12 +17,13 @@ import re
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Meta
 from msgspec.structs import replace
 
 from fedvalue import documents
@@ -41,10 +42,11 @@ from fedvalue.identity.tls_certificates import (
     self_signed,
     spki_sha256,
 )
+from fedvalue.protocol.settings import MAX_PARTIES
 
 SCHEMA = "fedvalue.invitation/1"
 MAX_TEXT = 1 << 19
-"""Largest text. An invitation to 1,000 seats has about 20 kB."""
+"""Largest text. An invitation to the most seats has about 5 kB."""
 MAX_BYTES = 1 << 20
 _BEGIN, _END = "-----BEGIN FEDVALUE INVITATION-----", "-----END FEDVALUE INVITATION-----"
 _SIGN = "invitation"
@@ -73,7 +75,7 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
     """
 
     terms: dict[str, Any]
-    seats: tuple[Seat, ...]
+    seats: Annotated[tuple[Seat, ...], Meta(max_length=MAX_PARTIES + 1 + len(SERVER_ROLES))]
     card: Card
     lobby: bytes
     secret: bytes

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from fedvalue import documents
 from fedvalue.errors import FedValueError
+from fedvalue.identity.cards import Identity
 from fedvalue.identity.tls_certificates import tls_name
-from fedvalue.invitation.invitation import Invitation, make_invitation
+from fedvalue.invitation.invitation import Invitation, Seat, make_invitation
 from fedvalue.invitation.words import N_WORDS, WORDS, words_of
+from fedvalue.protocol.settings import MAX_PARTIES
 from tests.unit.invitation.exchanging import identity, invitation
 
 
@@ -61,6 +63,22 @@ def test_terms_that_make_no_sense_are_refused_even_if_the_task_party_signed_them
         wrong = replace(one, terms=terms, signature=b"")
         signed = replace(wrong, signature=identity("bank").sign("invitation", wrong._content()))
         assert code_of(text_of(signed)) == "E_INVITATION"
+
+
+def test_more_seats_than_a_run_may_have_are_refused_before_a_key_is_made_for_each(monkeypatch):
+    """The old rule: 15,000 seats in 55 kB of text cost 9 s of CPU, and were accepted."""
+    one, made = invitation(), []
+
+    def counted(*seat: str) -> Identity:
+        made.append(seat)
+        return identity("telco")
+
+    monkeypatch.setattr("fedvalue.invitation.invitation.create_identity", counted)
+    more = tuple(Seat(name=f"party-{k}", role="data") for k in range(MAX_PARTIES))
+    wide = replace(one, seats=one.seats + more, signature=b"")
+    signed = replace(wide, signature=identity("bank").sign("invitation", wide._content()))
+    assert code_of(text_of(signed)) == "E_INVITATION"
+    assert not made
 
 
 def test_a_bomb_is_not_unpacked():
