@@ -87,6 +87,8 @@ def assert_silent(secrets: Secrets, seen: set[type]) -> None:
     ("protocol", "options", "every"),
     [
         ("mirror", {}, 7),
+        ("mirror", {"policy": "counts"}, 7),
+        ("gram", {"epsilon": "1"}, 20),
         ("paper", {"n_r": 1, "q": 1, "by_coalition": False}, 50),
         ("single", {}, 50),
     ],

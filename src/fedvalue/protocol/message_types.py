@@ -65,7 +65,7 @@ class SecretMessage(Message, frozen=True):
 
 
 class BulkMessage(Message, frozen=True):
-    """Part `index` of `total` of something large, under a digest of its own."""
+    """Part `index` of `total` of something large, under a digest of its own. Its content is never printed."""
 
     place: ClassVar[tuple[str, ...]] = ("index",)
     large: ClassVar[tuple[str, ...]] = ("data",)
@@ -73,6 +73,12 @@ class BulkMessage(Message, frozen=True):
     index: Index
     total: Index
     digest: Digest
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("index", self.index), ("total", self.total)]
 
     @property
     def fingerprint(self) -> bytes:
@@ -154,12 +160,6 @@ class SaltedMessage(BulkMessage, frozen=True):
     """
 
     salt: Key16
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(index={self.index}, total={self.total}, ...)"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("index", self.index), ("total", self.total)]
 
 
 class MaskedRows(SaltedMessage, frozen=True):

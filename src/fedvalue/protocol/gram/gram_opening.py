@@ -40,6 +40,9 @@ class OpenedSums(msgspec.Struct, frozen=True):
     salt: bytes
     rho: dict[str, bytes]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"  # until all have committed, the cells are secret
+
     def commitment(self, run_id: bytes, server: str) -> bytes:
         """What the server had to commit to."""
         return keys.digest(b"gram-sums", run_id, server.encode(), self.salt, self.cells)

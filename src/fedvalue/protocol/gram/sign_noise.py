@@ -19,7 +19,7 @@ Without step 3 server j - 1 could change w so that the sums fit only if T_j has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,9 +200,9 @@ class OwnDraw:
         answer: A and M, for the server that got w.
     """
 
-    noise: Signs
-    masked: Elements
-    answer: bytes
+    noise: Signs = field(repr=False)
+    masked: Elements = field(repr=False)
+    answer: bytes = field(repr=False)
 
 
 def own_draw(

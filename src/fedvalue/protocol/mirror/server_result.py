@@ -38,6 +38,9 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
     counts: bytes
     salt: bytes
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_samples={self.n_samples}, ...)"
+
     def cells(self, layout: RowLayout) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Cells and counts as arrays.
 
