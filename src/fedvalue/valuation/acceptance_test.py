@@ -1,4 +1,4 @@
-"""An acceptance test: what the parties' data must at least bring, fixed before anybody sees a value."""
+"""An acceptance test: the gain that the parties' data must reach, fixed before anybody sees a value."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Metric = Literal["errors_avoided_per_1000", "auc_gain", "log_loss_gain"]
 
 METRICS: tuple[str, ...] = get_args(Metric)
 
-MOST, DIGITS = 1000, 12
-"""Thresholds are at most the first and have at most the second number of decimals."""
+MAX_THRESHOLD = 1000
+MAX_DECIMALS = 12
 
 
 class AcceptanceTest(Document, frozen=True, kw_only=True):
-    """A metric of the uplift, and the least gain over the task party alone that passes.
+    """A metric of the uplift, and the smallest gain over the task party alone that passes.
 
     Args:
         metric: "errors_avoided_per_1000", "auc_gain" or "log_loss_gain" (nats per row).
-        threshold: The least gain that passes. A number becomes text like "0.02": an agreement holds no binary
-            fractions.
+        threshold: The smallest gain that passes. A number becomes text like "0.02": an agreement holds no
+            binary fractions.
         party: The data party that must reach it alone; None for all of them together.
 
     Raises:
-        InputError: Another metric, or a threshold that is not a number above 0.
+        InputError: An unknown metric, or a threshold that is out of range.
     """
 
     metric: Metric
@@ -43,9 +43,10 @@ class AcceptanceTest(Document, frozen=True, kw_only=True):
             amount = Decimal(str(self.threshold).strip())
         except InvalidOperation:
             amount = Decimal(0)
-        if not (amount.is_finite() and 0 < amount <= MOST and round(amount, DIGITS) == amount):
+        if not (amount.is_finite() and 0 < amount <= MAX_THRESHOLD and round(amount, MAX_DECIMALS) == amount):
             raise InputError(
-                f"the threshold of an acceptance test must be a number above 0, got {self.threshold!r}"
+                "the threshold of an acceptance test must be a number above 0 and at most "
+                f"{MAX_THRESHOLD:,}, with at most {MAX_DECIMALS} decimals, got {self.threshold!r}"
             )
         force_setattr(self, "threshold", f"{amount.normalize():f}")
 
