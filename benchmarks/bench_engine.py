@@ -32,7 +32,7 @@ from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.walk.block_table import block_table
-from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+from fedvalue.valuation.walk.exact import ExactWalk
 from fedvalue.valuation.walk.prediction import sample_walk
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -230,7 +230,7 @@ def alone(name: str, n_parties: int | None) -> dict[str, float]:
 def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
     counts = load(name, n_parties, n_rows)
     assert counts is not None, f"{name} is missing; set FEDVALUE_DATA"
-    ExactWalk(item_table(load("wine")), WalkOptions(region_blocks=500)).run()  # compiles
+    ExactWalk(item_table(load("wine")), region_blocks=500).run()  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
     found = ExactWalk(item_table(counts)).run()
     assert found is not None

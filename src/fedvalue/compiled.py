@@ -3,7 +3,7 @@
 Rules of a kernel of the engine (modules named `*_kernels.py`):
 - Loops only. It takes arrays, numbers and `NamedTuple`s of these, and one type of each: a second signature
   would be compiled a second time.
-- It allocates nothing: its caller brings the room to work in. Allocation is slow to compile, and without it
+- It allocates nothing: its caller brings the buffers. Allocation is slow to compile, and without it
   references need not be counted, which would cost 0.2 µs for a call with a few structures.
 - It releases the interpreter lock, and its machine code is kept on disk.
 """

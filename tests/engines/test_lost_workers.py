@@ -20,7 +20,6 @@ from fedvalue.engines.cluster import connect
 from fedvalue.errors import EngineError
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
-from fedvalue.valuation.walk.exact import WalkOptions
 from tests.support.dask_cluster import DaskCluster
 from tests.support.joint_tables import exact_values, random_table
 from tests.support.processes import PATIENCE
@@ -130,8 +129,7 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
     """SIGKILL to one of two workers while the walk runs: the same bits as on this machine."""
     table = random_table(np.random.default_rng(0), n_parties=9, n_items=150, n_codes=3, n_labels=3)
     items = item_table(table.counts())
-    options = WalkOptions(region_blocks=100)
-    expected = exact_values(items, options=options)
+    expected = exact_values(items, region_blocks=100)
     victim = doomed_cluster.workers[0]
     calls = 0
 
@@ -143,7 +141,7 @@ def test_a_dask_worker_killed_in_the_middle_does_not_change_the_values(doomed_cl
             victim.wait()
 
     with connect(doomed_cluster.address, timeout=PATIENCE) as executor:
-        results = exact_values(items, options=options, execution=Execution(executor, kill))
+        results = exact_values(items, region_blocks=100, execution=Execution(executor, kill))
         sampled = sampled_values(items, n_permutations=4000, execution=Execution(executor))
     assert calls > 10
     assert victim.returncode == -signal.SIGKILL

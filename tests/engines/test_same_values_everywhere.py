@@ -13,14 +13,13 @@ from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
-from fedvalue.valuation.walk.exact import WalkOptions
 from tests import naive
 from tests.statistics.tables import random_table as informative_table
 from tests.support.joint_tables import exact_values, random_table
 
 pytestmark = pytest.mark.network
 
-MANY_REGIONS = WalkOptions(region_blocks=100)
+MANY_REGIONS = 100
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +60,15 @@ def test_shared_data_reaches_the_tasks(engine: Executor) -> None:
 
 
 def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
-    here = exact_values(items, options=MANY_REGIONS)
-    there = exact_values(items, options=MANY_REGIONS, execution=Execution(engine))
+    here = exact_values(items, region_blocks=MANY_REGIONS)
+    there = exact_values(items, region_blocks=MANY_REGIONS, execution=Execution(engine))
     assert there.values.tobytes() == here.values.tobytes()
     assert there.n_blocks == here.n_blocks
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:
     table = random_table(np.random.default_rng(1), n_parties=5, n_items=40, n_codes=3, n_labels=2)
-    results = exact_values(
-        item_table(table.counts()), options=WalkOptions(region_blocks=20), execution=Execution(engine)
-    )
+    results = exact_values(item_table(table.counts()), region_blocks=20, execution=Execution(engine))
     np.testing.assert_allclose(
         results.values, naive.shapley_cmi(table.parties, table.label), rtol=0, atol=1e-12
     )

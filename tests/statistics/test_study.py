@@ -47,7 +47,8 @@ def test_back_off_study_uses_the_game_of_the_package():
     import numpy as np
 
     from fedvalue.valuation.items import item_table
-    from fedvalue.valuation.statistics.joint_table_game import ALPHA, CAP, NOISE
+    from fedvalue.valuation.statistics.joint_table_game import CAP, NOISE
+    from fedvalue.valuation.statistics.joint_table_search import ALPHA
 
     for world in worlds():
         cells = back_off.samples(world, 300, 1)

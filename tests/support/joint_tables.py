@@ -12,7 +12,7 @@ from fedvalue.engines import HERE, Execution
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.items import ItemTable, item_table
-from fedvalue.valuation.walk.exact import DEFAULT_OPTIONS, ExactWalk, WalkOptions
+from fedvalue.valuation.walk.exact import ExactWalk
 from tests import naive
 
 
@@ -37,11 +37,9 @@ class Table:
         return naive.shapley_cmi(self.parties, self.label, self.task, self.weight)
 
 
-def exact_values(
-    items: ItemTable, *, options: WalkOptions = DEFAULT_OPTIONS, execution: Execution = HERE
-) -> CmiValues:
+def exact_values(items: ItemTable, *, execution: Execution = HERE, **limits: Any) -> CmiValues:
     """An exact walk that nothing stops."""
-    values = ExactWalk(items, options).run(execution)
+    values = ExactWalk(items, **limits).run(execution)
     assert values is not None, "a time limit can end a walk"
     return values
 

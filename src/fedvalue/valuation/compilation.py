@@ -1,7 +1,7 @@
 """Compile every kernel of a valuation ahead of time, by using each of them once.
 
 Kernels are compiled on first use and kept on disk. Small tables use none of them, so a machine may meet its
-first large table with an empty cache; an operator or an image builder runs this before.
+first large table with an empty cache, unless an operator or an image builder has run this.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def _walk_kernels() -> None:
     from fedvalue.valuation.permutations.sampling import walk_chunk
     from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
     from fedvalue.valuation.statistics.joint_table_game import joint_table_game
-    from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+    from fedvalue.valuation.walk.exact import ExactWalk
 
     rows = np.arange(40)
     label = rows % 3
     # Too many parties for a table of all coalitions, and enough blocks for more than one region.
     parties = {f"p{k}": (rows * (k + 2) // 7 + label * (k % 2)) % 4 for k in range(21)}
     items = item_table(JointCounts.from_columns(label=label, parties=parties, task=rows // 20))
-    ExactWalk(items, WalkOptions(region_blocks=200)).run()
+    ExactWalk(items, region_blocks=200).run()
     walk_chunk(items, 2, "compilation", 0, 4, 0, 0)
     exact_influence(items, budget=10**9)
     sampled_influence(items, 8, 0)

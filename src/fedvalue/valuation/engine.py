@@ -1,8 +1,8 @@
 """Joint counts -> a complete Valuation: the one place where values and statistics meet.
 
-The plain valuation, the in-process protocols and both servers of a federated run call this same
-function. It is deterministic given the counts and the settings and does not depend on how codes
-are numbered or items ordered, so that two servers which see different opaque labels agree.
+- The plain valuation, the in-process protocols and both servers of a federated run call `value_counts`.
+- Its result depends on the counts and the settings alone, neither on the numbers of codes nor on the order of
+  items, so that two servers which see different opaque labels agree.
 """
 
 from __future__ import annotations
@@ -185,6 +185,7 @@ def _with_learnable(
     reproducible: bool,
     execution: Execution,
 ) -> Valuation:
+    from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
     from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
     from fedvalue.valuation.evidence.feature_table import FeatureTable
     from fedvalue.valuation.statistics.joint_table_game import joint_table_game, plug_in_game
@@ -223,7 +224,7 @@ def _with_learnable(
     return replace(
         valuation,
         parties=tuple(parties),
-        estimator=f"{evidence.estimator}/{evidence.version}",
+        estimator=f"{ESTIMATOR}/{ESTIMATOR_VERSION}",
         learnable_total=evidence.total,
         learnable_total_interval=interval_of(evidence.total, evidence.se_total),
         interactions=tuple(tuple(row) for row in evidence.interactions.tolist()),

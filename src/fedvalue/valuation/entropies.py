@@ -1,9 +1,9 @@
 """Conditional entropies of the label given some parties, counted in NumPy, in nats.
 
-- The entropies that every result carries. Counts are summed as a histogram (how many blocks have k samples),
-  so two servers that see other code numbers and another order of the rows get the same bits.
-- Every coalition of a small table: compiling the kernels takes seconds, counting these milliseconds. The
-  numbers are those of the compiled walks up to rounding.
+- Entropies of a result are summed over a histogram (how many blocks have k samples), so two servers that see
+  other code numbers and another order of the rows get the same bits.
+- Every coalition of a small table is counted here: compiling the kernels takes seconds, counting
+  milliseconds. The numbers are those of the compiled walks up to rounding.
 """
 
 from __future__ import annotations

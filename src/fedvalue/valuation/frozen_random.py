@@ -1,9 +1,10 @@
 """Random numbers and random orders that are the same on every machine and in every version.
 
-SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) and the
-shuffle of Fisher and Yates, both written out here: NumPy may change the stream of `Generator.permutation`
-between versions, and two servers with different NumPy versions would then disagree. SplitMix64 mixes a
-counter, so a whole array of numbers is made at once. Statistics only: nothing secret comes from here.
+- SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) and the
+  Fisher-Yates shuffle are written out here: NumPy may change the stream of `Generator.permutation` between
+  versions, and two servers would then disagree.
+- SplitMix64 mixes a counter, so a whole array of numbers is made at once.
+- For statistics only: nothing secret comes from here.
 """
 
 from __future__ import annotations

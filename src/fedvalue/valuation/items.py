@@ -1,9 +1,8 @@
-"""The item table: joint counts as the computations of one valuation read them.
+"""The item table: joint counts in the layout that all computations of a valuation share.
 
-A valuation lays its counts out once; prediction, walk, permutations and statistics share the table. Items are
-sorted by label, and every step that regroups them is stable, so the samples of one label in a block are
-always one run. A `NamedTuple`, because compiled code takes those as they are. All arrays are read-only by
-agreement.
+- Items are sorted by label, and every step that regroups them is stable, so the samples of one label in a
+  block are always one run.
+- The table is a `NamedTuple`, which compiled code takes as it is; nobody writes to its arrays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A utility function of the caller in place of the learnable game.
+"""Shapley values of the caller's own utility function, in place of the learnable values.
 
-A utility says what a set of data parties is worth beside the task party: a validation score of the
-caller's model, or another estimate of information. Values are its Shapley values, in its own unit.
+- A utility is the worth of a set of data parties beside the task party: a validation score of the caller's
+  model, or another estimate of information.
+- Values are in the unit of the utility.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from fedvalue.valuation.result import Valuation
 
 Utility: TypeAlias = Callable[[tuple[str, ...]], float]
-"""From the names of a coalition's parties, in the order of the result, to its worth; none for nobody."""
+"""From the names of a coalition's parties, in the order of the result, to its worth."""
 
-MOST_PARTIES = 12
+MAX_PARTIES = 12
 """The utility is called for every coalition, 2^parties of them."""
 
 
@@ -38,9 +39,9 @@ def with_utility(valuation: Valuation, utility: Utility, progress: Progress | No
         InputError: More than 12 parties, or a worth that is no finite number.
     """
     names = [party.name for party in valuation.parties]
-    if len(names) > MOST_PARTIES:
+    if len(names) > MAX_PARTIES:
         raise InputError(
-            f"utility is evaluated for every coalition: at most {MOST_PARTIES} parties, got {len(names)}"
+            f"utility is evaluated for every coalition: at most {MAX_PARTIES} parties, got {len(names)}"
         )
     game = np.empty(1 << len(names))
     for mask in range(len(game)):

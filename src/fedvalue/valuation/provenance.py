@@ -1,6 +1,7 @@
-"""Where a result comes from: which files, which columns, which software, and what was asked.
+"""The provenance of a result: files, columns, software and request.
 
-It is enough to repeat the valuation on the same files. It holds no password and no value of a row.
+- It is enough to repeat the valuation on the same files.
+- It holds no password and no value of a row.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ class SourceFile(Document, frozen=True, kw_only=True, omit_defaults=True):
     """A file, folder or database table that was read.
 
     Args:
-        name: As it was given, without a password.
+        name: As the user wrote it, without a password.
         party: Whose file it is; "" for the file with the label.
-        format: What it is and how it is written, in words.
+        format: Kind, delimiter and encoding, in words.
         size: In bytes; None for a database.
         sha256: Of its content; of a folder, of the names and digests of its files. None for a database.
         n_rows: Its rows.
@@ -54,7 +55,7 @@ class PartyRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Request(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a valuation of files was asked for, beside its settings.
+    """A request to value files; its settings are beside it in the result.
 
     Args:
         source: The file with the label.

@@ -29,7 +29,7 @@ Z95 = 1.959963984540054
 
 
 class PartyValue(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What one data party's data is worth.
+    """The values of one data party.
 
     Args:
         name: The party.

@@ -1,7 +1,8 @@
-"""What a valuation is asked to do: one frozen object, validated once, passed down whole.
+"""The settings of a valuation: one frozen object, validated once and passed down whole.
 
-The command line, `fedvalue.value`, the file and state paths and the manifest all build
-`ValuationSettings`; the engine alone consumes it. Limits stand in `LIMITS` and nowhere else.
+- The command line, `fedvalue.value`, the file and state paths and the manifest all build `ValuationSettings`.
+- Only the engine reads it.
+- Ranges of numbers are in `LIMITS` and nowhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LIMITS: dict[str, tuple[int, int]] = {
 
 WORK_LIMIT = 2**32
 """Visits, items times coalitions, of an exact walk that a reproducible "auto" takes. At the worst rate known,
-1e-7 s per visit (20 binary parties, 65,000 items, nothing to prune), that is seven minutes of one core: a
+1e-7 s per visit (20 binary parties, 65,000 items, nothing to prune), that is seven minutes of one core, a
 ninth of the default deadline of a server's computation."""
 
 
@@ -47,7 +48,7 @@ class ValuationSettings(Document, frozen=True, kw_only=True):
         columns: "features": `learnable` sees a party's columns one by one and in pairs. "joint": it sees
             one joint code per party, as Shapley-CMI does.
         coding: How columns become codes.
-        acceptance: What the data must at least bring; None without an acceptance test.
+        acceptance: The acceptance test, if there is one.
 
     Raises:
         InputError: A setting is out of range.

@@ -1,8 +1,9 @@
-"""Shapley-CMI of an item table: which method, and why.
+"""Shapley-CMI of an item table, and the choice of its method.
 
-Every coalition of a small table, or of few parties, is counted. Elsewhere the exact walk is taken where it is
-affordable, and sampled permutations where it is not. A reproducible valuation decides by the sizes of the
-table alone, so that another machine with the same table makes the same choice.
+- Every coalition of a small table, or of few parties, is counted.
+- Otherwise the exact walk is taken where it is affordable, and sampled permutations where it is not.
+- A reproducible valuation decides by the sizes of the table alone, so that another machine with the same
+  table makes the same choice.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ def shapley_cmi(
         reason = "as asked for"
     else:
         reason = ""
-    from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+    from fedvalue.valuation.walk.exact import ExactWalk
 
-    walk = ExactWalk(items, WalkOptions(time_limit=settings.time_limit))
+    walk = ExactWalk(items, time_limit=settings.time_limit)
     if not reason:
         seconds = walk.predict(execution).seconds
         reason = f"the exact walk is predicted to take {_about(seconds)}"

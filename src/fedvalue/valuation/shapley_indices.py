@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
 
 
-MOST_TERMS = 1000
+MAX_TERMS = 1000
 """Players and pairs up to which a fit lists them: 44 players, a fraction of a second."""
 
 TILE = 48
 """Rows of a tile: OpenBLAS multiplies tiles of this size on one thread."""
 
-MOST_COALITIONS = 4000
+MAX_COALITIONS = 4000
 """Coalitions that a fit of more players looks at: seconds."""
 
 
 def shapley_coefficients(p: int) -> Floats:
     """How v of each coalition counts in each player's Shapley value, shape (2^p, p)."""
     masks = np.arange(1 << p)
-    sizes = _sizes(p)
+    sizes = coalition_sizes(p)
     inside = (masks[:, None] >> np.arange(p)) & 1 == 1
     joins = joining_weights(p)
     joined = np.concatenate([[0.0], joins[:-1]])
@@ -38,7 +38,7 @@ def shapley_coefficients(p: int) -> Floats:
 def shapley_of(game: Floats) -> Floats:
     """Shapley value of each player, shape (p,); exactly zero for a player that never adds anything."""
     p = len(game).bit_length() - 1
-    sizes = _sizes(p)
+    sizes = coalition_sizes(p)
     weight = joining_weights(p)
     values = np.zeros(p)
     for k in range(p):
@@ -47,7 +47,7 @@ def shapley_of(game: Floats) -> Floats:
     return values
 
 
-def _sizes(p: int) -> NDArray[np.int64]:
+def coalition_sizes(p: int) -> NDArray[np.int64]:
     """Number of members of each coalition, by bit mask."""
     return np.bitwise_count(np.arange(1 << p, dtype=np.uint32)).astype(np.int64)
 
@@ -71,7 +71,7 @@ def interactions_of(game: Floats) -> Floats:
     """
     p = len(game).bit_length() - 1
     found = np.zeros((p, p))
-    sizes = _sizes(p)
+    sizes = coalition_sizes(p)
     weight = np.array([1.0 / ((p - 1) * math.comb(p - 2, s)) if s <= p - 2 else 0.0 for s in range(p + 1)])
     masks = np.arange(1 << p)
     for j in range(p):
@@ -98,9 +98,9 @@ def fitted_interactions(orders: Sequence[Sequence[int]], values: Floats) -> Floa
     place = np.argsort(np.array(orders), axis=1)
     p = place.shape[1]
     ridge = 1e-6 * len(place)
-    if p * (p + 1) // 2 <= MOST_TERMS:
+    if p * (p + 1) // 2 <= MAX_TERMS:
         return _fit_by_terms(place, values, ridge)
-    few = max(2, MOST_COALITIONS // p)
+    few = max(2, MAX_COALITIONS // p)
     return _fit_by_coalitions(place[:few], values[:few], ridge)
 
 

@@ -21,14 +21,14 @@ from fedvalue.valuation.statistics.influence import exact_influence, sampled_inf
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 from fedvalue.valuation.evidence.evidence_values import evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
-from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+from fedvalue.valuation.walk.exact import ExactWalk
 
 for n_parties, n_items in ((9, 150), (22, 60)):
     table = random_table(
         np.random.default_rng(0), n_parties=n_parties, n_items=n_items, n_codes=3, n_labels=3
     )
     items = item_table(table.counts())
-    walk = ExactWalk(items, WalkOptions(region_blocks=300))
+    walk = ExactWalk(items, region_blocks=300)
     walk.predict()
     walk.run()
     sampled_values(items, n_permutations=2000)

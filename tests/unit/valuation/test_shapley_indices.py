@@ -110,7 +110,7 @@ def test_both_ways_to_fit_interactions_agree(monkeypatch):
         orders = [rng.permutation(7).tolist() for _ in range(n_orders)]
         values = np.cumsum(rng.random((n_orders, 8)), axis=1)
         by_terms = fitted_interactions(orders, values)
-        monkeypatch.setattr(shapley_indices, "MOST_TERMS", 0)
+        monkeypatch.setattr(shapley_indices, "MAX_TERMS", 0)
         assert fitted_interactions(orders, values) == pytest.approx(by_terms, abs=1e-5)
         monkeypatch.undo()
 

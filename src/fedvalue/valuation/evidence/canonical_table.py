@@ -1,22 +1,22 @@
 """A feature table in an order that depends on its content alone.
 
-Two holders of the same rows may number rows, codes and labels differently. This module renumbers them by what
-does not change under renaming: how often codes and labels come together. So both holders add up
-the same numbers in the same order, up to codes that their counts cannot tell apart; there, sums differ by
-rounding only.
-
-Columns that cut the rows in the same way are one column with several holders: a copy adds nothing.
+- Two holders of the same rows may number rows, codes and labels differently. They are renumbered by how often
+  codes and labels occur together, which renaming does not change. So both holders add up the same numbers in
+  the same order; where counts cannot tell codes apart, sums differ by rounding only.
+- Columns that split the rows in the same way are one column with several holders: a copy adds nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedvalue.information.contingency import pack
 from fedvalue.valuation.frozen_random import GOLDEN, mix
+from fedvalue.valuation.items import dense_codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -231,23 +231,8 @@ def _distinct_columns(
     columns: list[NDArray[np.unsignedinteger]],
 ) -> tuple[list[int], tuple[tuple[int, ...], ...]]:
     """The first of each set of columns that cut the items in the same way, and the members of each set."""
-    groups: dict[int, list[list[int]]] = {}
+    members: dict[bytes, list[int]] = {}
     for k, column in enumerate(columns):
-        partition = _partition(column)
-        digest = hash(partition.tobytes())
-        for group in groups.setdefault(digest, []):
-            if np.array_equal(partition, _partition(columns[group[0]])):
-                group.append(k)
-                break
-        else:
-            groups[digest].append([k])
-    members = sorted(group for same in groups.values() for group in same)
-    return [group[0] for group in members], tuple(tuple(group) for group in members)
-
-
-def _partition(column: NDArray[np.unsignedinteger]) -> Codes:
-    """Per item the first item with the same code: equal for columns that cut the items alike."""
-    m = len(column)
-    first = np.empty(int(column.max()) + 1, dtype=np.int64)
-    first[column[::-1]] = np.arange(m - 1, -1, -1)
-    return np.asarray(first[column])
+        digest = sha256(dense_codes(column).astype(np.uint32).tobytes()).digest()
+        members.setdefault(digest, []).append(k)
+    return [group[0] for group in members.values()], tuple(tuple(group) for group in members.values())

@@ -11,7 +11,9 @@ import numpy as np
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
 from fedvalue.information.contingency import pack
-from fedvalue.valuation.evidence.evidence_game import EvidenceGame, FitTask, fit_coalitions
+from fedvalue.valuation.evidence.evidence_game import EvidenceGame
+from fedvalue.valuation.evidence.evidence_pool import fit_pools
+from fedvalue.valuation.evidence.predictions import Predictions, score_predictions
 from fedvalue.valuation.items import dense_codes
 from fedvalue.valuation.shapley_indices import shapley_coefficients
 
@@ -21,12 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedvalue.typing import Floats
-    from fedvalue.valuation.evidence.predictions import Predictions
 
 MAX_TASKS = 32
-"""Units of work. Fixed, so that sums do not depend on the number of workers."""
+"""Most units of work, whatever the number of workers, so that sums do not depend on it."""
 
-LEAST_WORK = 2e8
+MIN_TASK_WORK = 2e8
 """Cost below which tasks are joined, about 20 ms: a fit that starts at its neighbour's answer takes half of
 the steps."""
 
@@ -118,29 +119,48 @@ def fit_keys(
     costs = game.work(sizes)
     if compiled is None:
         compiled = game.compiles(sizes)
-    tasks = []
-    cuts = _cuts(costs)
-    for low, high in pairwise(cuts):
-        inside = tuple(sorted(at - low for at in scored if low <= at < high))
-        tasks.append(FitTask(keys[low:high], coefficients[low:high], inside, compiled))
+    cuts, places = _cuts(costs), sorted(scored)
     sums: list[Floats] = []
     contributions = np.zeros((coefficients.shape[1], game.arrays.n_items))
-    predictions: dict[int, Predictions] = {}
+    scores: list[Predictions] = []
     with engines.using(execution.executor) as pool:
         shared = engines.share(pool, game)
-        for part in engines.map_in_order(pool, fit_coalitions, ((shared, task) for task in tasks)):
-            low = cuts[len(sums)]
-            sums.append(part.sums)
-            contributions += part.contributions
-            predictions.update({low + at: scores for at, scores in part.predictions.items()})
+        tasks = (
+            (
+                shared,
+                keys[low:high],
+                coefficients[low:high],
+                [k - low for k in places if low <= k < high],
+                compiled,
+            )
+            for low, high in pairwise(cuts)
+        )
+        for part_sums, part_contributions, part_scores in engines.map_in_order(pool, fit_coalitions, tasks):
+            sums.append(part_sums)
+            contributions += part_contributions
+            scores += part_scores
             execution.report(costs[: cuts[len(sums)]].sum(), costs.sum(), "learnable values")
+    predictions = dict(zip(places, scores, strict=True))
     return WalkedGame(np.concatenate(sums) / game.n_samples, contributions, predictions, compiled)
+
+
+def fit_coalitions(
+    game: EvidenceGame, keys: NDArray[np.bool_], coefficients: Floats, scored: list[int], compiled: bool
+) -> tuple[Floats, Floats, list[Predictions]]:
+    """Fit some pools and score the predictions of those at places `scored`; one unit of work for a worker.
+
+    Returns:
+        The sums and contributions of `fit_pools`, and the scores.
+    """
+    fits = fit_pools(game.arrays, keys, coefficients, scored, n_samples=game.n_samples, compiled=compiled)
+    kept = zip(fits.weights, fits.likelihood, strict=True)
+    return fits.sums, fits.contributions, [score_predictions(game.arrays, *fit) for fit in kept]
 
 
 def _cuts(costs: Floats) -> list[int]:
     """Where to cut a list of costs into parts of about equal cost, by the costs alone."""
     ends = np.cumsum(costs)
-    n_tasks = min(MAX_TASKS, max(1, int(ends[-1] / LEAST_WORK)))
+    n_tasks = min(MAX_TASKS, max(1, int(ends[-1] / MIN_TASK_WORK)))
     wanted = ends[-1] * np.arange(1, n_tasks) / n_tasks
     inner = np.searchsorted(ends, wanted) + 1
     return sorted({0, len(costs), *(int(at) for at in inner if at < len(costs))})

@@ -1,10 +1,11 @@
-"""The learnable game: what each coalition's pooled evidence gains over the task party alone.
+"""The learnable game: the gain of each coalition's pooled evidence over the task party alone.
 
-v(S) = mean_i [ln p_S(y_i | i) - ln p_nobody(y_i | i)], in nats per row. Coalitions with the same
-evidences have the same value, to the bit: a party without evidence adds exactly nothing.
+    v(S) = mean_i [ln p_S(y_i | i) - ln p_nobody(y_i | i)], in nats per row.
 
-v is 0 for nobody. It is not forced to be monotone: useless columns cost a little (of the order of 1/n), and
-cutting that off at zero would pay noise.
+- Coalitions with the same evidences have the same value, to the bit: a party without evidence adds exactly
+  nothing.
+- v is 0 for nobody. It is not forced to be monotone: useless columns cost a little (of the order of 1/n), and
+  cutting that off at zero would pay noise.
 """
 
 from __future__ import annotations
@@ -21,14 +22,11 @@ from fedvalue.valuation.evidence.evidence_pool import (
     EvidenceArrays,
     PoolFit,
     fit_pool,
-    fit_pools,
 )
 from fedvalue.valuation.evidence.label_evidence import LabelEvidence, base_log_odds, column_evidence
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch, search_pairs
-from fedvalue.valuation.evidence.predictions import Predictions, score_predictions
 from fedvalue.valuation.evidence.synergy import (
     MAX_SYNERGIES,
-    JointGame,
     synergistic_coalitions,
     synergy_evidence,
 )
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
+    from fedvalue.valuation.statistics.joint_table_game import JointTableGame
 
 MAX_ITEMS = 1_000_000
 """Distinct rows that the pools of coalitions see: a standard error of some 0.0005 nats, in bounded memory."""
@@ -57,7 +56,7 @@ class EvidenceGame:
         arrays: The evidences and the rows.
         holders: Per evidence and needed column the parties that hold it, as bit masks; -1 where the task
             party does.
-        pair_search: What the search for pairs found and left out.
+        pair_search: Record of the search for pairs.
         synergies: Coalitions whose joint codes are evidence too, as bit masks.
         n_samples: Number of samples in the pools.
         n_labels: Number of labels.
@@ -78,7 +77,7 @@ class EvidenceGame:
         cls,
         table: FeatureTable,
         *,
-        joint_game: JointGame | None = None,
+        joint_game: JointTableGame | None = None,
         pair_visits: int = VISITS,
         max_items: int = MAX_ITEMS,
         execution: Execution = HERE,
@@ -87,8 +86,8 @@ class EvidenceGame:
 
         Args:
             table: The rows.
-            joint_game: Value of a coalition in a game that sees synergy of three or more columns; where to
-                look for it.
+            joint_game: The joint-table game of the same parties, which shows synergy of three or more
+                columns.
             pair_visits: Items times pairs that the search for pairs may visit.
             max_items: Distinct rows that pools see at most. Evidence is of all rows in any case.
             execution: Where the work runs, who watches it, and who may stop it.
@@ -139,9 +138,7 @@ class EvidenceGame:
 
     def evidences_of(self, coalition: int) -> tuple[int, ...]:
         """The evidences that a coalition (a bit mask) has, the task party's included."""
-        return tuple(
-            k for k, needed in enumerate(self.holders) if all(mask < 0 or mask & coalition for mask in needed)
-        )
+        return tuple(np.flatnonzero(self.keys_of(self.inside([coalition]))[0]).tolist())
 
     def keys_of(self, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which evidences coalitions have, shape (n_coalitions, n_evidences).
@@ -184,55 +181,6 @@ class EvidenceGame:
         return np.asarray(7.5 * rows * (k**2 + 10.0 * k + 60.0))
 
 
-@dataclass(frozen=True, slots=True)
-class FitTask:
-    """Some coalitions whose pools one worker fits, one after the other.
-
-    Args:
-        keys: Which evidences each coalition has, shape (n_keys, n_evidences); see `fit_pools`.
-        coefficients: How each coalition counts in each party's contributions, shape (n_keys, n_parties).
-        scored: Places of the coalitions whose predictions are scored, ascending.
-        compiled: Whether to use the compiled passes.
-    """
-
-    keys: NDArray[np.bool_] = field(repr=False)
-    coefficients: Floats = field(repr=False)
-    scored: tuple[int, ...]
-    compiled: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CoalitionFits:
-    """What a `FitTask` gives.
-
-    Args:
-        sums: Sum over the samples of ln p(y_i | i) per coalition.
-        contributions: Sum over the coalitions of coefficient times ln p(y_i | i), shape (n_parties, n_items).
-        predictions: Scores by place.
-    """
-
-    sums: Floats
-    contributions: Floats
-    predictions: dict[int, Predictions]
-
-
-def fit_coalitions(game: EvidenceGame, task: FitTask) -> CoalitionFits:
-    """Fit the pools of several coalitions; one unit of work for a worker."""
-    fits = fit_pools(
-        game.arrays,
-        task.keys,
-        task.coefficients,
-        task.scored,
-        n_samples=game.n_samples,
-        compiled=task.compiled,
-    )
-    predictions = {
-        at: score_predictions(game.arrays, weights, likelihood)
-        for at, weights, likelihood in zip(task.scored, fits.weights, fits.likelihood, strict=True)
-    }
-    return CoalitionFits(fits.sums, fits.contributions, predictions)
-
-
 def fit_evidences(game: EvidenceGame, chosen: tuple[int, ...], start: Floats, *, compiled: bool) -> PoolFit:
     """Fit the pool of some evidences.
 
@@ -256,9 +204,9 @@ def _with_synergies(
     game: EvidenceGame,
     table: CanonicalTable,
     evidences: list[LabelEvidence],
-    joint_game: JointGame,
+    joint_game: JointTableGame,
 ) -> EvidenceGame:
-    """The game with evidence of joint codes where a joint game sees synergy.
+    """The game with evidence of joint codes where the joint-table game sees synergy.
 
     Args:
         game: Without it.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fedvalue.typing import Codes, Floats
     from fedvalue.valuation.evidence.label_evidence import LabelEvidence
-    from fedvalue.valuation.evidence.pool_room import PoolRules
+    from fedvalue.valuation.evidence.pool_arrays import PoolRules
 
 PENALTY = 4.0
 """lambda: how strongly weights are held at their prior mean (docs/statistics.md)."""
@@ -46,7 +46,7 @@ HEAD = 16
 HEAD_ABOVE = 2**16
 """Items from which there is a first fit."""
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Newton steps after which something is wrong."""
 
 
@@ -211,8 +211,8 @@ def _fit_compiled(
     log_odds: Floats | None = None,
 ) -> None:
     """Fit pools by compiled code, which frees the interpreter lock and starts no threads of its own."""
+    from fedvalue.valuation.evidence.pool_arrays import PoolSums, pool_rows, pool_scratch
     from fedvalue.valuation.evidence.pool_kernels import fit_pools as fit_in_turn
-    from fedvalue.valuation.evidence.pool_room import PoolSums, pool_room, pool_rows
 
     rows = pool_rows(arrays)
     sizes = keys.sum(axis=1)
@@ -225,7 +225,7 @@ def _fit_compiled(
         np.ascontiguousarray(coefficients),
         place,
         *_rules(arrays.n_items, n_samples),
-        pool_room(rows, int(sizes.max(initial=0))),
+        pool_scratch(rows, int(sizes.max(initial=0))),
         PoolSums(
             fits.sums,
             fits.contributions,
@@ -245,13 +245,13 @@ def _rules(n_items: int, n_samples: int) -> tuple[PoolRules, PoolRules]:
     The first fit has its part of the penalty, so that both look for the same weights. Items are in the order
     of a hash of their content, so the first of them stand for all.
     """
-    from fedvalue.valuation.evidence.pool_room import PoolRules
+    from fedvalue.valuation.evidence.pool_arrays import PoolRules
 
     n_first = n_items // HEAD if n_items >= HEAD_ABOVE else 0
     part = n_first / n_items
     return (
-        PoolRules(n_items, _left_open(n_samples), PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS),
-        PoolRules(n_first, math.inf, part * PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS),
+        PoolRules(n_items, _left_open(n_samples), PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MAX_STEPS),
+        PoolRules(n_first, math.inf, part * PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MAX_STEPS),
     )
 
 
@@ -304,7 +304,7 @@ def _left_open(n_samples: int) -> float:
 
 
 def _not_converged(n_chosen: int) -> EngineError:
-    return EngineError(f"the pool of {n_chosen} evidences did not converge in {MOST_STEPS} steps")
+    return EngineError(f"the pool of {n_chosen} evidences did not converge in {MAX_STEPS} steps")
 
 
 class PlainPasses:
@@ -351,7 +351,7 @@ class PlainPasses:
                 return target, hessian, n_steps
             slope, scale = float(np.sum(gradient * step)), 1.0
             while True:
-                if n_steps >= MOST_STEPS:
+                if n_steps >= MAX_STEPS:
                     return target, hessian, -1
                 trial = np.maximum(w + scale * step, 0.0)
                 found = self.derivatives(trial)

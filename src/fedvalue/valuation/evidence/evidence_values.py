@@ -1,7 +1,8 @@
 """Learnable values by pooled evidence: Shapley values, interactions, errors and uplift.
 
-Exact over all coalitions where that is affordable, else along random orders of the parties. The decision is
-a function of sizes alone, not of the clock, so that every holder of the same rows takes the same one.
+- Exact over all coalitions where that is affordable, else along random orders of the parties.
+- The choice depends on sizes alone, not on the clock, so that every holder of the same rows makes the same
+  one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.engines import HERE, Execution
-from fedvalue.errors import InputError
-from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
 from fedvalue.valuation.evidence.coalition_walk import distinct_keys, fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.evidence_game import MAX_ITEMS, EvidenceGame, fit_evidences
 from fedvalue.valuation.evidence.evidence_pool import PRIOR_WEIGHT
@@ -44,9 +43,7 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.feature_table import FeatureTable
     from fedvalue.valuation.evidence.predictions import Predictions
-    from fedvalue.valuation.evidence.synergy import JointGame
-
-METHODS = ("auto", "exact", "sampled")
+    from fedvalue.valuation.statistics.joint_table_game import JointTableGame
 
 MAX_PARTIES_EXACT = 16
 """Up to here every coalition may be fitted."""
@@ -57,13 +54,11 @@ MAX_PARTIES_LISTED = 12
 AFFORDABLE = 1e12
 """Predicted work (see `EvidenceGame.work`) up to which every coalition is fitted: minutes on one core."""
 
-
 SCORED_ROWS = 2_000_000
 """Sets of parties times items up to which the predictions of every set are scored: memory of 64 MB."""
 
 MAX_PARTIES_SCORED = 6
 """Up to here they may be: 64 sets."""
-
 
 ORDER_WORK = 3e11
 """Predicted work up to which an order of joining is sought for parties too many to list: half a minute."""
@@ -86,9 +81,6 @@ class EvidenceSettings:
         every_set: Whether to score the predictions of every set of parties, where there are few.
         order: Whether to seek an order of joining, where there are too many parties to list all coalitions.
             Among copies of one another it is arbitrary, so two servers could find different ones.
-
-    Raises:
-        InputError: A setting out of range.
     """
 
     method: str = "auto"
@@ -99,19 +91,6 @@ class EvidenceSettings:
     max_items: int = MAX_ITEMS
     every_set: bool = False
     order: bool = False
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if not 0 < self.precision < 1:
-            raise InputError(f"precision is a fraction of the total between 0 and 1, got {self.precision}")
-        if self.max_orders < 4:
-            raise InputError(f"max_orders must be at least 4, got {self.max_orders}")
-        if self.seed < 0:
-            raise InputError(f"seed must not be negative, got {self.seed}")
-        for name in ("pair_visits", "max_items"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,15 +112,13 @@ class EvidenceValues:
             else of nobody, everybody, each party alone and all but one.
         joining: Places of the parties in a good order of joining, each with the value of all parties up to
             it; empty where all coalitions are listed or it was not sought.
-        uplift: What the parties add in the buyer's metrics.
+        uplift: Gain of the parties in the buyer's metrics.
         method: "exact" or "sampled".
         n_orders: Orders walked; 0 when exact.
-        pair_search: What the search for pairs of columns found and left out.
+        pair_search: Record of the search for pairs of columns.
         synergies: Sets of parties whose joint codes say more than their columns and pairs.
         n_samples: Number of samples in the pools.
-        row_sample: What a reader must know where that is not all of them.
-        estimator: Name of the estimator.
-        version: Its version.
+        row_sample: Remark for the reader where these are not all samples.
     """
 
     parties: tuple[str, ...]
@@ -160,8 +137,6 @@ class EvidenceValues:
     synergies: tuple[tuple[str, ...], ...]
     n_samples: int
     joining: tuple[tuple[int, float], ...] = ()
-    estimator: str = ESTIMATOR
-    version: str = ESTIMATOR_VERSION
     row_sample: str | None = None
 
     @property
@@ -172,26 +147,12 @@ class EvidenceValues:
             return None
         return np.array([self.coalition_values[mask] for mask in range(size)])
 
-    def coalition(self, *names: str) -> float:
-        """Value of the named parties together.
-
-        Raises:
-            InputError: A name that is no party, or a coalition that the result does not have.
-        """
-        unknown = [name for name in names if name not in self.parties]
-        if unknown:
-            raise InputError(f"no party {unknown[0]!r}; the parties are {', '.join(self.parties)}")
-        mask = sum(1 << self.parties.index(name) for name in set(names))
-        if mask not in self.coalition_values:
-            raise InputError(f"the result does not have the value of {', '.join(names)} together")
-        return self.coalition_values[mask]
-
 
 def evidence_values(
     table: FeatureTable,
     settings: EvidenceSettings | None = None,
     *,
-    joint_game: JointGame | None = None,
+    joint_game: JointTableGame | None = None,
     execution: Execution = HERE,
 ) -> EvidenceValues:
     """Learnable values of all parties by pooled evidence.
@@ -199,12 +160,11 @@ def evidence_values(
     Args:
         table: The rows.
         settings: How to compute; the defaults when None.
-        joint_game: The value of a coalition (a bit mask) in another game over the same parties, one that
-            sees synergy of three or more columns. It is used twice: where it values a coalition above the sum
-            of its members, their joint codes become evidence (see `synergy`); and each coalition counts with
-            the larger of the two values. So the result is at least the other game, and zero or more where
-            that is; it is monotone wherever the other game is monotone and the larger one. Errors and uplift
-            are those of pooled evidence, synergies included.
+        joint_game: The joint-table game of the same parties. It is used twice: where it values a coalition
+            above the sum of its members, their joint codes become evidence (see `synergy`); and each
+            coalition counts with the larger of the two values. So the result is at least the other game; it
+            is monotone wherever the other game is monotone and the larger one. Errors and uplift are those of
+            pooled evidence, synergies included.
         execution: Where the work runs, who watches it, and who may stop it.
     """
     settings = settings or EvidenceSettings()
@@ -215,7 +175,6 @@ def evidence_values(
         max_items=settings.max_items,
         execution=execution,
     )
-
     return game_values(game, settings, joint_game=joint_game, execution=execution)
 
 
@@ -223,7 +182,7 @@ def game_values(
     game: EvidenceGame,
     settings: EvidenceSettings,
     *,
-    joint_game: JointGame | None = None,
+    joint_game: JointTableGame | None = None,
     execution: Execution = HERE,
 ) -> EvidenceValues:
     """Learnable values of a game of pooled evidence, wherever its rows came from; see `evidence_values`."""
@@ -239,10 +198,6 @@ def game_values(
 
 
 def _is_exact(game: EvidenceGame, method: str) -> bool:
-    if method == "exact" and game.n_parties > MAX_PARTIES_EXACT:
-        raise InputError(
-            f"the method 'exact' takes at most {MAX_PARTIES_EXACT} parties, got {game.n_parties}; use 'auto'"
-        )
     if method != "auto":
         return method == "exact"
     if game.n_parties > MAX_PARTIES_EXACT:
@@ -335,7 +290,7 @@ def _results(
 
 
 def _row_sample(game: EvidenceGame, variance: float) -> str | None:
-    """What a reader must know where pools see only some of the rows; `variance` is that of the total."""
+    """Remark where pools see only some of the rows; `variance` is that of the total."""
     if game.n_rows is None:
         return None
     error = CALIBRATION * math.sqrt(variance * (1.0 - game.n_samples / game.n_rows))

@@ -22,7 +22,7 @@ TASK = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureTable:
-    """Rows of feature codes with a label and a count. Equal rows may stand in several items.
+    """Rows of feature codes with a label and a count; several items may hold equal rows.
 
     Args:
         codes: Feature codes, shape (n_items, n_columns). Their numbering carries no meaning.
@@ -30,7 +30,6 @@ class FeatureTable:
         count: Samples per item, positive, shape (n_items,).
         owner: Per column the index of the party that holds it, or TASK.
         parties: Names of the data parties.
-        columns: Name of each column, for people; values do not depend on it.
 
     Raises:
         InputError: Sizes that do not agree, no samples, no parties, a negative code, a count below one, or
@@ -42,16 +41,13 @@ class FeatureTable:
     count: Counts = field(repr=False)
     owner: tuple[int, ...]
     parties: tuple[str, ...]
-    columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
         n, n_columns = self.codes.shape
         if len(self.label) != n or len(self.count) != n:
             raise InputError(f"expected {n} labels and counts, got {len(self.label)} and {len(self.count)}")
-        if len(self.owner) != n_columns or len(self.columns) != n_columns:
-            raise InputError(
-                f"expected {n_columns} owners and column names, got {len(self.owner)} and {len(self.columns)}"
-            )
+        if len(self.owner) != n_columns:
+            raise InputError(f"expected {n_columns} owners, got {len(self.owner)}")
         if not self.parties:
             raise InputError("at least one data party is needed, got none")
         if n == 0:
@@ -88,13 +84,12 @@ class FeatureTable:
         n = len(label)
         weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
         groups = [("task", TASK, task)] + [(name, k, parties[name]) for k, name in enumerate(parties)]
-        names, owners, columns = [], [], []
+        owners, columns = [], []
         for who, owner, group in groups:
             named = group if isinstance(group, Mapping) else dict(enumerate(group))
             for feature, column in named.items():
                 if len(column) != n:
                     raise InputError(f"column {feature!r} of {who!r}: expected {n} rows, got {len(column)}")
-                names.append(f"{who}.{feature}")
                 owners.append(owner)
                 columns.append(np.asarray(column))
         ends = [int(end) for column in columns if len(column) for end in (column.min(), column.max())]
@@ -104,7 +99,7 @@ class FeatureTable:
         for k, column in enumerate(columns):
             codes[:, k] = column
         kept = slice(None) if n and len(weights) == n and weights.min() > 0 else weights > 0
-        return cls(codes[kept], label[kept], weights[kept], tuple(owners), tuple(parties), tuple(names))
+        return cls(codes[kept], label[kept], weights[kept], tuple(owners), tuple(parties))
 
     @classmethod
     def from_joint_codes(cls, counts: JointCounts) -> FeatureTable:

@@ -1,9 +1,9 @@
-"""A good order of joining for many parties: the least useful one leaves first, and the order is reversed.
+"""An order of joining for many parties: backward elimination, reversed.
 
-With more than 12 parties a result does not list every coalition. What advice needs is one chain of sets from
-nobody to everybody whose values are those of the game itself, and leaving out the party that is missed least,
-again and again, makes a good one: a copy of another party leaves as soon as it is not missed, and parties
-that need each other stay together, which adding the best party first would miss.
+With more than 12 parties a result does not list every coalition, but advice needs one chain of sets from
+nobody to everybody with the values of the game. Leaving out the party with the smallest loss, again and
+again, gives a good one: a copy of another party leaves early, and parties that need each other stay together,
+which adding the best party first would miss.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Mapping
 
 ORDER_DIGITS = 9
+"""Decimals of the losses that are compared: two machines must not order parties by rounding errors."""
 
 
 def joining_order(
@@ -19,9 +20,9 @@ def joining_order(
 ) -> tuple[tuple[int, float], ...]:
     """Parties in the order of joining, each with the value of all parties up to it.
 
-    A party is missed more when others have left, unless they needed it. So a loss computed earlier is taken
-    for a lower bound, and only the party in front is valued again: two or three sets per party instead of
-    half a square of them.
+    The loss of a party usually grows when others have left. So a loss computed earlier is taken for a lower
+    bound, and only the first party of the queue is valued again: two or three sets per party instead of a
+    number quadratic in the parties.
 
     Args:
         n_parties: Number of parties.
@@ -36,7 +37,6 @@ def joining_order(
         return seen[mask]
 
     def loss(everybody: int, k: int) -> float:
-        """Rounded: two machines must not order parties by rounding errors."""
         return round(worth(everybody) - worth(everybody ^ 1 << k), ORDER_DIGITS)
 
     rest = (1 << n_parties) - 1

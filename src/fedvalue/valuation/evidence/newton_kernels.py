@@ -57,20 +57,20 @@ def _find_wrong(hessian, linear, z, k, free, wrong):
 
 
 @float_kernel()
-def newton_target(room, k, w):
+def newton_target(scratch, k, w):
     """Minimum of the quadratic model at w over non-negative weights (see `evidence_pool.plain_target`).
 
     Args:
-        room: A `PoolRoom` with gradient and Hessian; its third vector takes the answer.
+        scratch: A `PoolScratch` with gradient and Hessian; its third vector takes the answer.
         k: Number of weights.
         w: Where the model was made.
     """
-    z, gradient, linear = room.vectors[2], room.vectors[3], room.vectors[4]
-    free, places, wrong = room.places[1], room.places[2], room.places[3]
+    z, gradient, linear = scratch.vectors[2], scratch.vectors[3], scratch.vectors[4]
+    free, places, wrong = scratch.places[1], scratch.places[2], scratch.places[3]
     for i in range(k):
         linear[i] = -gradient[i]
         for h in range(k):
-            linear[i] += room.hessian[i, h] * w[h]
+            linear[i] += scratch.hessian[i, h] * w[h]
         free[i] = 1 if w[i] > 0.0 or gradient[i] < 0.0 else 0
     fewest = k + 1
     patience = 3
@@ -79,8 +79,8 @@ def newton_target(room, k, w):
         for i in range(k):
             places[n_free] = i
             n_free += free[i]
-        solve(room.hessian, places, n_free, linear, z, k, room.lower)
-        n_wrong = _find_wrong(room.hessian, linear, z, k, free, wrong)
+        solve(scratch.hessian, places, n_free, linear, z, k, scratch.lower)
+        n_wrong = _find_wrong(scratch.hessian, linear, z, k, free, wrong)
         if n_wrong == 0:
             return
         begin = 0

@@ -1,8 +1,8 @@
 """The game of pooled evidence along random orders of the parties: Shapley values with a sampling error.
 
-Each order is walked forwards and backwards: a party that comes late in one comes early in the other, so the
-mean of the two varies less than two independent orders do. The standard error comes from the variance of
-these means. Units of work and the place where sampling stops depend on the rows and the settings alone.
+- Each order is walked forwards and backwards, as in `permutations.sampling`; the standard error comes from
+  the variance of the means of the two.
+- Units of work and the place where sampling stops depend on the rows and the settings alone.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 Larger = Callable[["NDArray[np.bool_]", "Floats"], "Floats"]
 """From coalitions, as whether each has each party, and their values to the values that count."""
 
-FEWEST_PAIRS = 12
-"""Pairs of orders before which no standard error is trusted."""
+MIN_PAIRS = 12
+"""Fewest pairs of orders whose standard error is trusted."""
 
 TASK_WORK = 5e9
 """Predicted work of one unit (see `EvidenceGame.work`): about half a second."""
 
 KEPT_BYTES = 2**28
-"""Room for the rows of coalitions that many orders share: nobody, everybody, all but one, one alone."""
+"""Memory for the rows of coalitions that many orders share: nobody, everybody, all but one, one alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class KnownFits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderWalk:
-    """What a walk along some orders gives.
+    """The values along some orders.
 
     Args:
         likelihood: Mean of ln p(y_i | i) after each step, shape (n_orders, p + 1).
@@ -109,7 +109,7 @@ def sample_orders(
     """
     p = game.n_parties
     sizes = np.array([len(game.evidences_of(mask)) for mask in game.corners])
-    compiled = game.compiles(sizes, FEWEST_PAIRS)
+    compiled = game.compiles(sizes, MIN_PAIRS)
     fits, known = _fit_corners(game, compiled, execution)
     nobody = fits.likelihood[0]
     adjusted = adjust(game.inside(game.corners), fits.likelihood - nobody)
@@ -132,7 +132,7 @@ def sample_orders(
             error = float(sampling_error(pair_means(orders, np.concatenate(values))).max())
             expected = _expected(len(orders), error, goal, max_orders)
             execution.report(len(orders), expected, "orders of parties")
-            if stop.asked or (len(orders) >= 2 * FEWEST_PAIRS and error <= goal):
+            if stop.asked or (len(orders) >= 2 * MIN_PAIRS and error <= goal):
                 break
     return SampledGame(
         orders=tuple(orders),
@@ -221,4 +221,4 @@ def _expected(done: int, error: float, goal: float, max_orders: int) -> float:
     """How many orders will be walked, by the error so far."""
     if done < 4 or goal <= 0:
         return float(max_orders)
-    return float(min(max_orders, max(done * (error / goal) ** 2, 2 * FEWEST_PAIRS, done)))
+    return float(min(max_orders, max(done * (error / goal) ** 2, 2 * MIN_PAIRS, done)))

@@ -1,16 +1,16 @@
 """Search for pairs of columns that say more about the label together than apart.
 
 A pair is judged like a column, on its joint cells, against the pool of its two columns; its prior log-odds
-are -(2 + ln number of pairs), so that a search among many finds no luck. Columns without evidence of their
-own are searched too: an exclusive or shows in the pair alone.
+are -(2 + ln number of pairs), so that a search among many does not find luck. Columns without evidence of
+their own are searched too: an exclusive or shows in the pair alone.
 
-Rules, all of them functions of the rows alone:
+The rules depend on the rows alone:
 
 - A pair with more than n/2 cells is left out.
 - A pair stays when its leave-one-out gain passes ln number of pairs; of those the best 24.
 - Gains that differ by rounding only are ties. Ties with the last of the best stay too, up to 48 pairs in all;
   a larger group of ties is cut in the order of the columns.
-- Where looking at every pair on every row would cost more than the budget, all pairs are first judged on a
+- Where judging every pair on every row would cost more than the budget, all pairs are first judged on a
   subset of the rows, chosen by content, and the most promising ones on all rows. The record says so.
 """
 
@@ -50,7 +50,7 @@ PAIR_COST = 2.0
 VISITS = 2_000_000_000
 """Items times pairs that the search may visit: several seconds on one core."""
 
-FEWEST_SCREENED = 1000
+MIN_SCREENED = 1000
 """Items on which a screening looks at least; an exclusive or of 0.05 nats shows there."""
 
 COMPILE_ABOVE = 30_000_000
@@ -71,31 +71,24 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class PairSearch:
-    """What was searched, what stayed, what was left out.
+    """A record of the search.
 
     Args:
         n_pairs: Pairs of distinct columns with at least two codes.
-        too_wide: Pairs left out because they have more than n/2 cells (of those that were judged on all
-            items).
         screened_on: Items on which all pairs were judged before the most promising were judged on all items;
             None when every pair was judged on all items.
-        searched: Pairs judged on all items.
-        passed: Pairs whose gain passed the threshold.
+        searched: Pairs of at most n/2 cells that were judged on all items.
         kept: The pairs that stay, as columns of the feature table, best first.
-        log_odds: Log-odds of each kept pair against ignoring it.
     """
 
-    n_pairs: int
-    too_wide: int
-    screened_on: int | None
-    searched: int
-    passed: int
-    kept: tuple[tuple[int, int], ...]
-    log_odds: tuple[float, ...]
+    n_pairs: int = 0
+    screened_on: int | None = None
+    searched: int = 0
+    kept: tuple[tuple[int, int], ...] = ()
 
     @property
     def remark(self) -> str | None:
-        """What a reader must know about the search, or None when every pair was searched."""
+        """Remark for the reader where only some pairs were judged on all rows."""
         if self.screened_on is None:
             return None
         return (
@@ -125,11 +118,9 @@ def search_pairs(
     narrow = np.array([k for k in usable if table.n_codes[k] <= table.n_samples / 2], dtype=np.int64)
     pairs = np.stack([narrow[side] for side in np.triu_indices(len(narrow), 1)], axis=1)
     prior = -(PAIR_COST + math.log(max(1, len(pairs))))
-    n_pairs = math.comb(len(usable), 2)
-    too_wide = n_pairs - len(pairs)
     screened_on = None
     if table.n_items * len(pairs) > visits:
-        sample = table.first_items(max(FEWEST_SCREENED, visits // (2 * len(pairs))))
+        sample = table.first_items(max(MIN_SCREENED, visits // (2 * len(pairs))))
         if sample.n_items < table.n_items:
             screened_on = sample.n_items
             n_promising = max(4 * MAX_PAIRS, visits // (2 * table.n_items))
@@ -147,13 +138,10 @@ def search_pairs(
         pool = pool_of(table, columns, base, groups.example, pair)
         found.append(evidence_of(table, pair, groups, pool, gains[at], prior))
     record = PairSearch(
-        n_pairs=n_pairs,
-        too_wide=too_wide + int(wide.sum()),
+        n_pairs=math.comb(len(usable), 2),
         screened_on=screened_on,
         searched=len(pairs),
-        passed=len(passed),
         kept=tuple((table.members[f][0], table.members[g][0]) for f, g in pairs[best]),
-        log_odds=tuple(log_odds[best].tolist()),
     )
     return found, record
 

@@ -20,18 +20,18 @@ _REORDER = ("reassoc", "contract", "nsz")
 
 
 @float_kernel()
-def _read_rows(rows, low, size, room):
+def _read_rows(rows, low, size, scratch):
     """Read the weights and offsets of one block."""
-    stride = len(room.weight)
+    stride = len(scratch.weight)
     for i in range(size):
-        room.weight[i] = rows.samples[low + i]
+        scratch.weight[i] = rows.samples[low + i]
     for i in range(size, stride):
-        room.weight[i] = 0.0
+        scratch.weight[i] = 0.0
     for a in range(rows.tables.shape[1]):
         for i in range(size):
-            room.offset[a * stride + i] = rows.base[rows.label[low + i], a]
+            scratch.offset[a * stride + i] = rows.base[rows.label[low + i], a]
         for i in range(size, stride):
-            room.offset[a * stride + i] = 0.0
+            scratch.offset[a * stride + i] = 0.0
 
 
 @float_kernel()
@@ -47,144 +47,144 @@ def _read_evidence(rows, evidence, low, size, x, stride):
 
 
 @float_kernel()
-def load_only_block(rows, room):
+def load_only_block(rows, scratch):
     """Read all evidence of a table of one block; of larger ones nothing."""
-    for evidence in range(len(room.everything)):
-        _read_evidence(rows, evidence, 0, len(rows.label), room.everything[evidence], len(room.weight))
-    if len(room.everything) > 0:
-        _read_rows(rows, 0, len(rows.label), room)
+    for evidence in range(len(scratch.everything)):
+        _read_evidence(rows, evidence, 0, len(rows.label), scratch.everything[evidence], len(scratch.weight))
+    if len(scratch.everything) > 0:
+        _read_rows(rows, 0, len(rows.label), scratch)
 
 
 @float_kernel()
-def _load(rows, chosen, k, low, room, n_items):
+def _load(rows, chosen, k, low, scratch, n_items):
     """Bring a pool's evidence of one block of the first items; rows of x beyond k become 0."""
-    stride = len(room.weight)
-    wide = room.x.shape[1]
+    stride = len(scratch.weight)
+    wide = scratch.x.shape[1]
     size = min(stride, n_items - low)
-    if len(room.everything) > 0:
+    if len(scratch.everything) > 0:
         for j in range(k):
             for i in range(wide):
-                room.x[j, i] = room.everything[chosen[j], i]
+                scratch.x[j, i] = scratch.everything[chosen[j], i]
     else:
-        _read_rows(rows, low, size, room)
+        _read_rows(rows, low, size, scratch)
         for j in range(k):
-            _read_evidence(rows, chosen[j], low, size, room.x[j], stride)
+            _read_evidence(rows, chosen[j], low, size, scratch.x[j], stride)
     for j in range(k, (k + 3) // 4 * 4):
         for i in range(wide):
-            room.x[j, i] = 0.0
+            scratch.x[j, i] = 0.0
 
 
 @float_kernel(*_REORDER)
-def _predict(room, w, k, n_other):
+def _predict(scratch, w, k, n_other):
     """Log-odds and probabilities of the block; returns its share of the loss."""
-    stride = len(room.weight)
+    stride = len(scratch.weight)
     for i in range(n_other * stride):
-        room.log_odds[i] = room.offset[i]
+        scratch.log_odds[i] = scratch.offset[i]
     for j in range(k):
         if w[j] != 0.0:
             for i in range(n_other * stride):
-                room.log_odds[i] += w[j] * room.x[j, i]
-    return _softmax(room, n_other)
+                scratch.log_odds[i] += w[j] * scratch.x[j, i]
+    return _softmax(scratch, n_other)
 
 
 @float_kernel()
-def _softmax(room, n_other):
+def _softmax(scratch, n_other):
     """Probabilities from log-odds; returns the weighted sum of -ln p of the rows' own labels.
 
     -ln p is left in `z`, less the largest log-odds, 0 included, which `top` has.
     """
     if n_other == 1:
-        return _softmax_of_one(room)
-    return _softmax_of_many(room, n_other)
+        return _softmax_of_one(scratch)
+    return _softmax_of_many(scratch, n_other)
 
 
 @float_kernel(*_REORDER)
-def _softmax_of_one(room):
+def _softmax_of_one(scratch):
     """One exponential per row instead of two."""
-    stride = len(room.weight)
+    stride = len(scratch.weight)
     for i in range(stride):
-        room.p[i] = -abs(room.log_odds[i])
-        room.top[i] = max(room.log_odds[i], 0.0)
-    exp_in_place(room.p, room.p_bits, room.spare, room.spare_bits, stride)
+        scratch.p[i] = -abs(scratch.log_odds[i])
+        scratch.top[i] = max(scratch.log_odds[i], 0.0)
+    exp_in_place(scratch.p, scratch.p_bits, scratch.spare, scratch.spare_bits, stride)
     for i in range(stride):
-        e = room.p[i]
-        room.z[i] = 1.0 + e
-        room.p[i] = (1.0 if room.log_odds[i] > 0.0 else e) / (1.0 + e)
-    return _loss(room)
+        e = scratch.p[i]
+        scratch.z[i] = 1.0 + e
+        scratch.p[i] = (1.0 if scratch.log_odds[i] > 0.0 else e) / (1.0 + e)
+    return _loss(scratch)
 
 
 @float_kernel(*_REORDER)
-def _softmax_of_many(room, n_other):
-    stride = len(room.weight)
+def _softmax_of_many(scratch, n_other):
+    stride = len(scratch.weight)
     for i in range(stride):
-        room.top[i] = 0.0
+        scratch.top[i] = 0.0
     for a in range(n_other):
         for i in range(stride):
-            room.top[i] = max(room.top[i], room.log_odds[a * stride + i])
+            scratch.top[i] = max(scratch.top[i], scratch.log_odds[a * stride + i])
     for i in range(stride):
-        room.z[i] = -room.top[i]
+        scratch.z[i] = -scratch.top[i]
     for a in range(n_other):
         for i in range(stride):
-            room.p[a * stride + i] = room.log_odds[a * stride + i] - room.top[i]
-    exp_in_place(room.z, room.z_bits, room.spare, room.spare_bits, stride)
-    exp_in_place(room.p, room.p_bits, room.spare, room.spare_bits, n_other * stride)
+            scratch.p[a * stride + i] = scratch.log_odds[a * stride + i] - scratch.top[i]
+    exp_in_place(scratch.z, scratch.z_bits, scratch.spare, scratch.spare_bits, stride)
+    exp_in_place(scratch.p, scratch.p_bits, scratch.spare, scratch.spare_bits, n_other * stride)
     for a in range(n_other):
         for i in range(stride):
-            room.z[i] += room.p[a * stride + i]
+            scratch.z[i] += scratch.p[a * stride + i]
     for a in range(n_other):
         for i in range(stride):
-            room.p[a * stride + i] /= room.z[i]
-    return _loss(room)
+            scratch.p[a * stride + i] /= scratch.z[i]
+    return _loss(scratch)
 
 
 @float_kernel(*_REORDER)
-def _loss(room):
-    log_in_place(room.z, room.z_bits, room.spare, room.spare_bits, len(room.weight))
+def _loss(scratch):
+    log_in_place(scratch.z, scratch.z_bits, scratch.spare, scratch.spare_bits, len(scratch.weight))
     loss = 0.0
-    for i in range(len(room.weight)):
-        loss += room.weight[i] * (room.top[i] + room.z[i])
+    for i in range(len(scratch.weight)):
+        loss += scratch.weight[i] * (scratch.top[i] + scratch.z[i])
     return loss
 
 
 @float_kernel(*_REORDER)
-def _add_derivatives(room, k, n_other, gradient):
+def _add_derivatives(scratch, k, n_other, gradient):
     """Add the block's gradient, and its part of the lower triangle of the Hessian."""
-    stride = len(room.weight)
+    stride = len(scratch.weight)
     wide = n_other * stride
     padded = (k + 3) // 4 * 4
-    share = room.spare
+    share = scratch.spare
     for a in range(n_other):
         for i in range(stride):
-            share[a * stride + i] = room.weight[i] * room.p[a * stride + i]
+            share[a * stride + i] = scratch.weight[i] * scratch.p[a * stride + i]
     for j in range(k):
         total = 0.0
         for i in range(wide):
-            total += share[i] * room.x[j, i]
+            total += share[i] * scratch.x[j, i]
         gradient[j] += total
     if n_other == 1:
         for i in range(stride):
-            share[i] *= 1.0 - room.p[i]
+            share[i] *= 1.0 - scratch.p[i]
     for j in range(padded):
         for i in range(wide):
-            room.scaled[j, i] = share[i] * room.x[j, i]
-    _add_products(room.hessian, room.scaled, room.x, padded, wide)
+            scratch.scaled[j, i] = share[i] * scratch.x[j, i]
+    _add_products(scratch.hessian, scratch.scaled, scratch.x, padded, wide)
     if n_other > 1:
-        _take_means(room, padded, n_other)
-        _add_products(room.hessian, room.scaled, room.mean, padded, stride)
+        _take_means(scratch, padded, n_other)
+        _add_products(scratch.hessian, scratch.scaled, scratch.mean, padded, stride)
 
 
 @float_kernel(*_REORDER)
-def _take_means(room, padded, n_other):
+def _take_means(scratch, padded, n_other):
     """Mean evidence of each row under its probabilities, and the same times minus its weight."""
-    stride = len(room.weight)
+    stride = len(scratch.weight)
     for j in range(padded):
         for i in range(stride):
-            room.mean[j, i] = 0.0
+            scratch.mean[j, i] = 0.0
         for a in range(n_other):
             for i in range(stride):
-                room.mean[j, i] += room.p[a * stride + i] * room.x[j, a * stride + i]
+                scratch.mean[j, i] += scratch.p[a * stride + i] * scratch.x[j, a * stride + i]
         for i in range(stride):
-            room.scaled[j, i] = -room.weight[i] * room.mean[j, i]
+            scratch.scaled[j, i] = -scratch.weight[i] * scratch.mean[j, i]
 
 
 @float_kernel(*_REORDER)
@@ -232,56 +232,61 @@ def _add_products(hessian, left, right, padded, length):
 
 
 @float_kernel()
-def derivatives(rows, chosen, k, w, rules, room, loaded, n_items):
-    """Loss on the first items; gradient and Hessian go to the room (see `evidence_pool.PlainPasses`).
+def derivatives(rows, chosen, k, w, rules, scratch, loaded, n_items):
+    """Loss on the first items; gradient and Hessian go to `scratch` (see `evidence_pool.PlainPasses`).
 
-    `loaded` says that the room holds the evidence of the only block.
+    `loaded` says that `scratch` holds the evidence of the only block.
     """
     n_other = rows.tables.shape[1]
-    stride = len(room.weight)
-    gradient = room.vectors[3]
+    stride = len(scratch.weight)
+    gradient = scratch.vectors[3]
     padded = (k + 3) // 4 * 4
     for j in range(padded):
         gradient[j] = 0.0
         for h in range(padded):
-            room.hessian[j, h] = 0.0
+            scratch.hessian[j, h] = 0.0
     loss = 0.0
     for low in range(0, n_items, stride):
         if not loaded:
-            _load(rows, chosen, k, low, room, n_items)
-        loss += _predict(room, w, k, n_other)
-        _add_derivatives(room, k, n_other, gradient)
+            _load(rows, chosen, k, low, scratch, n_items)
+        loss += _predict(scratch, w, k, n_other)
+        _add_derivatives(scratch, k, n_other, gradient)
     for j in range(k):
         for h in range(j):
-            room.hessian[h, j] = room.hessian[j, h]
+            scratch.hessian[h, j] = scratch.hessian[j, h]
         off = w[j] - rules.prior
         loss += 0.5 * rules.penalty * off * off
         gradient[j] += rules.penalty * off
-        room.hessian[j, j] += rules.penalty
+        scratch.hessian[j, j] += rules.penalty
     return loss
 
 
 @float_kernel()
-def fit(rows, chosen, k, rules, room, loaded, n_items):
-    """Newton's method on the first items, from the weights in the room (see `evidence_pool.PlainPasses.fit`).
+def fit(rows, chosen, k, rules, scratch, loaded, n_items):
+    """Newton's method on the first items, from the weights in `scratch`; see `PlainPasses.fit`.
 
-    The weights in the room become the optimum, snapped to 0 where they are tiny, and its Hessian the one
+    The weights in `scratch` become the optimum, snapped to 0 where they are tiny, and its Hessian the one
     there.
 
     Returns:
         The number of looks at all rows; -1 where the steps do not converge.
     """
-    w, trial, target, gradient = room.vectors[0], room.vectors[1], room.vectors[2], room.vectors[3]
+    w, trial, target, gradient = (
+        scratch.vectors[0],
+        scratch.vectors[1],
+        scratch.vectors[2],
+        scratch.vectors[3],
+    )
     tolerance = min(1e-5, max(1e-10, rules.left_open / k))
     rounding = 0.0
     for i in range(n_items):
         rounding += rules.rounding * rows.samples[i]
     for j in range(k):
         w[j] = max(w[j], 0.0)
-    loss = derivatives(rows, chosen, k, w, rules, room, loaded, n_items)
+    loss = derivatives(rows, chosen, k, w, rules, scratch, loaded, n_items)
     n_steps = 1
     while True:
-        newton_target(room, k, w)
+        newton_target(scratch, k, w)
         largest = 0.0
         slope = 0.0
         for j in range(k):
@@ -298,7 +303,7 @@ def fit(rows, chosen, k, rules, room, loaded, n_items):
                 return -1
             for j in range(k):
                 trial[j] = max(w[j] + scale * (target[j] - w[j]), 0.0)
-            loss = derivatives(rows, chosen, k, trial, rules, room, loaded, n_items)
+            loss = derivatives(rows, chosen, k, trial, rules, scratch, loaded, n_items)
             n_steps += 1
             if loss <= before + 1e-4 * scale * slope + max(1e-14 * abs(before), rounding):
                 break
@@ -308,49 +313,59 @@ def fit(rows, chosen, k, rules, room, loaded, n_items):
 
 
 @float_kernel(*_REORDER)
-def _take_out(room, places, n_free, n_other):
+def _take_out(scratch, places, n_free, n_other):
     """Remove from the block's log-odds each row's own pull on the weights."""
-    stride = len(room.weight)
-    y = room.spare
+    stride = len(scratch.weight)
+    y = scratch.spare
     for j in range(n_free):
         for i in range(n_other * stride):
             y[i] = 0.0
         for h in range(0, j + 1, 4):
-            r0, r1, r2, r3 = room.root[j, h], room.root[j, h + 1], room.root[j, h + 2], room.root[j, h + 3]
+            r0, r1, r2, r3 = (
+                scratch.root[j, h],
+                scratch.root[j, h + 1],
+                scratch.root[j, h + 2],
+                scratch.root[j, h + 3],
+            )
             x0, x1, x2, x3 = places[h], places[h + 1], places[h + 2], places[h + 3]
             for i in range(n_other * stride):
-                y[i] += r0 * room.x[x0, i] + r1 * room.x[x1, i] + r2 * room.x[x2, i] + r3 * room.x[x3, i]
+                y[i] += (
+                    r0 * scratch.x[x0, i]
+                    + r1 * scratch.x[x1, i]
+                    + r2 * scratch.x[x2, i]
+                    + r3 * scratch.x[x3, i]
+                )
         if n_other == 1:
             for i in range(stride):
-                room.log_odds[i] += room.p[i] * y[i] * y[i]
+                scratch.log_odds[i] += scratch.p[i] * y[i] * y[i]
             continue
         for i in range(stride):
-            room.mean[0, i] = 0.0
+            scratch.mean[0, i] = 0.0
         for a in range(n_other):
             for i in range(stride):
-                room.mean[0, i] += room.p[a * stride + i] * y[a * stride + i]
+                scratch.mean[0, i] += scratch.p[a * stride + i] * y[a * stride + i]
         for a in range(n_other):
             for i in range(stride):
-                room.log_odds[a * stride + i] += room.mean[0, i] * y[a * stride + i]
+                scratch.log_odds[a * stride + i] += scratch.mean[0, i] * y[a * stride + i]
 
 
 @float_kernel()
-def left_out(rows, chosen, k, room, loaded, likelihood, log_odds):
-    """Predict every row without its own pull, from the weights and the Hessian in the room.
+def left_out(rows, chosen, k, scratch, loaded, likelihood, log_odds):
+    """Predict every row without its own pull, from the weights and the Hessian in `scratch`.
 
     Args:
         rows: Evidences and rows.
         chosen: The evidences of the pool.
         k: Their number.
-        room: With the optimum.
+        scratch: With the optimum.
         loaded: Whether it holds the evidence of the only block.
         likelihood: Takes ln p(y_i | i).
         log_odds: Takes those of each alternative, shape (n_labels - 1, n_items), unless it has no rows.
     """
     n_items = len(rows.label)
     n_other = rows.tables.shape[1]
-    stride = len(room.weight)
-    w, places = room.vectors[0], room.places[2]
+    stride = len(scratch.weight)
+    w, places = scratch.vectors[0], scratch.places[2]
     n_free = 0
     for j in range(k):
         places[n_free] = j
@@ -358,19 +373,19 @@ def left_out(rows, chosen, k, room, loaded, likelihood, log_odds):
             n_free += 1
     for j in range(n_free, n_free + 4):
         places[j] = 0
-    inverse_factor(room.hessian, places, n_free, room.lower, room.root)
+    inverse_factor(scratch.hessian, places, n_free, scratch.lower, scratch.root)
     for low in range(0, n_items, stride):
         size = min(stride, n_items - low)
         if not loaded:
-            _load(rows, chosen, k, low, room, n_items)
-        _predict(room, w, k, n_other)
-        _take_out(room, places, n_free, n_other)
+            _load(rows, chosen, k, low, scratch, n_items)
+        _predict(scratch, w, k, n_other)
+        _take_out(scratch, places, n_free, n_other)
         for a in range(len(log_odds)):
             for i in range(size):
-                log_odds[a, low + i] = room.log_odds[a * stride + i]
-        _softmax(room, n_other)
+                log_odds[a, low + i] = scratch.log_odds[a * stride + i]
+        _softmax(scratch, n_other)
         for i in range(size):
-            likelihood[low + i] = -room.z[i] - room.top[i]
+            likelihood[low + i] = -scratch.z[i] - scratch.top[i]
 
 
 @float_kernel(*_REORDER)
@@ -388,7 +403,7 @@ def _add_up(rows, likelihood, coefficients, contributions):
 
 
 @float_kernel()
-def fit_pools(rows, keys, start, coefficients, kept, rules, head, room, out, likelihood):
+def fit_pools(rows, keys, start, coefficients, kept, rules, head, scratch, out, likelihood):
     """Fit pools one after the other; see `evidence_pool.fit_pools`.
 
     Args:
@@ -399,16 +414,16 @@ def fit_pools(rows, keys, start, coefficients, kept, rules, head, room, out, lik
         kept: Where the rows of each pool are kept; -1 where they are not.
         rules: Constants.
         head: The same for a first fit on the first items; without items there is none.
-        room: Room to work in.
+        scratch: Buffers.
         out: Takes the results.
-        likelihood: Room for one row.
+        likelihood: Buffer for one row.
 
     Returns:
         The first pool that does not converge; -1 without one.
     """
-    w, chosen = room.vectors[0], room.places[0]
-    load_only_block(rows, room)
-    loaded = len(room.everything) > 0
+    w, chosen = scratch.vectors[0], scratch.places[0]
+    load_only_block(rows, scratch)
+    loaded = len(scratch.everything) > 0
     for pool in range(len(keys)):
         k = 0
         for e in range(keys.shape[1]):
@@ -417,17 +432,17 @@ def fit_pools(rows, keys, start, coefficients, kept, rules, head, room, out, lik
                 w[k] = start[e]
                 k += 1
         if loaded:
-            _load(rows, chosen, k, 0, room, len(rows.label))
+            _load(rows, chosen, k, 0, scratch, len(rows.label))
         if k > 0 and head.n_items > 0:
             # Where this ends, converged or not, is a good start.
-            fit(rows, chosen, k, head, room, loaded, head.n_items)
-        if k > 0 and fit(rows, chosen, k, rules, room, loaded, rules.n_items) < 0:
+            fit(rows, chosen, k, head, scratch, loaded, head.n_items)
+        if k > 0 and fit(rows, chosen, k, rules, scratch, loaded, rules.n_items) < 0:
             return pool
         for j in range(k):
             start[chosen[j]] = w[j]
         at = kept[pool]
         row = likelihood if at < 0 else out.likelihood[at]
-        left_out(rows, chosen, k, room, loaded, row, out.log_odds)
+        left_out(rows, chosen, k, scratch, loaded, row, out.log_odds)
         out.sums[pool] = _add_up(rows, row, coefficients[pool], out.contributions)
         if at >= 0:
             for j in range(k):

@@ -1,15 +1,15 @@
-"""Evidence of several parties' joint codes, where columns and pairs miss what they say together.
+"""Evidence of several parties' joint codes, for synergy that columns and pairs do not see.
 
-Pairs of columns do not see the exclusive or of three. A joint game over the same parties does, at the price
-of a value for each coalition but no prediction. So each coalition whose joint value is more than the sum of
-its parties' is judged like a pair: the cells of all its columns, against the pool of all its evidence. What
-stays is evidence like any other, with predictions, errors and uplift.
+Pairs of columns do not see the exclusive or of three. The joint-table game does, but it gives values without
+predictions. So each coalition whose joint value is more than the sum of its members' values is
+judged like a pair: the cells of all its columns, against the pool of all its evidence. If it passes, it is
+evidence like any other, with predictions, errors and uplift.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +23,9 @@ from fedvalue.valuation.evidence.label_evidence import (
 from fedvalue.valuation.evidence.pair_search import PAIR_COST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fedvalue.typing import Floats
     from fedvalue.valuation.evidence.canonical_table import CanonicalTable
+    from fedvalue.valuation.statistics.joint_table_game import JointTableGame
 
 MAX_SYNERGIES = 8
 """Coalitions that are judged and may stay."""
@@ -38,21 +37,8 @@ MARGIN = 1e-9
 """Nats by which a coalition must be worth more than its parts: beyond rounding."""
 
 
-class JointGame(Protocol):
-    """A game over the same parties that sees synergy of three or more columns."""
-
-    def __call__(self, mask: int) -> float:
-        """The value of a coalition, party k being bit k."""
-
-    def of(self, inside: NDArray[np.bool_]) -> Floats:
-        """The values of coalitions, given as whether each has each party, shape (n_coalitions, p)."""
-
-    def peaks(self, margin: float) -> list[int]:
-        """Bit masks of the coalitions of two or more worth over `margin` more than all their parts."""
-
-
-def synergistic_coalitions(joint_game: JointGame, n_parties: int) -> tuple[list[int], int]:
-    """Coalitions that the joint game values above the sum of their members and above all their parts.
+def synergistic_coalitions(joint_game: JointTableGame, n_parties: int) -> tuple[list[int], int]:
+    """Coalitions that the joint-table game values above the sum of their members and above all their parts.
 
     Returns:
         (bit masks, the largest surplus first, at most MAX_SYNERGIES; number of coalitions considered).

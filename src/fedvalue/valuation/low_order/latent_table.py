@@ -1,12 +1,11 @@
-"""Rows that have the evidence and the correlations that noisy tables show: a Gaussian copula.
+"""Synthetic rows with the evidence and the correlations of noisy tables: a Gaussian copula.
 
-Every class of the label gets the same number of rows, with weights. In each class the codes of a column have
-exactly the frequencies p(x | y), and columns depend on each other through normal scores whose correlations
-are those of the pair tables within a class, each shrunk by what its noise leaves. Columns keep their own
-shape, so a column whose evidence sits in a few rare codes is not mistaken for a normal one.
-
-Three-way dependence across columns is not in the tables and not here. The rows say nothing about any
-person: they are drawn from a fixed stream of numbers.
+- Every label gets the same number of rows, with weights.
+- Given the label, the codes of a column have exactly the frequencies p(x | y), so a column whose evidence is
+  in a few rare codes is not mistaken for a normal one.
+- Columns depend on each other through normal scores whose correlations are those of the pair tables given the
+  label, each shrunk according to its noise. Three-way dependence is neither in the tables nor here.
+- The rows reveal nothing about any person: they are drawn from a fixed stream of numbers.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ ROUNDS = 2
 SPREADS = (1e-6, *(0.01 * 1.5**k for k in range(12)))
 """Grid of the standard deviation of correlations between columns."""
 
-LARGEST = 0.98
-LEAST_EIGENVALUE = 0.02
+MAX_CORRELATION = 0.98
+MIN_EIGENVALUE = 0.02
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +63,7 @@ class LatentTable:
 
 
 class LatentPopulation:
-    """What noisy tables say about the population: its most likely form, and draws of others that fit as well.
+    """The posterior of the population given noisy tables: its most likely form, and draws.
 
     Args:
         tables: One-way and two-way tables, with or without noise.
@@ -76,7 +75,7 @@ class LatentPopulation:
         self._posteriors = column_posteriors(tables, self._pi)
 
     def luck(self) -> Floats:
-        """What each column could show, or hide, by noise and sampling alone, in nats (`ColumnPosterior`)."""
+        """Gain that each column could show or hide by noise and sampling alone, in nats."""
         return np.array([posterior.luck(self._tables.n_samples) for posterior in self._posteriors])
 
     def mean(self, n_rows: int = ROWS) -> LatentTable:
@@ -196,10 +195,10 @@ def _shrunk(found: Floats, noise: Floats, errors: Floats | None) -> Floats:
 
 def _correlations(upper: Floats) -> Floats:
     """The correlation matrix closest to an upper triangle, with no eigenvalue near 0."""
-    matrix = np.clip(np.triu(upper, 1), -LARGEST, LARGEST)
+    matrix = np.clip(np.triu(upper, 1), -MAX_CORRELATION, MAX_CORRELATION)
     matrix = matrix + matrix.T + np.eye(len(matrix))
     values, vectors = np.linalg.eigh(matrix)
-    matrix = (vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T
+    matrix = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
     spread = np.sqrt(np.diag(matrix))
     return np.asarray(matrix / np.outer(spread, spread))
 

@@ -1,20 +1,20 @@
 """From pair tables to a result, as `valuation.engine` does from joint counts.
 
-The errors are those of the populations that fit the tables as well as the most likely one does: draws from
-the posterior, each valued like it. They contain the noise of the tables and the luck of having these rows.
-What a column can hide below its noise, and what pairs of columns do not show, is added to them.
+- Errors are the spread of the values of populations drawn from the posterior around those of the most likely
+  one. They include the noise of the tables and the sampling of the rows.
+- Two errors are added: of what a column can hide below its noise, and of what pairs of columns do not show.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
 
 from fedvalue.engines import HERE, Execution
-from fedvalue.valuation.engine import uplift_rows
+from fedvalue.valuation.engine import share_of, uplift_rows
 from fedvalue.valuation.evidence.coalition_walk import distinct_keys, fit_keys, walk_coalitions
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.evidence_pool import EvidenceArrays
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
 
 
+DRAWS = 24
+"""Populations drawn for the errors: they are known to about 15% of themselves."""
+
+DRAW_ROWS = 512
+"""Rows per label of a drawn population; it is compared with the most likely one on as many."""
+
+MISFIT = 0.02
+"""Standard error of each value, as a part of the total, from what pairs of columns do not say (measured on
+populations whose label depends on columns that depend on each other in pairs)."""
+
+ALL_COALITIONS = 6
+"""Up to this many parties, errors come from all coalitions; beyond, from 8 orders and their reverses."""
+
+
 def value_tables(
     tables: PairTables,
     settings: ValuationSettings | None = None,
@@ -51,18 +65,17 @@ def value_tables(
         execution: Where the work runs, who watches it, and who may stop it.
     """
     settings = settings or ValuationSettings()
-    low_order = low_order_values(tables, EvidenceSettings(seed=settings.seed), execution=execution)
-    values = low_order.values
+    values = low_order_values(tables, EvidenceSettings(seed=settings.seed), execution=execution)
     parties = tuple(
         PartyValue(
             name=name,
             learnable=float(value),
-            learnable_share=float(value) / values.total if values.total > 0 else 0.0,
+            learnable_share=share_of(float(value), values.total),
             learnable_interval=interval_of(float(value), float(error)),
             se_learnable=float(sampling),
         )
         for name, value, error, sampling in zip(
-            tables.layout.parties, values.values, low_order.se, values.se_sampling, strict=True
+            values.parties, values.values, values.se, values.se_sampling, strict=True
         )
     )
     listed = values.every_coalition if settings.coalitions else None
@@ -72,9 +85,9 @@ def value_tables(
         method=values.method,
         bins=settings.coding.bins,
         settings=settings,
-        estimator=low_order.estimator,
+        estimator=f"{ESTIMATOR}/{ESTIMATOR_VERSION}",
         learnable_total=values.total,
-        learnable_total_interval=interval_of(values.total, low_order.se_total),
+        learnable_total_interval=interval_of(values.total, values.se_total),
         interactions=tuple(tuple(row) for row in values.interactions.tolist()),
         coalitions=None if listed is None else {"learnable": tuple(listed.tolist())},
         uplift=tuple(_without_intervals(row) for row in uplift_rows(values.uplift)),
@@ -91,44 +104,13 @@ def _without_intervals(row: UpliftRow) -> UpliftRow:
     )
 
 
-DRAWS = 24
-"""Populations drawn for the errors: they are known to about 15% of themselves."""
-
-DRAW_ROWS = 512
-"""Rows per label of a drawn population; it is compared with the most likely one on as many."""
-
-MISFIT = 0.02
-"""Standard error of each value, as a part of the total, from what pairs of columns do not say (measured on
-populations whose label depends on columns that depend on each other in pairs)."""
-
-ALL_COALITIONS = 6
-"""Up to this many parties, errors come from all coalitions; beyond, from 8 orders and their reverses."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LowOrderValues:
-    """Learnable values and their errors, in nats per row.
-
-    Args:
-        values: What `evidence_values` gives, for the latent table; its own errors leave out the noise.
-        se: Standard error of each party's value, from noise and sampling.
-        se_total: Of the total.
-        estimator: Name and version of the estimator.
-    """
-
-    values: EvidenceValues
-    se: Floats = field(repr=False)
-    se_total: float
-    estimator: str = f"{ESTIMATOR}/{ESTIMATOR_VERSION}"
-
-
 def low_order_values(
     tables: PairTables,
     settings: EvidenceSettings | None = None,
     *,
     execution: Execution = HERE,
-) -> LowOrderValues:
-    """Learnable values of all parties from pair tables.
+) -> EvidenceValues:
+    """Learnable values of all parties from pair tables; `se` and `se_total` include noise and sampling.
 
     Args:
         tables: One-way and two-way tables, with or without noise.
@@ -150,10 +132,10 @@ def low_order_values(
         if owner >= 0:
             luck[owner] += own
     misfit = MISFIT * max(values.total, 0.0)
-    return LowOrderValues(
+    return dataclasses.replace(
         values,
-        np.sqrt(errors**2 + values.se_sampling**2 + luck**2 + misfit**2),
-        float(np.sqrt(total**2 + np.sum(luck**2) + misfit**2)),
+        se=np.sqrt(errors**2 + values.se_sampling**2 + luck**2 + misfit**2),
+        se_total=float(np.sqrt(total**2 + np.sum(luck**2) + misfit**2)),
     )
 
 
@@ -179,7 +161,7 @@ def _game(table: LatentTable, layout: PairLayout, n_samples: int) -> EvidenceGam
         parties=layout.parties,
         arrays=EvidenceArrays.stack(evidences, base, table.label, table.weight * n_samples),
         holders=tuple(holders),
-        pair_search=PairSearch(0, 0, None, 0, 0, (), ()),
+        pair_search=PairSearch(),
         synergies=(),
         n_samples=n_samples,
         n_labels=n_labels,

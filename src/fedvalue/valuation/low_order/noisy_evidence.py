@@ -1,4 +1,4 @@
-"""What each column says about the label, from a noisy table N(x, y), by empirical Bayes.
+"""The evidence of each column about the label, from a noisy table N(x, y), by empirical Bayes.
 
 For label frequencies pi, the residual r(x, y) = N(x, y) - pi(y) N(x) of a code is, in units of
 sqrt(pi (1 - pi)), normal around N(x) d(x, y) with variance N(x) + noise. d is normal with variance tau^2,
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 STRENGTHS = tuple(0.02 * 2.0**k for k in range(8))
 """Grid of tau, from a fiftieth of a standard deviation of the label to two and a half."""
 
-LEAST_PART = 0.02
-"""A label's probability given a code is at least this part of its frequency: noise makes no miracles."""
+MIN_PART = 0.02
+"""A label's probability given a code is at least this part of its frequency: noise must not produce
+extremes."""
 
 VISIBLE = 1.0
 """Standard deviations of its noise above which a code counts by itself."""
@@ -61,7 +62,7 @@ def label_frequencies(tables: PairTables) -> Floats:
 
 
 def column_posteriors(tables: PairTables, pi: Floats) -> list[ColumnPosterior]:
-    """What is known about every column."""
+    """The posterior of every column."""
     return [
         ColumnPosterior.of(table.astype(np.float64), pi, tables.n_samples, tables.label_variance)
         for table in tables.label_tables()
@@ -70,7 +71,7 @@ def column_posteriors(tables: PairTables, pi: Floats) -> list[ColumnPosterior]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnPosterior:
-    """What a noisy table says about one column.
+    """The posterior of one column given its noisy table.
 
     Args:
         pi: Label frequencies.
@@ -173,7 +174,7 @@ class ColumnPosterior:
         return np.asarray(_freedom(self.frequency)[:, None] * (self.size * tau) ** 2)
 
     def _evidence(self, shift: Floats) -> ColumnEvidence:
-        probability = np.maximum(self.pi + shift, LEAST_PART * self.pi)
+        probability = np.maximum(self.pi + shift, MIN_PART * self.pi)
         probability /= probability.sum(axis=1, keepdims=True)
         of_code, members = probability[self.group], np.bincount(self.group)
         frequency = (self.frequency / members)[self.group]

@@ -53,8 +53,8 @@ class Prefixes(NamedTuple):
     n_blocks: NDArray[np.int64]
 
 
-class PermutationRoom(NamedTuple):
-    """Room in which one walk works.
+class PermutationScratch(NamedTuple):
+    """Buffers of one walk.
 
     Args:
         item: Live items.
@@ -183,12 +183,12 @@ def _costs_by_run(label, weight, xi, item, new, live, n_new, run, sums, number):
 
 
 @kernel
-def refine_live(table, room, column, item, block, live, n_blocks):
+def refine_live(table, scratch, column, item, block, live, n_blocks):
     """Refine the live blocks by one column, in place.
 
     Args:
         table: An `ItemTable`.
-        room: A `PermutationRoom`.
+        scratch: A `PermutationScratch`.
         column: The party that joins.
         item: Live items, overwritten by those that stay live.
         block: Their block numbers, overwritten.
@@ -198,17 +198,17 @@ def refine_live(table, room, column, item, block, live, n_blocks):
     Returns:
         Number of live items and blocks, and Σ c over the live blocks.
     """
-    new, number = room.new, room.number
+    new, number = scratch.new, scratch.number
     n_new = _number_blocks(
-        table.codes, column, table.widths[column], item, block, live, n_blocks, room.ids, room.keys, new
+        table.codes, column, table.widths[column], item, block, live, n_blocks, scratch.ids, scratch.keys, new
     )
     if table.field_bits > 0:
         n_kept, cost = _costs_packed(
-            table.packed, table.field_bits, table.xi, item, new, live, n_new, room.words, number
+            table.packed, table.field_bits, table.xi, item, new, live, n_new, scratch.words, number
         )
     else:
         n_kept, cost = _costs_by_run(
-            table.label, table.weight, table.xi, item, new, live, n_new, room.words, room.sums, number
+            table.label, table.weight, table.xi, item, new, live, n_new, scratch.words, scratch.sums, number
         )
     kept = 0
     for i in range(live):
@@ -220,15 +220,15 @@ def refine_live(table, room, column, item, block, live, n_blocks):
 
 
 @kernel
-def extend_states(table, room, old, depth, item, block, start, n_blocks, costs):
+def extend_states(table, scratch, old, depth, item, block, start, n_blocks, costs):
     """States of all coalitions of `depth` members, each from the one without its last member.
 
-    Coalitions come in rank order (colexicographic). `item` and `block` must have room for as many items as
+    Coalitions come in rank order (colexicographic). `item` and `block` must hold as many items as
     the largest old state times the coalitions.
 
     Args:
         table: An `ItemTable`.
-        room: A `PermutationRoom`.
+        scratch: A `PermutationScratch`.
         old: `Prefixes` of one member less.
         depth: Number of members.
         item: Receives the live items.
@@ -238,9 +238,9 @@ def extend_states(table, room, old, depth, item, block, start, n_blocks, costs):
         costs: Receives n·h of each coalition.
 
     Returns:
-        The room used.
+        Number of items written.
     """
-    members = room.members
+    members = scratch.members
     n_parties = len(table.widths) - 1
     for i in range(depth):
         members[i] = i
@@ -255,7 +255,7 @@ def extend_states(table, room, old, depth, item, block, start, n_blocks, costs):
             item[used + i] = old.item[old.start[parent] + i]
             block[used + i] = old.block[old.start[parent] + i]
         live, n_blocks[rank], costs[rank] = refine_live(
-            table, room, members[depth - 1], item[used:], block[used:], live, old.n_blocks[parent]
+            table, scratch, members[depth - 1], item[used:], block[used:], live, old.n_blocks[parent]
         )
         used += live
         start[rank + 1] = used
@@ -271,11 +271,11 @@ def extend_states(table, room, old, depth, item, block, start, n_blocks, costs):
 
 
 @inner_kernel
-def walk_order(table, prefixes, room, order, step, marginals):
+def walk_order(table, prefixes, scratch, order, step, marginals):
     """Add half the marginals of one order to `marginals`; from its end when `step` is -1."""
     p = len(order)
     first = np.int64(0) if step > 0 else p - 1
-    members, item, block = room.members, room.item, room.block
+    members, item, block = scratch.members, scratch.item, scratch.block
     depth = prefixes.depth
     before = prefixes.costs[0]
     rank = 0
@@ -302,15 +302,15 @@ def walk_order(table, prefixes, room, order, step, marginals):
     k = depth
     while live > 0 and k < p:
         d = order[first + step * k]
-        live, n_blocks, after = refine_live(table, room, d, item, block, live, n_blocks)
+        live, n_blocks, after = refine_live(table, scratch, d, item, block, live, n_blocks)
         marginals[d] += 0.5 * (before - after)
         before = after
         k += 1
 
 
 @kernel
-def walk_pairs(table, prefixes, room, orders, marginals):
+def walk_pairs(table, prefixes, scratch, orders, marginals):
     """Write the mean marginals of each order and its reverse, shape (n_orders, n_parties)."""
     for k in range(len(orders)):
         for step in range(-1, 2, 2):
-            walk_order(table, prefixes, room, orders[k], step, marginals[k])
+            walk_order(table, prefixes, scratch, orders[k], step, marginals[k])

@@ -1,4 +1,4 @@
-"""The states of all short coalitions, from which sampled permutations start."""
+"""The states of all short coalitions, from which the walks of sampled permutations start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.valuation.permutations.permutation_kernels import (
-    PermutationRoom,
+    PermutationScratch,
     Prefixes,
     extend_states,
     refine_live,
@@ -18,34 +18,34 @@ from fedvalue.valuation.permutations.permutation_kernels import (
 if TYPE_CHECKING:
     from fedvalue.valuation.items import ItemTable
 
-MOST_ITEMS = 8_000_000
+MAX_ITEMS = 8_000_000
 """Items in all states together: 8 bytes each, so at most 64 MB."""
 
-MOST_RUNS = 2
+MAX_RUNS = 2
 """Runs whose prefixes a process keeps."""
 
-DEEPEST = 6
-"""Deeper prefixes do not pay: later parties split the few live items in little time."""
+MAX_DEPTH = 6
+"""Deeper prefixes do not pay: later parties split few live items."""
 
 
 def choose_depth(n_items: int, n_parties: int, n_permutations: int) -> int:
     """The deepest prefix whose states fit and are used several times each."""
     depth = 1
     while (
-        depth < min(DEEPEST, n_parties)
-        and comb(n_parties, depth + 1) * n_items <= MOST_ITEMS
+        depth < min(MAX_DEPTH, n_parties)
+        and comb(n_parties, depth + 1) * n_items <= MAX_ITEMS
         and 4 * comb(n_parties, depth + 1) <= n_permutations
     ):
         depth += 1
     return depth
 
 
-def permutation_room(table: ItemTable) -> PermutationRoom:
-    """Room for walks over a table."""
+def permutation_scratch(table: ItemTable) -> PermutationScratch:
+    """Buffers for walks over a table."""
     n = table.n_items
     # A power of two, for the hashed keys, and at least twice the items, for their load.
     size = 1 << max(9, int(2 * n - 1).bit_length())
-    return PermutationRoom(
+    return PermutationScratch(
         item=np.empty(n, dtype=np.uint32),
         block=np.empty(n, dtype=np.int32),
         ids=np.zeros(size, dtype=np.int32),
@@ -54,16 +54,16 @@ def permutation_room(table: ItemTable) -> PermutationRoom:
         keys=np.empty(size, dtype=np.int64),
         words=np.empty(n, dtype=np.uint64),
         sums=np.empty((3, n)),
-        members=np.zeros(DEEPEST + 1, dtype=np.int64),
+        members=np.zeros(MAX_DEPTH + 1, dtype=np.int64),
     )
 
 
 def build_prefixes(table: ItemTable, depth: int) -> Prefixes:
     """Make the states of all coalitions of `depth` parties, size by size."""
     p, n = table.n_parties, table.n_items
-    room = permutation_room(table)
+    scratch = permutation_scratch(table)
     item, block = np.arange(n, dtype=np.uint32), np.zeros(n, dtype=np.int32)
-    live, blocks, whole = refine_live(table, room, p, item, block, n, 1)
+    live, blocks, whole = refine_live(table, scratch, p, item, block, n, 1)
     states = Prefixes(
         depth=0,
         binomial=np.array([[comb(e, k) for k in range(depth + 2)] for e in range(p + 1)], dtype=np.int64),
@@ -80,7 +80,7 @@ def build_prefixes(table: ItemTable, depth: int) -> Prefixes:
         item, block = np.empty(most, dtype=np.uint32), np.empty(most, dtype=np.int32)
         start, n_blocks = np.zeros(number + 1, dtype=np.int64), np.zeros(number, dtype=np.int64)
         costs = np.zeros(number)
-        used = extend_states(table, room, states, size, item, block, start, n_blocks, costs)
+        used = extend_states(table, scratch, states, size, item, block, start, n_blocks, costs)
         states = Prefixes(
             depth=size,
             binomial=states.binomial,
@@ -102,7 +102,7 @@ def cached_prefixes(table: ItemTable, depth: int, run: str) -> Prefixes:
     """The prefixes of a run, made once per process and kept until other runs take their place."""
     with _lock:
         if run not in _runs:
-            while len(_runs) >= MOST_RUNS:
+            while len(_runs) >= MAX_RUNS:
                 del _runs[next(iter(_runs))]
             _runs[run] = build_prefixes(table, depth)
         return _runs[run]

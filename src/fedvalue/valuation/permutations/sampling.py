@@ -1,9 +1,10 @@
 """Shapley-CMI by sampled permutations, with exact truncation.
 
-Each random order is walked forwards and backwards (an antithetic pair: a party that comes late in one comes
-early in the other), so the mean of a pair varies less than two independent orders do. The standard error
-comes from the variance of the pair means. Chunks of pairs have random streams of their own and are merged in
-order, so the result depends on the seed alone and not on the workers.
+- Each random order is walked forwards and backwards (an antithetic pair: a party that comes late in one comes
+  early in the other), so the mean of a pair varies less than that of two independent orders.
+- The standard error comes from the variance of the pair means.
+- Chunks of pairs have random streams of their own and are merged in order, so the result depends on the seed
+  and not on the workers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
-from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import CmiValues, coalition_entropies, is_small
 from fedvalue.valuation.frozen_random import random_orders
 
@@ -70,14 +70,14 @@ class RunningMoments:
 
 
 CHUNK_PAIRS = 512
-"""Pairs in one chunk. The standard error is checked after each chunk, so a stop rule overshoots by at most
-one; and a chunk takes milliseconds, far more than handing it out."""
+"""Pairs in one chunk. The standard error is checked after each chunk, so sampling overshoots by at most
+one; and a chunk takes milliseconds, far more than its submission."""
 
 TRUSTED_PAIRS = 64
 """A variance from fewer pairs is not trusted to stop."""
 
 FIRST_LOOKS = (0, 64, 128, 256, CHUNK_PAIRS)
-"""Where the first chunk is cut when a precision is asked for: many games are precise after a few pairs."""
+"""Cuts of the first chunk when a precision is asked for: many games are precise after a few pairs."""
 
 
 def sampled_values(
@@ -96,11 +96,7 @@ def sampled_values(
         seed: Of the orders.
         precision: Stop when the largest standard error is at most this fraction of the total.
         execution: Where the work runs, who watches it, and who may stop it.
-
-    Raises:
-        InputError: Fewer than two permutations, a negative seed, or a precision outside (0, 1).
     """
-    _check(n_permutations, seed, precision)
     n_pairs = (n_permutations + 1) // 2
     moments = RunningMoments.empty(table.n_parties)
     with engines.using(execution.executor) as pool, execution.stop.offered():
@@ -110,15 +106,6 @@ def sampled_values(
             if execution.stop.asked or (precision is not None and _precise(moments, precision)):
                 break
     return CmiValues.of(table, moments.mean, se=moments.se, n_permutations=2 * moments.n)
-
-
-def _check(n_permutations: int, seed: int, precision: float | None) -> None:
-    if n_permutations < 2:
-        raise InputError(f"n_permutations must be at least 2, got {n_permutations}")
-    if seed < 0:
-        raise InputError(f"seed must not be negative, got {seed}")
-    if precision is not None and not 0 < precision < 1:
-        raise InputError(f"precision is a fraction of the total between 0 and 1, got {precision}")
 
 
 def _precise(moments: RunningMoments, precision: float) -> bool:
@@ -155,7 +142,7 @@ def _chunks(
     shared, run = engines.share(pool, table), uuid4().hex
     try:
         tasks = ((shared, depth, run, *chunk) for chunk in chunks)
-        # A look may be the last: what comes after it is not handed out before.
+        # Each part of the first chunk may be the last, so the next is submitted only after it.
         for task in islice(tasks, len(FIRST_LOOKS) - 1 if early else 0):
             yield from engines.map_in_order(pool, walk_chunk, [task])
         yield from engines.map_in_order(pool, walk_chunk, tasks)
@@ -179,9 +166,9 @@ def walk_chunk(
 ) -> RunningMoments:
     """Walk pairs `first` to `end` of a stream; one unit of work for a worker."""
     from fedvalue.valuation.permutations.permutation_kernels import walk_pairs
-    from fedvalue.valuation.permutations.prefixes import cached_prefixes, permutation_room
+    from fedvalue.valuation.permutations.prefixes import cached_prefixes, permutation_scratch
 
     orders = random_orders(end, table.n_parties, seed=seed, stream=stream)[first:]
     marginals = np.zeros(orders.shape)
-    walk_pairs(table, cached_prefixes(table, depth, run), permutation_room(table), orders, marginals)
+    walk_pairs(table, cached_prefixes(table, depth, run), permutation_scratch(table), orders, marginals)
     return RunningMoments.of(marginals / table.n_samples)

@@ -1,1 +1,1 @@
-"""What stands beside Shapley-CMI: data errors, the joint-table game and flags, with their kernels."""
+"""Statistics beside Shapley-CMI: its data errors, the joint-table game and flags."""

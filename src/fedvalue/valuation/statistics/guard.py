@@ -1,8 +1,7 @@
-"""Facts about the estimates that a reader of a party's values should know.
+"""Flags on a party's values: facts about the estimates that a reader should know.
 
-A flag is a short stable name on the result; what it means is in `MEANINGS`, one sentence each, for the
-terminal and the report. It describes numbers, not the party, and a party whose learnable share is sound
-has none.
+- A flag is a short stable name on the result; `MEANINGS` has a sentence for each, for terminal and report.
+- It describes numbers, not the party, and a party whose learnable share is sound has none.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ MEANINGS = {
     BELOW_STEP: "The value is not above the step of the rounding, so it does not tell whether there is "
     "something to be learned.",
 }
-"""What each flag means, in one sentence."""
 
 LEARNABLE_PART = 0.25
 """Below this part of the value the value counts as memorised."""
 
 NOTICEABLE_SHARE = 0.05
-"""A Shapley-CMI below this share of the total is too small to be worth a remark; a learnable share from here
-on is sound if it is clearly above 0."""
+"""A Shapley-CMI below this share of the total is too small for a remark; a learnable share from here on is
+sound if it is clearly above 0."""
 
 NEAR_UNIQUE_PART = 0.5
 """Codes per sample from which codes count as nearly unique."""
@@ -82,5 +80,5 @@ def _sound(party: PartyValue, n_samples: int) -> bool:
 
 
 def describe(flag: str) -> str:
-    """What a flag means, in one sentence; an unknown flag (of a newer version) is its own description."""
+    """The meaning of a flag; an unknown flag (of a newer version) is its own description."""
     return MEANINGS.get(flag, flag.replace("_", " "))

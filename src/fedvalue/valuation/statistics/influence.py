@@ -11,7 +11,7 @@ for each label seen beyond the first in each block (Miller, "Note on the bias of
 value, which stays the paper's number: se_data is the root mean square error, sqrt(spread^2 + bias^2).
 Without it, intervals cover too rarely at 20 samples per cell (docs/statistics.md).
 
-Nothing is resampled: the number is deterministic and does not depend on how codes are numbered, nor on the
+Nothing is resampled: the error is deterministic and depends neither on the numbers of codes nor on the
 workers.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.statistics.influence_kernels import InfluenceSums
-    from fedvalue.valuation.statistics.partition_kernels import PartitionRoom
+    from fedvalue.valuation.statistics.partition_kernels import PartitionScratch
 
 EXACT_BUDGET = 60_000_000
 """Item visits that the exact walk may take: a few seconds on one core."""
@@ -43,8 +43,11 @@ EXACT_BUDGET = 60_000_000
 SAMPLED_BUDGET = 60_000_000
 """Item visits that the sampled walk may take at most."""
 
+N_PERMUTATIONS = 1000
+"""Permutations of the sampled walk, within its budget."""
+
 MAX_PARTIES_EXACT = 24
-"""Beyond this the lattice alone has more nodes than the budget is worth."""
+"""Beyond this the lattice alone has too many nodes for the budget."""
 
 CHUNK_PAIRS = 128
 """Pairs of orders in one task of the sampled walk."""
@@ -95,9 +98,7 @@ class Influence:
         return np.asarray(np.hypot(self.spread, self.bias))
 
 
-def data_errors(
-    items: ItemTable, *, n_permutations: int = 1000, seed: int = 0, execution: Execution = HERE
-) -> Floats:
+def data_errors(items: ItemTable, *, seed: int = 0, execution: Execution = HERE) -> Floats:
     """Root mean square error of each party's Shapley-CMI over the draw of the samples, shape (n_parties,).
 
     Exact over the coalition lattice where that is affordable, else from seeded permutations. Both are
@@ -105,14 +106,13 @@ def data_errors(
 
     Args:
         items: The items.
-        n_permutations: Permutations used when the lattice is too large.
-        seed: Of those permutations.
+        seed: Of the permutations.
         execution: Where the work runs, who watches it, and who may stop it.
     """
     if is_small(items):
         return small_influence(items).error
     exact = exact_influence(items, execution=execution)
-    influence = exact or sampled_influence(items, n_permutations, seed, execution=execution)
+    influence = exact or sampled_influence(items, N_PERMUTATIONS, seed, execution=execution)
     return influence.error
 
 
@@ -181,11 +181,11 @@ def influence_task(items: ItemTable, top: int, budget: int) -> tuple[InfluenceSu
     """One subtree of the lattice, and the item visits it took; one unit of work for a worker."""
     from fedvalue.valuation.statistics.influence_kernels import influence_subtree
 
-    _, _, room = _root(items, top + 2)
+    _, _, scratch = _root(items, top + 2)
     sums = _no_sums(items)
     weight = joining_weights(items.n_parties)
     subtree = np.zeros((top + 2, items.n_items + 1))
-    work = influence_subtree(items, room, weight, top, subtree, sums, budget)
+    work = influence_subtree(items, scratch, weight, top, subtree, sums, budget)
     return sums, int(work)
 
 
@@ -193,10 +193,10 @@ def orders_task(items: ItemTable, n_pairs: int, seed: int, stream: int) -> Influ
     """Some pairs of orders; one unit of work for a worker."""
     from fedvalue.valuation.statistics.influence_kernels import influence_along
 
-    gain, freedom, room = _root(items, 3)
+    gain, freedom, scratch = _root(items, 3)
     sums = _no_sums(items)
     orders = antithetic_orders(n_pairs, items.n_parties, seed=seed, stream=stream)
-    influence_along(items, room, orders, gain, freedom, np.zeros(items.n_items), sums)
+    influence_along(items, scratch, orders, gain, freedom, np.zeros(items.n_items), sums)
     return sums
 
 
@@ -210,17 +210,17 @@ def _predicted_visits(items: ItemTable, budget: int) -> float:
     return float(sum(comb(items.n_parties, s + 1) * x for s, x in enumerate(live.tolist())))
 
 
-def _root(items: ItemTable, n_depths: int) -> tuple[Floats, int, PartitionRoom]:
-    """Ln p(y_i | x_t), its degrees of freedom, and room that begins with the impure blocks by X_t."""
+def _root(items: ItemTable, n_depths: int) -> tuple[Floats, int, PartitionScratch]:
+    """Ln p(y_i | x_t), its degrees of freedom, and buffers that begin with the impure blocks by X_t."""
     from fedvalue.valuation.statistics.influence_kernels import pointwise
-    from fedvalue.valuation.statistics.partition_kernels import partition_room
+    from fedvalue.valuation.statistics.partition_kernels import partition_scratch
 
-    room = partition_room(items, n_depths)
-    freedom = int(pointwise(items, room, 0))
-    n_live = room.starts[0, room.n_blocks[0]]
+    scratch = partition_scratch(items, n_depths)
+    freedom = int(pointwise(items, scratch, 0))
+    n_live = scratch.starts[0, scratch.n_blocks[0]]
     gain = np.zeros(items.n_items)
-    gain[room.items[0, :n_live]] = room.gain[:n_live]
-    return gain, freedom, room
+    gain[scratch.items[0, :n_live]] = scratch.gain[:n_live]
+    return gain, freedom, scratch
 
 
 def _no_sums(items: ItemTable) -> InfluenceSums:

@@ -35,21 +35,21 @@ class InfluenceSums(NamedTuple):
 
 
 @kernel
-def pointwise(table, room, depth):
-    """Write ln p(y_i | block) to `room.gain` and drop the blocks that are pure in Y, in place.
+def pointwise(table, scratch, depth):
+    """Write ln p(y_i | block) to `scratch.gain` and drop the blocks that are pure in Y, in place.
 
     In a pure block the logarithm is 0, there and in every refinement, so nothing is lost.
 
     Returns:
         Degrees of freedom: the sum over blocks of labels seen - 1.
     """
-    label, weight, gain = table.label, table.weight, room.gain
-    items, starts = room.items[depth], room.starts[depth]
+    label, weight, gain = table.label, table.weight, scratch.gain
+    items, starts = scratch.items[depth], scratch.starts[depth]
     kept = 0
     place = 0
     lo = 0
     freedom = 0
-    for block in range(room.n_blocks[depth]):
+    for block in range(scratch.n_blocks[depth]):
         hi = starts[block + 1]
         if label[items[lo]] != label[items[hi - 1]]:
             total = 0
@@ -74,12 +74,12 @@ def pointwise(table, room, depth):
             kept += 1
             starts[kept] = place
         lo = hi
-    room.n_blocks[depth] = kept
+    scratch.n_blocks[depth] = kept
     return freedom
 
 
 @kernel
-def influence_subtree(table, room, weight, top, subtree, sums, budget):
+def influence_subtree(table, scratch, weight, top, subtree, sums, budget):
     """Pointwise Shapley values over the coalitions whose largest member is `top`.
 
     The sum over the coalitions below a node is credited to the party that the node added, so accounting is
@@ -87,7 +87,7 @@ def influence_subtree(table, room, weight, top, subtree, sums, budget):
 
     Args:
         table: An `ItemTable`.
-        room: A `PartitionRoom` with the impure blocks by X_t at depth 0.
+        scratch: A `PartitionScratch` with the impure blocks by X_t at depth 0.
         weight: Shapley weight of a coalition of each size, 0 for all parties together.
         top: The largest member.
         subtree: Zeros of shape (n_depths, n_items + 1); the last column is for the degrees of freedom.
@@ -98,23 +98,23 @@ def influence_subtree(table, room, weight, top, subtree, sums, budget):
         Item visits; more than `budget` when the walk stopped unfinished.
     """
     m = len(table.label)
-    room.member[0] = top + 1
-    room.following[0] = top
+    scratch.member[0] = top + 1
+    scratch.following[0] = top
     depth = np.int64(0)
     work = 0
     while depth >= 0:
-        d = room.following[depth]
-        starts = room.starts[depth]
-        n_live = starts[room.n_blocks[depth]]
-        if d >= room.member[depth] or n_live == 0:
+        d = scratch.following[depth]
+        starts = scratch.starts[depth]
+        n_live = starts[scratch.n_blocks[depth]]
+        if d >= scratch.member[depth] or n_live == 0:
             if depth > 0:
-                party = room.member[depth]
+                party = scratch.member[depth]
                 freedom_sum = subtree[depth, m]
                 sums.shift[party] += freedom_sum
                 subtree[depth, m] = 0.0
                 # Credit the subtree, and hand it to the parent, whose items include ours.
                 for j in range(n_live):
-                    item = room.items[depth, j]
+                    item = scratch.items[depth, j]
                     value = subtree[depth, item]
                     subtree[depth, item] = 0.0
                     sums.psi[party, item] += value
@@ -124,52 +124,52 @@ def influence_subtree(table, room, weight, top, subtree, sums, budget):
                     subtree[depth - 1, m] += freedom_sum
             depth -= 1
             continue
-        room.following[depth] += 1
+        scratch.following[depth] += 1
         work += n_live
         if work > budget:
             return work
         child = depth + 1
-        refine_blocks(table.codes[d], room, depth, child)
-        freedom = pointwise(table, room, child)
-        if room.n_blocks[child] == 0:
+        refine_blocks(table.codes[d], scratch, depth, child)
+        freedom = pointwise(table, scratch, child)
+        if scratch.n_blocks[child] == 0:
             continue
         own = weight[child - 1] + weight[child]
         sums.shift_base[0] += weight[child] * freedom
         subtree[child, m] += own * freedom
-        for j in range(room.starts[child, room.n_blocks[child]]):
-            item = room.items[child, j]
-            sums.base[item] += weight[child] * room.gain[j]
-            subtree[child, item] += own * room.gain[j]
-        room.member[child] = d
-        room.following[child] = 0
+        for j in range(scratch.starts[child, scratch.n_blocks[child]]):
+            item = scratch.items[child, j]
+            sums.base[item] += weight[child] * scratch.gain[j]
+            subtree[child, item] += own * scratch.gain[j]
+        scratch.member[child] = d
+        scratch.following[child] = 0
         depth = child
     return work
 
 
 @kernel
-def influence_along(table, room, orders, root_gain, root_freedom, before, sums):
+def influence_along(table, scratch, orders, root_gain, root_freedom, before, sums):
     """Add the marginal contributions along each order of the parties.
 
     Each order stops when every block is pure: all later contributions are exactly 0.
 
     Args:
         table: An `ItemTable`.
-        room: A `PartitionRoom` with the impure blocks by X_t at depth 0, and two depths more.
+        scratch: A `PartitionScratch` with the impure blocks by X_t at depth 0, and two depths more.
         orders: Orders of the parties, one per row.
         root_gain: ln p(y_i | x_t) of each item.
         root_freedom: Degrees of freedom of the blocks by X_t.
-        before: Room for a number per item.
+        before: Buffer of one number per item.
         sums: `InfluenceSums`; `psi`, `shift` and `live` are added to.
     """
-    n_root = room.starts[0, room.n_blocks[0]]
+    n_root = scratch.starts[0, scratch.n_blocks[0]]
     for k in range(len(orders)):
         freedom = root_freedom
         for j in range(n_root):
-            item = room.items[0, j]
+            item = scratch.items[0, j]
             before[item] = root_gain[item]
         here = np.int64(0)
         for step in range(orders.shape[1]):
-            n_live = room.starts[here, room.n_blocks[here]]
+            n_live = scratch.starts[here, scratch.n_blocks[here]]
             if n_live == 0:
                 break
             d = orders[k, step]
@@ -177,13 +177,13 @@ def influence_along(table, room, orders, root_gain, root_freedom, before, sums):
             sums.live[step] += n_live
             sums.shift[d] -= freedom
             for j in range(n_live):
-                item = room.items[here, j]
+                item = scratch.items[here, j]
                 sums.psi[d, item] -= before[item]
-            refine_blocks(table.codes[d], room, here, there)
-            freedom = pointwise(table, room, there)
+            refine_blocks(table.codes[d], scratch, here, there)
+            freedom = pointwise(table, scratch, there)
             sums.shift[d] += freedom
-            for j in range(room.starts[there, room.n_blocks[there]]):
-                item = room.items[there, j]
-                sums.psi[d, item] += room.gain[j]
-                before[item] = room.gain[j]
+            for j in range(scratch.starts[there, scratch.n_blocks[there]]):
+                item = scratch.items[there, j]
+                sums.psi[d, item] += scratch.gain[j]
+                before[item] = scratch.gain[j]
             here = there

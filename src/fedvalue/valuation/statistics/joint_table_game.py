@@ -38,6 +38,7 @@ import numpy as np
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import coalition_counts, coalition_entropies, is_small
+from fedvalue.valuation.shapley_indices import coalition_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from fedvalue.typing import Floats
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.statistics.joint_table_search import JointTables
-
-ALPHA = 1.0
-"""Strength of the back-off, in samples."""
 
 CAP = 2.0
 """How far the bias correction may stretch a leave-one-out gain."""
@@ -73,63 +71,24 @@ Credit by more than 0.8% and none of Music with 40 parties by more than 3%.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EnvelopeSettings:
-    """The constants of the game.
-
-    Args:
-        alpha: Strength of the back-off, in samples.
-        cap: How far the bias correction may stretch a leave-one-out gain; 1 leaves it out.
-        noise: Gain, times samples, up to which a record may be luck; 0 takes every gain.
-
-    Raises:
-        InputError: alpha not positive, cap below 1 or noise negative.
-    """
-
-    alpha: float = ALPHA
-    cap: float = CAP
-    noise: float = NOISE
-
-    def __post_init__(self) -> None:
-        if not self.alpha > 0:
-            raise InputError(f"alpha must be positive, got {self.alpha}")
-        if not self.cap >= 1:
-            raise InputError(f"cap must be at least 1, got {self.cap}")
-        if not self.noise >= 0:
-            raise InputError(f"noise must not be negative, got {self.noise}")
-
-
-DEFAULTS = EnvelopeSettings()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class JointTableGame:
     """v*, in nats: `game(mask)` is the value of a coalition, party k being bit k.
 
     Args:
         n_parties: Number of parties.
-        order: Largest size of coalition that was searched for records; the number of parties when the
-            search was complete.
-        complete: Whether no larger coalition can be a record. When False, v* counts only what coalitions
-            of at most `order` parties show: a lower bound of the full game.
+        complete: Whether the search met every coalition that can be a record. When False, v* counts only
+            what small coalitions show: a lower bound of the full game.
         table: v* of all coalitions by bit mask, up to 20 parties.
         members: Members of each record, padded with -1, beyond 20 parties.
         tops: v* of each record, beyond 20 parties. v*(S) is the largest of the records inside S.
     """
 
     n_parties: int
-    order: int
     complete: bool
     table: Floats | None = field(default=None, repr=False)
     members: NDArray[np.int64] | None = field(default=None, repr=False)
     tops: Floats | None = field(default=None, repr=False)
-
-    @property
-    def remark(self) -> str | None:
-        """What a reader must know about the search, or None when it was complete."""
-        if self.complete:
-            return None
-        return f"only coalitions of at most {self.order} parties were searched, so the total is a lower bound"
 
     @property
     def total(self) -> float:
@@ -179,54 +138,44 @@ class JointTableGame:
 
 
 def joint_table_game(
-    items: ItemTable,
-    settings: EnvelopeSettings = DEFAULTS,
-    *,
-    budget: int = BUDGET,
-    execution: Execution = HERE,
+    items: ItemTable, *, budget: int = BUDGET, execution: Execution = HERE
 ) -> JointTableGame:
     """The game of a table; the search for records is complete where the budget allows, and says so where not.
 
     Args:
         items: The items.
-        settings: The constants of the game.
         budget: Item visits that the search may take.
         execution: Where the work runs, who watches it, and who may stop it.
     """
     p = items.n_parties
     if is_small(items):
-        table, _ = small_game(items, settings)
-        return JointTableGame(p, p, True, table)
+        _, table = coalition_games(items)
+        return JointTableGame(p, True, table)
     from fedvalue.valuation.statistics.joint_table_search import search
 
-    tables = search(items, settings.alpha, settings.noise, budget, execution)
-    order = p if tables.complete else tables.order
+    tables = search(items, NOISE, budget, execution)
     if p <= MAX_PARTIES_DENSE:
-        loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
-        table = envelope_by_mask(loo, plug, settings) / items.n_samples
-        return JointTableGame(p, order, tables.complete, table)
-    members, tops = _records(tables, settings)
-    return JointTableGame(p, order, tables.complete, members=members, tops=tops / items.n_samples)
+        table = _envelope(by_mask(tables.loo, tables), by_mask(tables.plug, tables)) / items.n_samples
+        return JointTableGame(p, tables.complete, table)
+    members, tops = _records(tables)
+    return JointTableGame(p, tables.complete, members=members, tops=tops / items.n_samples)
 
 
-def coalition_games(
-    items: ItemTable, settings: EnvelopeSettings = DEFAULTS, *, execution: Execution = HERE
-) -> tuple[Floats, Floats]:
+def coalition_games(items: ItemTable, *, execution: Execution = HERE) -> tuple[Floats, Floats]:
     """Both games, val(S) and v*(S), of all coalitions by bit mask, each of shape (2^p,), without pruning.
 
     Raises:
         InputError: More than 20 parties.
     """
     _check_dense(items)
-    if is_small(items):
-        learned, plug_in = small_game(items, settings)
-        return plug_in, learned
     from fedvalue.valuation.statistics.joint_table_search import every_coalition
 
-    tables = every_coalition(items, settings.alpha, execution)
-    loo, plug = (by_mask(sums, tables) for sums in (tables.loo, tables.plug))
-    n = items.n_samples
-    return plug / n, envelope_by_mask(loo, plug, settings) / n
+    if is_small(items):
+        loo, plug = _small_sums(items)
+    else:
+        tables = every_coalition(items, execution)
+        loo, plug = by_mask(tables.loo, tables), by_mask(tables.plug, tables)
+    return plug / items.n_samples, _envelope(loo, plug) / items.n_samples
 
 
 def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
@@ -239,29 +188,30 @@ def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
     if is_small(items):
         entropy = coalition_entropies(items)
         return np.asarray(entropy[0] - entropy)
-    return coalition_games(items, execution=execution)[0]
+    from fedvalue.valuation.statistics.joint_table_search import every_coalition
+
+    tables = every_coalition(items, execution)
+    return by_mask(tables.plug, tables) / items.n_samples
 
 
-def small_game(items: ItemTable, settings: EnvelopeSettings) -> tuple[Floats, Floats]:
-    """v* and val of all coalitions of a small table, by bit mask."""
-    from fedvalue.valuation.statistics.joint_table_search import prior_of
+def _small_sums(items: ItemTable) -> tuple[Floats, Floats]:
+    """Leave-one-out sums and n val(S) of all coalitions of a small table, by bit mask."""
+    from fedvalue.valuation.statistics.joint_table_search import ALPHA, prior_of
 
-    task_total, prior = prior_of(items, settings.alpha)
+    task_total, prior = prior_of(items)
     loo, entropy = np.zeros((2, 1 << items.n_parties))
     for counts in coalition_counts(items):
-        share = counts.with_label - 1 + settings.alpha * prior
-        ratio = np.log(share / (counts.in_block - 1 + settings.alpha)) - np.log(prior)
+        share = counts.with_label - 1 + ALPHA * prior
+        ratio = np.log(share / (counts.in_block - 1 + ALPHA)) - np.log(prior)
         loo[counts.mask] = np.sum(items.weight * np.where(counts.in_block == task_total, 0.0, ratio))
         entropy[counts.mask] = np.sum(items.weight * np.log(counts.in_block / counts.with_label))
-    plug = entropy[0] - entropy
-    return envelope_by_mask(loo, plug, settings) / items.n_samples, plug / items.n_samples
+    return loo, entropy[0] - entropy
 
 
-def envelope_by_mask(loo: Floats, plug: Floats, settings: EnvelopeSettings) -> Floats:
+def _envelope(loo: Floats, plug: Floats) -> Floats:
     """The envelope of point 3 above, from and to tables by bit mask, all times the number of samples."""
     p = len(loo).bit_length() - 1
-    masks = np.arange(1 << p)
-    sizes = np.bitwise_count(masks.astype(np.uint32))
+    masks, sizes = np.arange(1 << p), coalition_sizes(p)
     best, value = np.zeros((2, 1 << p))
     for size in range(1, p + 1):
         now = masks[sizes == size]
@@ -273,9 +223,9 @@ def envelope_by_mask(loo: Floats, plug: Floats, settings: EnvelopeSettings) -> F
             sub_value[inside] = np.maximum(sub_value[inside], value[part])
         gain = loo[now] - sub_loo
         corrected = 0.5 * (loo[now] + np.maximum(plug[now], loo[now]))
-        earned = settings.cap * np.minimum(gain, 2.0 * (gain - settings.noise))
+        earned = CAP * np.minimum(gain, 2.0 * (gain - NOISE))
         candidate = np.minimum(corrected, sub_value + earned)
-        value[now] = np.where(gain > settings.noise, np.maximum(sub_value, candidate), sub_value)
+        value[now] = np.where(gain > NOISE, np.maximum(sub_value, candidate), sub_value)
         best[now] = np.maximum(sub_loo, loo[now])
     return value
 
@@ -284,8 +234,7 @@ def by_mask(sums: Floats, tables: JointTables) -> Floats:
     """Sums of a table by bit mask, parties in the order of the items; those not in the table are lowest."""
     p = len(tables.party)
     # Colexicographic order is that of bit masks: entries are the masks by size, and within a size rising.
-    masks = np.arange(1 << p)
-    masks = masks[np.argsort(np.bitwise_count(masks.astype(np.uint32)), kind="stable")][: len(sums)]
+    masks = np.argsort(coalition_sizes(p), kind="stable")[: len(sums)]
     renamed = np.zeros(len(masks), dtype=np.int64)
     for number, party in enumerate(tables.party.tolist()):
         renamed |= (masks >> number & 1) << party
@@ -294,17 +243,15 @@ def by_mask(sums: Floats, tables: JointTables) -> Floats:
     return dense
 
 
-def _records(tables: JointTables, settings: EnvelopeSettings) -> tuple[NDArray[np.int64], Floats]:
+def _records(tables: JointTables) -> tuple[NDArray[np.int64], Floats]:
     """Members (padded with -1) and n v* of each record."""
     from fedvalue.valuation.statistics.joint_table_kernels import envelope
 
     p, order, binomial = len(tables.party), tables.order, tables.binomial
     best, value = np.zeros((2, len(tables.loo)))
     record = np.zeros(len(tables.loo), dtype=np.bool_)
-    room = np.zeros(order, dtype=np.int64)
-    envelope(
-        tables.loo, tables.plug, p, order, binomial, settings.cap, settings.noise, room, best, value, record
-    )
+    scratch = np.zeros(order, dtype=np.int64)
+    envelope(tables.loo, tables.plug, p, order, binomial, CAP, NOISE, scratch, best, value, record)
     found = np.flatnonzero(record)
     members = np.full((len(found), order), -1, dtype=np.int64)
     start = 1

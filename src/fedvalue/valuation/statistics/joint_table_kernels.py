@@ -85,7 +85,7 @@ class SubtreeTable(NamedTuple):
 
 
 @inner_kernel
-def score(table, given, room, depth, settled):
+def score(table, predictor, scratch, depth, settled):
     """Sums over the samples of the blocks at a depth; blocks of one item are then dropped, in place.
 
     A block of one item is the same in every refinement, so its sum, single[item], is carried in `settled`.
@@ -94,18 +94,18 @@ def score(table, given, room, depth, settled):
         (leave-one-out sum with settled blocks, n h(S), bound on the leave-one-out sum of every refinement,
         new settled sum).
     """
-    label, weight, logs, alpha = table.label, table.weight, given.logs, given.alpha
-    items, starts = room.items[depth], room.starts[depth]
+    label, weight, logs, alpha = table.label, table.weight, predictor.logs, predictor.alpha
+    items, starts = scratch.items[depth], scratch.starts[depth]
     kept = 0
     place = 0
     lo = 0
     live = 0.0
     bound = 0.0
     entropy = 0.0
-    for block in range(room.n_blocks[depth]):
+    for block in range(scratch.n_blocks[depth]):
         hi = starts[block + 1]
         if hi - lo == 1:
-            settled += given.single[items[lo]]
+            settled += predictor.single[items[lo]]
             lo = hi
             continue
         total = 0
@@ -122,15 +122,17 @@ def score(table, given, room, depth, settled):
             while end < hi and label[items[end]] == label[item]:
                 run += weight[items[end]]
                 end += 1
-            log_share = logs[given.row[item], run] if small else np.log(run - 1 + alpha * given.prior[item])
-            block_sum += run * (log_share - log_total - given.log_prior[item])
+            log_share = (
+                logs[predictor.row[item], run] if small else np.log(run - 1 + alpha * predictor.prior[item])
+            )
+            block_sum += run * (log_share - log_total - predictor.log_prior[item])
             # Other labels can only take probability away: refinements do best without them.
             log_run = logs[1, run] if small else np.log(run - 1 + alpha)
-            bound += run * (log_share - log_run - given.log_prior[item])
+            bound += run * (log_share - log_run - predictor.log_prior[item])
             if run < total:
                 entropy += run * (logs[0, total] - logs[0, run] if small else np.log(total / run))
             j = end
-        if total == given.task_total[items[lo]]:
+        if total == predictor.task_total[items[lo]]:
             block_sum = 0.0  # the coalition does not split this block: it adds nothing to X_t here
         live += block_sum
         for j in range(lo, hi):
@@ -139,7 +141,7 @@ def score(table, given, room, depth, settled):
         kept += 1
         starts[kept] = place
         lo = hi
-    room.n_blocks[depth] = kept
+    scratch.n_blocks[depth] = kept
     return settled + live, entropy, settled + bound, settled
 
 
@@ -169,7 +171,7 @@ def best_of_parts(best, c, s, below, binomial):
 
 
 @kernel
-def walk_subtree(table, given, known, room, settled, coalition, out, top, order, noise, budget):
+def walk_subtree(table, predictor, known, scratch, settled, coalition, out, top, order, noise, budget):
     """Leave-one-out sums and n h(S) of the coalitions with the largest member `top`, up to a size.
 
     A subtree whose bound does not pass the best sub-coalition met so far by `noise` holds no record and is
@@ -177,11 +179,11 @@ def walk_subtree(table, given, known, room, settled, coalition, out, top, order,
 
     Args:
         table: An `ItemTable`.
-        given: `LeaveOneOut`.
+        predictor: `LeaveOneOut`.
         known: `KnownBest`.
-        room: A `PartitionRoom` with order + 1 depths.
+        scratch: A `PartitionScratch` with order + 1 depths.
         settled: A number per depth.
-        coalition: Room for order + 1 members.
+        coalition: Buffer for order + 1 members.
         out: A `SubtreeTable`.
         top: The largest member.
         order: Largest size.
@@ -193,29 +195,29 @@ def walk_subtree(table, given, known, room, settled, coalition, out, top, order,
         party more would take: 0 when none of them can be a record.
     """
     binomial = known.binomial
-    settled[0] = score(table, given, room, np.int64(0), 0.0)[3]
-    room.member[0] = top + 1
-    room.following[0] = top
+    settled[0] = score(table, predictor, scratch, np.int64(0), 0.0)[3]
+    scratch.member[0] = top + 1
+    scratch.following[0] = top
     depth = np.int64(0)
     work = 0
     ahead = 0
     while depth >= 0:
-        d = room.following[depth]
-        if d >= room.member[depth]:
+        d = scratch.following[depth]
+        if d >= scratch.member[depth]:
             depth -= 1
             continue
-        room.following[depth] += 1
-        work += room.starts[depth, room.n_blocks[depth]] + 1
+        scratch.following[depth] += 1
+        work += scratch.starts[depth, scratch.n_blocks[depth]] + 1
         if work > budget:
             return work, ahead
         child = depth + 1
-        refine_blocks(table.codes[given.party[d]], room, depth, child)
-        total, h, bound, settled[child] = score(table, given, room, child, settled[depth])
-        room.member[child] = d
+        refine_blocks(table.codes[predictor.party[d]], scratch, depth, child)
+        total, h, bound, settled[child] = score(table, predictor, scratch, child, settled[depth])
+        scratch.member[child] = d
         # The members without the largest, rising.
         rank = 0
         for k in range(child - 1):
-            coalition[k] = room.member[child - k]
+            coalition[k] = scratch.member[child - k]
             rank += binomial[coalition[k], k + 1]
         entry = out.offset[child] + rank
         out.loo[entry] = total
@@ -230,9 +232,9 @@ def walk_subtree(table, given, known, room, settled, coalition, out, top, order,
         if d == 0 or (noise >= 0.0 and bound <= best + noise):
             continue
         if child == order:
-            ahead += d * (room.starts[child, room.n_blocks[child]] + 1)
+            ahead += d * (scratch.starts[child, scratch.n_blocks[child]] + 1)
             continue
-        room.following[child] = 0
+        scratch.following[child] = 0
         depth = child
     return work, ahead
 
@@ -249,7 +251,7 @@ def envelope(loo, plug, p, order, binomial, cap, noise, members, best, value, re
         binomial: Pascal's triangle.
         cap: How far the bias correction may stretch a gain.
         noise: Gain up to which a record may be luck.
-        members: Room for `order` members.
+        members: Buffer for `order` members.
         best: Zeros; receives the largest leave-one-out sum inside each coalition.
         value: Zeros; receives n v*.
         record: Receives whether a coalition's v* is above that of all its sub-coalitions.

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.statistics.joint_table_kernels import KnownBest, LeaveOneOut, SubtreeTable
 
+ALPHA = 1.0
+"""Strength of the back-off to X_t, in samples (decision 0601)."""
+
 MAX_ENTRIES = 6_000_000
 """Largest table of coalitions, about 50 MB per column."""
 
@@ -54,14 +57,12 @@ class JointTables:
     binomial: NDArray[np.int64]
 
 
-def search(
-    items: ItemTable, alpha: float, noise: float, budget: int, execution: Execution = HERE
-) -> JointTables:
+def search(items: ItemTable, noise: float, budget: int, execution: Execution = HERE) -> JointTables:
     """Search for records among ever larger coalitions, until none is left or the budget is spent.
 
     Parties are numbered by rising entropy, so that the largest subtrees are left out first.
     """
-    given = leave_one_out(items, alpha, entropy_order(items))
+    predictor = leave_one_out(items, entropy_order(items))
     binomial = _pascal(items.n_parties)
     known = _nothing_known(binomial)
     tables: JointTables | None = None
@@ -70,12 +71,12 @@ def search(
     for order, following in pairwise([*orders, orders[-1] + 1]):
         # Single parties are always computed, whatever they cost.
         allowed = _UNLIMITED if tables is None else budget
-        walked = _walk(items, given, known, order, noise, allowed, execution)
+        walked = _walk(items, predictor, known, order, noise, allowed, execution)
         if walked is None:
             break
         loo, entropy, best, work, ahead = walked
         budget -= work
-        tables = JointTables(loo, entropy[0] - entropy, order, ahead == 0, given.party, binomial)
+        tables = JointTables(loo, entropy[0] - entropy, order, ahead == 0, predictor.party, binomial)
         # The next walk repeats this one and goes one party deeper, or more. While each size adds at least
         # twice what the last one did, the one after it is taken to add at least as much.
         n_sizes = following - order if ahead >= 2 * (work - before) else 1
@@ -87,33 +88,33 @@ def search(
     return tables
 
 
-def every_coalition(items: ItemTable, alpha: float, execution: Execution = HERE) -> JointTables:
+def every_coalition(items: ItemTable, execution: Execution = HERE) -> JointTables:
     """The tables of all coalitions, parties in the order of the items."""
     p = items.n_parties
-    given = leave_one_out(items, alpha, np.arange(p))
+    predictor = leave_one_out(items, np.arange(p))
     binomial = _pascal(p)
-    walked = _walk(items, given, _nothing_known(binomial), p, -1.0, _UNLIMITED, execution)
+    walked = _walk(items, predictor, _nothing_known(binomial), p, -1.0, _UNLIMITED, execution)
     assert walked is not None
     loo, entropy, _, _, _ = walked
-    return JointTables(loo, entropy[0] - entropy, p, True, given.party, binomial)
+    return JointTables(loo, entropy[0] - entropy, p, True, predictor.party, binomial)
 
 
-def leave_one_out(items: ItemTable, alpha: float, party: NDArray[np.int64]) -> LeaveOneOut:
+def leave_one_out(items: ItemTable, party: NDArray[np.int64]) -> LeaveOneOut:
     """What the leave-one-out predictions of a table need."""
     from fedvalue.valuation.statistics.joint_table_kernels import LeaveOneOut
 
     weight = items.weight
-    task_total, prior = prior_of(items, alpha)
+    task_total, prior = prior_of(items)
     # An item alone in its block; where it is alone in its X_t too, the coalition adds nothing.
-    share = (weight - 1 + alpha * prior) / (weight - 1 + alpha)
+    share = (weight - 1 + ALPHA * prior) / (weight - 1 + ALPHA)
     single = np.where(weight == task_total, 0.0, weight * (np.log(share) - np.log(prior)))
     distinct, row = np.unique(prior, return_inverse=True)
     rows = len(distinct) + 2
     k = np.arange(1, min(items.n_samples + 1, max(2, LOG_TABLE_SIZE // rows)))
     logs = np.zeros((rows, len(k) + 1))
     logs[0, 1:] = np.log(k)
-    logs[1, 1:] = np.log(k - 1 + alpha)
-    logs[2:, 1:] = np.log(k - 1 + alpha * distinct[:, None])
+    logs[1, 1:] = np.log(k - 1 + ALPHA)
+    logs[2:, 1:] = np.log(k - 1 + ALPHA * distinct[:, None])
     return LeaveOneOut(
         party=party,
         task_total=task_total,
@@ -122,17 +123,17 @@ def leave_one_out(items: ItemTable, alpha: float, party: NDArray[np.int64]) -> L
         log_prior=np.log(prior),
         row=row.astype(np.int64) + 2,
         logs=logs,
-        alpha=float(alpha),
+        alpha=ALPHA,
     )
 
 
-def prior_of(items: ItemTable, alpha: float) -> tuple[NDArray[np.int64], Floats]:
+def prior_of(items: ItemTable) -> tuple[NDArray[np.int64], Floats]:
     """N(x_t), and the leave-one-out p(y | x_t), of each item."""
     task = items.codes[-1].astype(np.int64)
     total = np.bincount(task, weights=items.weight)[task]
     pair = task * items.n_labels + items.label
     same = np.bincount(pair, weights=items.weight)[pair]
-    prior = (same - 1 + alpha / items.n_labels) / (total - 1 + alpha)
+    prior = (same - 1 + ALPHA / items.n_labels) / (total - 1 + ALPHA)
     return total.astype(np.int64), np.asarray(prior)
 
 
@@ -151,28 +152,34 @@ def entropy_order(items: ItemTable) -> NDArray[np.int64]:
 
 
 def subtree_task(
-    items: ItemTable, given: LeaveOneOut, known: KnownBest, top: int, order: int, noise: float, budget: int
+    items: ItemTable,
+    predictor: LeaveOneOut,
+    known: KnownBest,
+    top: int,
+    order: int,
+    noise: float,
+    budget: int,
 ) -> tuple[SubtreeTable, int, int]:
     """The coalitions of one largest member: their table, item visits, and visits of one party more."""
     from fedvalue.valuation.statistics.joint_table_kernels import NOT_A_RECORD, SubtreeTable, walk_subtree
-    from fedvalue.valuation.statistics.partition_kernels import partition_room
+    from fedvalue.valuation.statistics.partition_kernels import partition_scratch
 
     depth = min(order, top + 1)
     # Where the sizes 0 (none), 1, 2, ... start, by the number of members below the largest.
     offset = np.concatenate([[0], _offsets(top, depth - 1)])
     n_entries = int(offset[-1])
     out = SubtreeTable(np.full(n_entries, NOT_A_RECORD), np.zeros(n_entries), np.zeros(n_entries), offset)
-    room = partition_room(items, depth + 1)
+    scratch = partition_scratch(items, depth + 1)
     settled, coalition = np.zeros(depth + 1), np.zeros(depth + 1, dtype=np.int64)
     work, ahead = walk_subtree(
-        items, given, known, room, settled, coalition, out, top, order, float(noise), budget
+        items, predictor, known, scratch, settled, coalition, out, top, order, float(noise), budget
     )
     return out, int(work), int(ahead)
 
 
 def _walk(
     items: ItemTable,
-    given: LeaveOneOut,
+    predictor: LeaveOneOut,
     known: KnownBest,
     order: int,
     noise: float,
@@ -190,7 +197,7 @@ def _walk(
     entropy[0] = _task_entropy(items)
     work = ahead = 0
     with engines.using(execution.executor) as pool:
-        shared = [engines.share(pool, data) for data in (items, given, known)]
+        shared = [engines.share(pool, data) for data in (items, predictor, known)]
         # The largest subtrees first: they take longest.
         tops = range(p - 1, -1, -1)
         tasks = ((*shared, top, order, noise, budget) for top in tops)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fedvalue.valuation.items import ItemTable
 
 
-class PartitionRoom(NamedTuple):
-    """Room for the partitions along one path of coalitions, one row per depth.
+class PartitionScratch(NamedTuple):
+    """Buffers for the partitions along one path of coalitions, one row per depth.
 
     Args:
         items: Items in block order, shape (n_depths, n_items).
@@ -51,10 +51,10 @@ class PartitionRoom(NamedTuple):
     seen: NDArray[np.int64]
 
 
-def partition_room(table: ItemTable, n_depths: int) -> PartitionRoom:
-    """Room for partitions of a table, the first one being that by X_t."""
+def partition_scratch(table: ItemTable, n_depths: int) -> PartitionScratch:
+    """Buffers for partitions of a table, the first one being that by X_t."""
     m = table.n_items
-    room = PartitionRoom(
+    scratch = PartitionScratch(
         items=np.zeros((n_depths, m), dtype=np.int64),
         starts=np.zeros((n_depths, m + 1), dtype=np.int64),
         n_blocks=np.zeros(n_depths, dtype=np.int64),
@@ -64,30 +64,30 @@ def partition_room(table: ItemTable, n_depths: int) -> PartitionRoom:
         size=np.zeros(int(table.widths.max()), dtype=np.int64),
         seen=np.zeros(m, dtype=np.int64),
     )
-    room.items[0] = table.by_task
-    room.starts[0, : len(table.task_start)] = table.task_start
-    room.n_blocks[0] = len(table.task_start) - 1
-    return room
+    scratch.items[0] = table.by_task
+    scratch.starts[0, : len(table.task_start)] = table.task_start
+    scratch.n_blocks[0] = len(table.task_start) - 1
+    return scratch
 
 
 @kernel
-def refine_blocks(codes, room, source, target):
+def refine_blocks(codes, scratch, source, target):
     """Split each block at one depth by a party's codes; write the blocks to another depth.
 
     A stable counting sort per block: codes are laid out in the order in which they first appear.
 
     Args:
         codes: The party's code per item.
-        room: A `PartitionRoom`.
+        scratch: A `PartitionScratch`.
         source: Depth of the blocks to split.
         target: Depth that receives the new blocks.
     """
-    items, starts, size, seen = room.items[source], room.starts[source], room.size, room.seen
-    out_items, out_starts = room.items[target], room.starts[target]
+    items, starts, size, seen = scratch.items[source], scratch.starts[source], scratch.size, scratch.seen
+    out_items, out_starts = scratch.items[target], scratch.starts[target]
     out_blocks = 0
     place = 0
     out_starts[0] = 0
-    for block in range(room.n_blocks[source]):
+    for block in range(scratch.n_blocks[source]):
         lo = starts[block]
         hi = starts[block + 1]
         if hi - lo == 2:  # deep in a walk most blocks are pairs
@@ -121,4 +121,4 @@ def refine_blocks(codes, room, source, target):
             size[code] += 1
         for u in range(n_seen):
             size[seen[u]] = 0
-    room.n_blocks[target] = out_blocks
+    scratch.n_blocks[target] = out_blocks

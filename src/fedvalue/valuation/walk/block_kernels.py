@@ -1,10 +1,10 @@
-"""Compiled: what a block holds. Its items, its free columns, its labels, and the counts of its cells.
+"""Compiled: the items of a block, its labels, and the counts of its cells.
 
 Counting. For a block of N samples with l labels, the counts of all labels in a cell are packed into as few
 64-bit words as hold l fields of bit_length(N) bits, so that an item costs one addition per column whatever
 the number of labels. The most frequent cell of each column is not counted but follows by subtraction.
 
-`table` is a `BlockTable` and `room` a `BlockRoom` everywhere.
+`table` is a `BlockTable` and `scratch` a `BlockScratch` everywhere.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fedvalue.valuation.walk.block_table import BlockTable
 
 
-class BlockRoom(NamedTuple):
-    """Room to look at one block at a time.
+class BlockScratch(NamedTuple):
+    """Buffers for one block at a time.
 
     Args:
         words: The block's items as a bit set.
@@ -61,13 +61,13 @@ class BlockRoom(NamedTuple):
     part_column: NDArray[np.uint32]
 
 
-def block_room(table: BlockTable) -> BlockRoom:
-    """Room for the blocks of a table."""
+def block_scratch(table: BlockTable) -> BlockScratch:
+    """Buffers for the blocks of a table."""
     n_words, n_labels = table.bitsets.shape[1], int(table.label[-1]) + 1
     # The most words that the packed label counts of a block can take, and the hash.
     stride = 1 + -(-n_labels // (64 // table.n_samples.bit_length()))
     most_parts = min(table.n_cells, table.n_columns * (table.n_items // 2)) + 1
-    return BlockRoom(
+    return BlockScratch(
         words=np.zeros(n_words, dtype=np.uint64),
         part_words=np.zeros(n_words, dtype=np.uint64),
         items=np.zeros(table.n_items, dtype=np.uint32),
@@ -92,14 +92,14 @@ def has_column(generator, column):
 
 
 @kernel
-def block_items(table, room, generator, witness):  # noqa: PLR0912 - two ways to intersect, plain loops
+def block_items(table, scratch, generator, witness):  # noqa: PLR0912 - two ways to intersect, plain loops
     """Write the items that agree with `witness` on the columns of `generator`; return how many.
 
     A generator with a tiny cell filters that cell's list; otherwise bit sets are intersected. Either way
-    `room.words` holds the block as a bit set afterwards.
+    `scratch.words` holds the block as a bit set afterwards.
     """
     cells, members, start, bitsets = table.cells, table.members, table.members_start, table.bitsets
-    words, items = room.words, room.items
+    words, items = scratch.words, scratch.items
     n_words = len(words)
     shortest = -1
     started = False
@@ -169,12 +169,12 @@ def is_constant(table, words, first, column):
 
 
 @inner_kernel
-def label_runs(table, room, m):
+def label_runs(table, scratch, m):
     """Number the labels of the block; return how many, the samples N_B and the cost c(B).
 
     Items are sorted by label, so that each label of the block is one run.
     """
-    label, items, xi = table.label, room.items, table.xi
+    label, items, xi = table.label, scratch.items, table.xi
     n_fields = 0
     total = np.int64(0)
     run = np.int64(0)
@@ -184,7 +184,7 @@ def label_runs(table, room, m):
         y = label[item]
         run += table.weight[item]
         if i + 1 == m or label[items[i + 1]] != y:
-            room.label_field[y] = n_fields
+            scratch.label_field[y] = n_fields
             n_fields += 1
             total += run
             cost -= xi_of(run, xi)
@@ -193,19 +193,19 @@ def label_runs(table, room, m):
 
 
 @inner_kernel
-def count_cells(table, room, m, bits, n_words):
+def count_cells(table, scratch, m, bits, n_words):
     """Add every item to the cells it is listed in: its hash, and its weight in the field of its label.
 
-    `room.whole` gets the sums of the whole block, from which the modal cells follow by subtraction.
+    `scratch.whole` gets the sums of the whole block, from which the modal cells follow by subtraction.
     """
-    listed, counted, whole = table.listed, room.counted, room.whole
+    listed, counted, whole = table.listed, scratch.counted, scratch.whole
     per_word = 64 // bits
     stride = np.uint64(n_words + 1)
     for w in range(n_words + 1):
         whole[w] = 0
     for i in range(m):
-        item = room.items[i]
-        field = room.label_field[table.label[item]]
+        item = scratch.items[i]
+        field = scratch.label_field[table.label[item]]
         word = field // per_word
         h = table.hashes[item]
         add = np.uint64(table.weight[item]) << np.uint64((field - word * per_word) * bits)

@@ -1,13 +1,14 @@
 """The items in the layout that the compiled walk reads.
 
-Columns are the distinct columns of the data parties and, last, the task party. A *cell* is one code of one
-column; cells are numbered through, column after column, so that one array holds what is counted per cell. The
-items of a cell are kept as a sorted list and, for cells that are not tiny, as a bit set too: the items on
-which several columns agree with a given item are then an AND of a few rows of words.
-
-Columns that split the items in the same way are kept once, with their multiplicity: parties with the same
-data get the same value, and the walk gets shorter. Items of a task code with a single label, and columns that
-are then constant, are left out: nothing can be explained there.
+- Columns are the distinct columns of the data parties and, last, the task party.
+- A *cell* is one code of one column. Cells are numbered consecutively, column after column, so that one array
+  holds a number per cell.
+- The items of a cell are kept as a sorted list and, for cells that are not tiny, as a bit set too: the items
+  on which several columns agree with a given item are then an AND of a few rows of words.
+- Columns that split the items in the same way are kept once, with their multiplicity: parties with the same
+  data get the same value, and the walk gets shorter.
+- Items of a task code with a single label, and columns that are then constant, are left out: they add
+  nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ BITSET_SHARE = 256
 bytes per item, however many codes it has."""
 
 HASH_SEED = 20_240_229
-"""Any seed would do: keys only have to differ for different blocks."""
+"""Arbitrary: keys only have to differ for different blocks."""
 
 
 class BlockTable(NamedTuple):
@@ -96,9 +97,7 @@ class BlockTable(NamedTuple):
         return int(self.weight.sum())
 
 
-def block_table(
-    items: ItemTable, *, merge_duplicates: bool = True, bitset_share: int = BITSET_SHARE
-) -> tuple[BlockTable, NDArray[np.int64]]:
+def block_table(items: ItemTable) -> tuple[BlockTable, NDArray[np.int64]]:
     """Lay out items for the walk.
 
     Returns:
@@ -107,13 +106,13 @@ def block_table(
     kept = splittable_items(items.codes[-1], items.label)
     rows = items.codes[:, kept]
     columns: list[NDArray[np.int64]] = []
-    number: dict[object, int] = {}
+    number: dict[bytes, int] = {}
     column_of = np.full(items.n_parties, -1, dtype=np.int64)
     for d, row in enumerate(rows[:-1]):
         if len(row) == 0 or (row == row[0]).all():
             continue
         column = dense_codes(row)
-        key: object = column.tobytes() if merge_duplicates else d
+        key = column.tobytes()
         if key not in number:
             number[key] = len(columns)
             columns.append(column)
@@ -125,15 +124,12 @@ def block_table(
         hashes=random_words(items.n_items, seed=HASH_SEED)[kept],
         xi=items.xi,
         multiplicity=np.bincount(column_of[column_of >= 0], minlength=len(columns)).astype(np.int64),
-        bitset_share=bitset_share,
     )
     return table, column_of
 
 
-def restrict(
-    table: BlockTable, items: NDArray[np.integer], columns: Sequence[int], bitset_share: int = BITSET_SHARE
-) -> BlockTable:
-    """Some items, rising, and some columns of a table, and its task column."""
+def restrict(table: BlockTable, items: NDArray[np.integer], columns: Sequence[int]) -> BlockTable:
+    """The table of some items, in rising order, and some columns; it keeps the task column."""
     return _lay_out(
         [
             _squeezed(table.cells[items, column] - table.first_cell[column])
@@ -144,7 +140,6 @@ def restrict(
         hashes=table.hashes[items],
         xi=table.xi,
         multiplicity=table.multiplicity[list(columns)],
-        bitset_share=bitset_share,
     )
 
 
@@ -170,14 +165,13 @@ def _lay_out(
     hashes: NDArray[np.uint64],
     xi: Floats,
     multiplicity: NDArray[np.int64],
-    bitset_share: int,
 ) -> BlockTable:
     widths = [int(column.max(initial=0)) + 1 for column in columns]
     first_cell = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     codes = np.stack(columns, axis=1)
     cells = codes + first_cell[:-1]
     members, members_start = _members(cells, int(first_cell[-1]))
-    bitset_row, bitsets = _bitsets(members, members_start, len(label), bitset_share)
+    bitset_row, bitsets = _bitsets(members, members_start, len(label))
     sizes = np.diff(members_start)
     modal = np.array([lo + np.argmax(sizes[lo:hi]) for lo, hi in pairwise(first_cell[:-1])], dtype=np.int64)
     rare = cells[:, :-1] != modal
@@ -213,10 +207,10 @@ def _members(cells: NDArray[np.int64], n_cells: int) -> tuple[NDArray[np.uint32]
 
 
 def _bitsets(
-    members: NDArray[np.uint32], start: NDArray[np.int64], n_items: int, share: int
+    members: NDArray[np.uint32], start: NDArray[np.int64], n_items: int
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     sizes = np.diff(start)
-    big = np.flatnonzero(sizes * share >= n_items)
+    big = np.flatnonzero(sizes * BITSET_SHARE >= n_items)
     row = np.full(len(sizes), -1, dtype=np.int32)
     row[big] = np.arange(len(big))
     n_words = (n_items + 63) // 64

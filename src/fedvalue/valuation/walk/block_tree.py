@@ -1,8 +1,8 @@
-"""Sample the tree of a table's blocks (`tree_kernels.py`): how many there are, and what they look like.
+"""A sample of the tree of a table's blocks (see `tree_kernels`), to estimate their number and sizes.
 
-The tree is sampled depth by depth: all children of the nodes at hand are listed, and when there are more than
-a few hundred, some are kept, large ones more likely, with weights that make every sum over the kept nodes an
-unbiased estimate of the sum over all (stochastic enumeration).
+The tree is sampled depth by depth (stochastic enumeration): all children of the current nodes are listed, and
+when there are more than a few hundred, some are kept, large ones with a higher probability. Their weights
+make every sum over the kept nodes an unbiased estimate of the sum over all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedvalue.valuation.frozen_random import random_fractions
-from fedvalue.valuation.walk.block_kernels import block_room
+from fedvalue.valuation.walk.block_kernels import block_scratch
 from fedvalue.valuation.walk.tree_kernels import Nodes, tree_children
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Roots:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeSample:
-    """What one round of sampling found.
+    """One round of sampling.
 
     Args:
         n_blocks: Estimated number of blocks.
@@ -56,7 +56,7 @@ class TreeSample:
 
 
 def find_roots(table: BlockTable) -> Roots:
-    """The blocks with which a walk begins."""
+    """The blocks from which a walk starts."""
     task = table.cells[:, -1].astype(np.int64)
     # Stable: the items of a block stay sorted by label, and its first one is its witness.
     order = np.argsort(task, kind="stable")
@@ -117,8 +117,8 @@ def _thin(nodes: Nodes, keep: int, offset: float) -> Nodes:
 
 
 def _children(table: BlockTable, n_walked: int, nodes: Nodes) -> Nodes:
-    room = block_room(table)
-    size = max(len(room.part_key), 1 << 14)
+    scratch = block_scratch(table)
+    size = max(len(scratch.part_key), 1 << 14)
     parts: list[Nodes] = []
     position = 0
     while position < len(nodes.witness):
@@ -129,7 +129,7 @@ def _children(table: BlockTable, n_walked: int, nodes: Nodes) -> Nodes:
             weight=np.empty(size),
             work=np.empty(size),
         )
-        position, count = tree_children(table, room, n_walked, nodes, position, out)
+        position, count = tree_children(table, scratch, n_walked, nodes, position, out)
         parts.append(_select(out, np.arange(count)))
     return _concatenate(parts)
 

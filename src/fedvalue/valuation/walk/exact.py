@@ -47,10 +47,9 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
-from fedvalue.errors import InputError
 from fedvalue.valuation.entropies import CmiValues
-from fedvalue.valuation.walk.block_table import BITSET_SHARE, block_table
-from fedvalue.valuation.walk.prediction import WalkPrediction, expected_work, predicted_walk, sample_walk
+from fedvalue.valuation.walk.block_table import block_table
+from fedvalue.valuation.walk.prediction import WalkPrediction, predicted_walk, sample_walk
 from fedvalue.valuation.walk.regions import (
     REGION_BLOCKS,
     Region,
@@ -79,29 +78,9 @@ TOLERANCE = 3
 """An expected number of blocks may be this many times too small before its region is split after all."""
 
 
-@dataclass(frozen=True, slots=True)
-class WalkOptions:
-    """How to walk. The values do not depend on it beyond rounding.
-
-    Args:
-        merge_duplicates: Keep columns that split the items alike only once.
-        bitset_share: Cells with fewer than 1/bitset_share of the items are kept as lists only.
-        region_blocks: Blocks that a region may have before it is split into smaller ones.
-        time_limit: Seconds after which to give up; no limit when None.
-    """
-
-    merge_duplicates: bool = True
-    bitset_share: int = BITSET_SHARE
-    region_blocks: int = REGION_BLOCKS
-    time_limit: float | None = None
-
-
-DEFAULT_OPTIONS = WalkOptions()
-
-
 @dataclass(slots=True)
 class _Sums:
-    """What the regions walked so far add up to."""
+    """Sums over the regions walked so far."""
 
     n_columns: int
     gains: dict[tuple[int, ...], Floats] = field(default_factory=dict)
@@ -109,7 +88,7 @@ class _Sums:
     work: int = 0
 
     def add(self, region: Region, walked: Walked) -> None:
-        """Take in one region."""
+        """Add one region."""
         self.gains[region.path] = walked.gains
         self.n_blocks += walked.n_blocks
         self.work += walked.work
@@ -121,28 +100,26 @@ class _Sums:
 
 
 class ExactWalk:
-    """The exact walk of an item table: laid out once, predicted, walked.
+    """The exact walk of an item table.
 
     Args:
         items: The items; any number of parties.
-        options: How to walk, and a time limit.
-
-    Raises:
-        InputError: An option is out of range.
+        time_limit: Seconds after which to give up; no limit when None.
+        region_blocks: Blocks that a region may have before it is split into smaller ones. The values do not
+            depend on it beyond rounding.
     """
 
-    def __init__(self, items: ItemTable, options: WalkOptions = DEFAULT_OPTIONS) -> None:
-        _check(options)
-        self._items, self._options = items, options
-        self._table, self._column_of = block_table(
-            items, merge_duplicates=options.merge_duplicates, bitset_share=options.bitset_share
-        )
+    def __init__(
+        self, items: ItemTable, *, time_limit: float | None = None, region_blocks: int = REGION_BLOCKS
+    ) -> None:
+        self._items, self._time_limit, self._region_blocks = items, time_limit, region_blocks
+        self._table, self._column_of = block_table(items)
         self._is_large = False
         self._first: Walked | None = None
         self._predicted_work: float | None = None
 
     def predict(self, execution: Execution = HERE) -> WalkPrediction:
-        """What the walk costs: counted by walking where there are few blocks, else from a sample of them."""
+        """Predict the cost: counted by walking where there are few blocks, else from a sample of them."""
         first = self._walk_small()
         workers = engines.n_workers(execution.executor)
         if first is None:
@@ -160,8 +137,7 @@ class ExactWalk:
                 times columns). The expectation is that of `predict` where it was called, else an estimate
                 made when the walk takes longer than a second, and never less than the work done.
         """
-        limit = self._options.time_limit
-        deadline = inf if limit is None else monotonic() + limit
+        deadline = inf if self._time_limit is None else monotonic() + self._time_limit
         sums = _Sums(self._table.n_columns)
         report = _Reporter(self._table, sums, execution.progress, self._predicted_work)
         with execution.stop.offered():
@@ -178,18 +154,18 @@ class ExactWalk:
         )
 
     def _walk_small(self) -> Walked | None:
-        """Walk the whole table here and now if it has few blocks: handing it out would take longer."""
+        """Walk the whole table in this thread if it has few blocks; submitting it would take longer."""
         if self._first is None and not self._is_large:
             if self._table.n_columns == 0:
                 self._first = Walked(np.zeros(0), 0, 0)
             else:
-                most = min(self._options.region_blocks, FIRST_BLOCKS)
+                most = min(self._region_blocks, FIRST_BLOCKS)
                 self._first = walk_region(whole_region(self._table), most)
             self._is_large = self._first is None
         return self._first
 
     def _walk(self, execution: Execution, deadline: float, sums: _Sums, report: _Reporter) -> bool:
-        """Walk the regions, and those into which they are split, until none is left or it is over.
+        """Walk the regions, and those into which they are split; False when the walk was stopped.
 
         Depth first: the regions that wait are then few and large, and take little memory.
         """
@@ -198,7 +174,6 @@ class ExactWalk:
             sums.add(Region(), first)
             report()
             return True
-        limits = (self._options.region_blocks, self._options.bitset_share)
         found = walk_or_split(self._table, Region(), whole_region(self._table), None)
         if isinstance(found, Walked):
             sums.add(Region(), found)
@@ -211,7 +186,7 @@ class ExactWalk:
             def tasks() -> Iterator[tuple[Any, ...]]:
                 while stack:
                     under_way.append(stack.pop())
-                    yield shared, under_way[-1], *limits
+                    yield shared, under_way[-1], self._region_blocks
 
             while stack:
                 for result in engines.map_in_order(pool, visit, tasks()):
@@ -239,23 +214,16 @@ class _Reporter:
         if self._progress is None:
             return
         if self._predicted is None and monotonic() - self._start > ESTIMATE_AFTER:
-            self._predicted = expected_work(self._table)
+            self._predicted = sample_walk(self._table, keep=400, rounds=3).work
         work = float(self._sums.work)
         # The remaining work is not known before it is done: a walk beyond its estimate counts as nearly done.
         total = work if end else max(self._predicted or 0.0, 1.01 * work)
         self._progress(work, total, f"{self._sums.n_blocks:,} blocks")
 
 
-def _check(options: WalkOptions) -> None:
-    if options.region_blocks < 1:
-        raise InputError(f"region_blocks must be at least 1, got {options.region_blocks}")
-    if options.time_limit is not None and options.time_limit < 0:
-        raise InputError(f"time_limit must not be negative, got {options.time_limit}")
-
-
-def visit(table: BlockTable, region: Region, region_blocks: int, bitset_share: int) -> Walked | list[Region]:
+def visit(table: BlockTable, region: Region, region_blocks: int) -> Walked | list[Region]:
     """Walk a region, or split it when it is too large: one unit of work for a worker."""
-    local = region_table(table, region, bitset_share)
+    local = region_table(table, region)
     if local is None:
         return Walked(np.zeros(table.n_columns), 0, 0)
     most = None

@@ -1,7 +1,7 @@
-"""What an exact walk will cost, before it starts.
+"""The cost of an exact walk, predicted before it starts.
 
-The distinct blocks of a table form a tree, of which a part is sampled (`block_tree.py`) in several
-independent rounds. A tree that never has to be thinned out is counted exactly.
+The tree of blocks is sampled (`block_tree`) in several independent rounds. A tree of which nothing had to be
+left out is counted exactly.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fedvalue.valuation.walk.block_table import BlockTable
 
 SECONDS_PER_BLOCK = 3.7e-6
-"""What a distinct block costs, with its visits in several regions and with the choice of these. Measured on
-one core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py)."""
+"""Cost of a distinct block, including its visits in several regions and the choice of the regions. Measured
+on one core of a 2.4 GHz EPYC (Breast, Credit, Music; see benchmarks/bench_engine.py)."""
 
 SECONDS_PER_WORK = 1.2e-9
-"""What one item in one column of a block costs; measured likewise."""
+"""Cost of one item in one column of a block; measured likewise."""
 
 SERIAL_SHARE = 0.02
-"""Regions are walked independently; only the first steps, which find them, run on one worker."""
+"""Part of a walk that runs on one worker: the first steps, which find the regions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,3 @@ def predicted_walk(sampled: Floats, n_workers: int, *, exact: bool) -> WalkPredi
         work=float(works.mean()),
         exact=exact,
     )
-
-
-def expected_work(table: BlockTable, *, seed: int = 0, keep: int = 400, rounds: int = 3) -> float:
-    """A quick estimate of the work of a walk, for the progress of one that has already started."""
-    samples = [sample_tree(table, table.n_columns, keep, seed=seed, stream=k) for k in range(rounds)]
-    return float(np.mean([sample.work for sample in samples]))

@@ -1,15 +1,14 @@
-"""Regions: how the walk of a large table falls into walks of small ones, and the walk of one.
+"""Regions: the parts into which the walk of a large table is split, and the walk of one.
 
-A region is the set of coalitions that contain all columns of `inside` and none of `outside`, restricted to
-the items on which the inside columns have certain codes. Its items agree on the inside columns; the other
-columns are walked.
-Splitting a region by a *pivot* column gives one region where the pivot is outside and one per code where it
-is inside. Each coalition and each of its blocks lies in exactly one of them, so regions are walked
-independently, by any worker, and none needs more memory than its own blocks take.
-
-What it costs. A block that is constant on the pivot is visited in two regions when a coalition without the
-pivot makes it too, else in one. So the pivot should be a column whose codes the others do not give away: for
-the tables that we know, ten pivots make less than a twentieth more visits.
+- A region is the set of coalitions that contain all columns of `inside` and none of `outside`, restricted to
+  the items on which the inside columns have certain codes. Its items agree on the inside columns; the other
+  columns are walked.
+- Splitting a region by a *pivot* column gives one region where the pivot is outside and one per code where it
+  is inside. Each coalition and each of its blocks lies in exactly one of them, so regions are walked
+  independently, by any worker, and none needs more memory than its own blocks take.
+- A block that is constant on the pivot is visited in two regions when a coalition without the pivot makes it
+  too. So the pivot should be a column whose codes the other columns do not determine: for the tables that we
+  know, ten pivots add less than a twentieth to the visits.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedvalue.valuation.walk import walk_kernels as kernels
-from fedvalue.valuation.walk.block_kernels import block_room
-from fedvalue.valuation.walk.block_table import BITSET_SHARE, BlockTable, restrict, splittable_items
+from fedvalue.valuation.walk.block_kernels import block_scratch
+from fedvalue.valuation.walk.block_table import BlockTable, restrict, splittable_items
 from fedvalue.valuation.walk.block_tree import find_roots, sample_tree
 from fedvalue.valuation.walk.tree_kernels import needed_columns
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from fedvalue.valuation.walk.walk_kernels import BlockSet
 
 REGION_BLOCKS = 200_000
-"""Blocks that a region may have: few enough for their table to stay near the core, many enough to make the
-choice of regions a small part of the work."""
+"""Blocks that a region may have: few enough for their hash table to stay in the cache, many enough to make
+the choice of regions a small part of the work."""
 
 BLOCKS_PER_REGION = 500
 """Cost of starting a region, in blocks: a pivot with many codes makes many of them."""
@@ -64,12 +63,12 @@ class Region:
 
 
 class RegionTable(NamedTuple):
-    """The table of a region: its items, the columns it walks and, after them, those that it only watches.
+    """The table of a region: its items, the walked columns and, after them, those that are only watched.
 
     Args:
         table: Its items and its columns; those that are constant in the region are left out.
         n_walked: Number of columns that are walked. The others are outside the region: a coalition
-            with them belongs to another, but what they explain of the region's blocks is theirs.
+            with them belongs to another region, but their gains in this region's blocks count.
         awaited: Number of inside columns.
         exits: Number of outside columns, constant or not.
         columns: Each column's number in the whole table.
@@ -99,7 +98,7 @@ def region_items(table: BlockTable, region: Region) -> NDArray[np.int64]:
     return np.flatnonzero(inside)
 
 
-def region_table(table: BlockTable, region: Region, bitset_share: int = BITSET_SHARE) -> RegionTable | None:
+def region_table(table: BlockTable, region: Region) -> RegionTable | None:
     """The table of a region, or None when no party can explain anything in it."""
     items = region_items(table, region)
     items = items[splittable_items(table.cells[items, -1], table.label[items])]
@@ -110,7 +109,7 @@ def region_table(table: BlockTable, region: Region, bitset_share: int = BITSET_S
     walked = [c for c in free if c not in region.outside]
     watched = [c for c in free if c in region.outside]
     return RegionTable(
-        table=restrict(table, items, walked + watched, bitset_share),
+        table=restrict(table, items, walked + watched),
         n_walked=len(walked),
         awaited=len(region.inside),
         exits=len(region.outside),
@@ -157,12 +156,12 @@ def split_region(table: BlockTable, region: Region, local: RegionTable) -> list[
 def _needed(local: RegionTable, sample: TreeSample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     constant = np.zeros((len(sample.nodes.witness), local.n_walked), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    needed_columns(local.table, block_room(local.table), local.n_walked, sample.nodes, constant, needed)
+    needed_columns(local.table, block_scratch(local.table), local.n_walked, sample.nodes, constant, needed)
     return constant, needed
 
 
-FIRST_ROOM = 1000
-"""Blocks, besides the roots and the parts of one block, that a walk makes room for at first."""
+FIRST_CAPACITY = 1000
+"""Blocks, besides the roots and the parts of one block, for which a walk allocates memory at first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,9 +169,9 @@ class Walked:
     """A region after its walk.
 
     Args:
-        gains: What each column of the region's table explained, times the number of samples.
-        n_blocks: How many blocks were split.
-        work: Items times free columns, summed over them.
+        gains: Gain of each column of the region's table, times the number of samples.
+        n_blocks: Blocks that were split.
+        work: Items times free columns, summed over these blocks.
     """
 
     gains: Floats
@@ -180,34 +179,28 @@ class Walked:
     work: int
 
 
-def walk_region(region: RegionTable, most_blocks: float, first_room: int = FIRST_ROOM) -> Walked | None:
-    """Split every block of a region by every column; None when it has more than `most_blocks`.
-
-    Args:
-        region: The region's table.
-        most_blocks: Blocks after which to give up.
-        first_room: Blocks to make room for at first.
-    """
-    room = block_room(region.table)
+def walk_region(region: RegionTable, most_blocks: float) -> Walked | None:
+    """Split every block of a region by every column; None when it has more than `most_blocks`."""
+    scratch = block_scratch(region.table)
     roots = find_roots(region.table)
     n_roots = len(roots.key)
-    found = _empty(region, len(room.part_key) + n_roots + int(min(most_blocks, first_room)))
-    _enter(roots, region.n_walked, found)
-    while not kernels.walk_blocks(region, room, found):
-        if found.counters[kernels.COUNT] >= most_blocks:
+    blocks = _empty(region, len(scratch.part_key) + n_roots + int(min(most_blocks, FIRST_CAPACITY)))
+    _enter(roots, region.n_walked, blocks)
+    while not kernels.walk_blocks(region, scratch, blocks):
+        if blocks.counters[kernels.COUNT] >= most_blocks:
             return None
-        found = _enlarged(found)
-    return Walked(found.gains, int(found.counters[kernels.DONE]), int(found.counters[kernels.WORK]))
+        blocks = _enlarged(blocks)
+    return Walked(blocks.gains, int(blocks.counters[kernels.DONE]), int(blocks.counters[kernels.WORK]))
 
 
-def _empty(region: RegionTable, room: int) -> BlockSet:
+def _empty(region: RegionTable, capacity: int) -> BlockSet:
     p, stride = region.table.n_columns, region.awaited + 2
     # At most 0.6 full.
-    slots = np.zeros((1 << int(room * 5 // 3).bit_length()) * stride, dtype=np.uint64)
+    slots = np.zeros((1 << int(capacity * 5 // 3).bit_length()) * stride, dtype=np.uint64)
     return kernels.BlockSet(
         slots=slots,
         masses=slots.view(np.float64),
-        entries=np.empty((room, kernels.GENERATOR + p // 64 + 1), dtype=np.uint64),
+        entries=np.empty((capacity, kernels.GENERATOR + p // 64 + 1), dtype=np.uint64),
         heads=np.zeros(region.n_walked + 1, dtype=np.int64),
         counters=np.zeros(4, dtype=np.int64),
         gains=np.zeros(p),
@@ -216,18 +209,18 @@ def _empty(region: RegionTable, room: int) -> BlockSet:
     )
 
 
-def _enter(roots: Roots, n_walked: int, found: BlockSet) -> None:
+def _enter(roots: Roots, n_walked: int, blocks: BlockSet) -> None:
     """Enter the roots with mass 1 for the case that no party has arrived yet.
 
     They are spread over the slots: their keys are never looked up, since no part is a whole root.
     """
-    n_roots, stride = len(roots.key), len(found.shares) + 1
+    n_roots, stride = len(roots.key), len(blocks.shares) + 1
     if n_roots == 0:
         return
-    at = np.arange(n_roots) * (len(found.slots) // stride // n_roots) * stride
-    found.slots[at] = roots.key
-    found.masses[at + 1] = 1.0
-    entries = found.entries[:n_roots]
+    at = np.arange(n_roots) * (len(blocks.slots) // stride // n_roots) * stride
+    blocks.slots[at] = roots.key
+    blocks.masses[at + 1] = 1.0
+    entries = blocks.entries[:n_roots]
     entries[:, kernels.WITNESS] = roots.nodes.witness
     entries[:, kernels.SLOT] = at
     entries[:, kernels.GENERATOR :] = roots.nodes.generator
@@ -235,15 +228,15 @@ def _enter(roots: Roots, n_walked: int, found: BlockSet) -> None:
     for r in np.unique(rank):
         chain = np.flatnonzero(rank == r) + 1
         entries[chain - 1, kernels.NEXT] = np.concatenate([[0], chain[:-1]])
-        found.heads[r] = chain[-1]
-    found.counters[kernels.COUNT] = n_roots
+        blocks.heads[r] = chain[-1]
+    blocks.counters[kernels.COUNT] = n_roots
 
 
-def _enlarged(found: BlockSet) -> BlockSet:
-    """The same blocks, with twice the room."""
-    count, stride = int(found.counters[kernels.COUNT]), len(found.shares) + 1
-    entries = np.empty((2 * len(found.entries), found.entries.shape[1]), dtype=np.uint64)
-    entries[:count] = found.entries[:count]
+def _enlarged(blocks: BlockSet) -> BlockSet:
+    """The same blocks, with twice the capacity."""
+    count, stride = int(blocks.counters[kernels.COUNT]), len(blocks.shares) + 1
+    entries = np.empty((2 * len(blocks.entries), blocks.entries.shape[1]), dtype=np.uint64)
+    entries[:count] = blocks.entries[:count]
     slots = np.zeros((1 << int(len(entries) * 5 // 3).bit_length()) * stride, dtype=np.uint64)
-    kernels.rehash(found.slots, entries, count, stride, slots)
-    return found._replace(slots=slots, masses=slots.view(np.float64), entries=entries)
+    kernels.rehash(blocks.slots, entries, count, stride, slots)
+    return blocks._replace(slots=slots, masses=slots.view(np.float64), entries=entries)

@@ -1,9 +1,11 @@
 """Compiled: the parts of a counted block by each column, and what they cost.
 
-The functions write Σ c(B') over the parts B' of the block by each column, -1 where the block is constant, and
-list the impure parts. They differ in how many labels there are and how many words their counts take. `table`
-is a `BlockTable`, `room` a `BlockRoom`, `n_walked` the number of columns whose parts are listed, and `m` the
-number of items.
+- Each function writes Σ c(B') over the parts B' of the block by each column, -1 where the block is constant,
+  and lists the impure parts.
+- They differ in how many labels there are and how many words their counts take; any block could take
+  `split_wide`.
+- `table` is a `BlockTable`, `scratch` a `BlockScratch`, `n_walked` the number of columns whose parts are
+  listed, and `m` the number of items.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -13,23 +15,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedvalue.compiled import inlined_kernel, inner_kernel, xi_of
+from fedvalue.compiled import inner_kernel, xi_of
 
 
 @inner_kernel
-def split_two(table, room, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept together for speed
+def split_two(table, scratch, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept together for speed
     """Split a block of two labels, both counts in one word and ξ in its table; clear the cells.
 
     Without branches: cells that are empty, pure or impure follow each other at random, and guessing them
     wrong would take longer than the arithmetic. A pure cell costs ξ(N) − ξ(N) − ξ(0) = 0 exactly. Parts are
-    written down always and counted if impure, so there must be room for one more.
+    written down always and counted if impure, so their arrays hold one more.
 
     Returns:
         How many columns split the block, how many walked parties do, and how many parts these make.
     """
     cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
-    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
-    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
+    xi, items, counted, whole, remains = (
+        table.xi,
+        scratch.items,
+        scratch.counted,
+        scratch.whole,
+        scratch.remains,
+    )
+    part_key, part_cell, part_column = scratch.part_key, scratch.part_cell, scratch.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
     all_hash = whole[0]
@@ -84,15 +92,21 @@ def split_two(table, room, n_walked, m, bits):  # noqa: PLR0915 - one loop, kept
 
 
 @inner_kernel
-def split_narrow(table, room, n_walked, m, bits):  # noqa: PLR0915 - as above
+def split_narrow(table, scratch, n_walked, m, bits):  # noqa: PLR0915 - as above
     """Split a block whose label counts fit into one word, which is nearly every block; clear the cells.
 
     Returns:
         How many columns split the block, how many walked parties do, and how many parts these make.
     """
     cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
-    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
-    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
+    xi, items, counted, whole, remains = (
+        table.xi,
+        scratch.items,
+        scratch.counted,
+        scratch.whole,
+        scratch.remains,
+    )
+    part_key, part_cell, part_column = scratch.part_key, scratch.part_cell, scratch.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
     n_free = 0
@@ -159,14 +173,20 @@ def split_narrow(table, room, n_walked, m, bits):  # noqa: PLR0915 - as above
 
 
 @inner_kernel
-def split_wide(table, room, n_walked, m, bits, n_words):  # noqa: PLR0912, PLR0915 - as above
+def split_wide(table, scratch, n_walked, m, bits, n_words):  # noqa: PLR0912, PLR0915 - as above
     """The same for label counts that take several words."""
     cells, first_cell, modal, multiplicity = table.cells, table.first_cell, table.modal, table.multiplicity
-    xi, items, counted, whole, remains = table.xi, room.items, room.counted, room.whole, room.remains
-    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
+    xi, items, counted, whole, remains = (
+        table.xi,
+        scratch.items,
+        scratch.counted,
+        scratch.whole,
+        scratch.remains,
+    )
+    part_key, part_cell, part_column = scratch.part_key, scratch.part_cell, scratch.part_column
     shift = np.uint64(bits)
     ones = (np.uint64(1) << shift) - np.uint64(1)
-    rest = room.rest
+    rest = scratch.rest
     stride = np.int64(n_words + 1)
     n_free = 0
     players = np.int64(0)
@@ -220,12 +240,3 @@ def split_wide(table, room, n_walked, m, bits, n_words):  # noqa: PLR0912, PLR09
         if column < n_walked:
             players += multiplicity[column]
     return n_free, players, n_parts
-
-
-@inlined_kernel
-def credit(gains, carry, column, term):
-    """Compensated sum (Kahan): many small terms go into one number."""
-    term -= carry[column]
-    bigger = gains[column] + term
-    carry[column] = (bigger - gains[column]) - term
-    gains[column] = bigger

@@ -44,31 +44,31 @@ class Nodes(NamedTuple):
 
 
 @kernel
-def tree_children(table, room, n_walked, nodes, position, out):  # noqa: PLR0912 - columns, cells, items
+def tree_children(table, scratch, n_walked, nodes, position, out):  # noqa: PLR0912 - columns, cells, items
     """List the children of the nodes from `position` on by the first `n_walked` columns.
 
     Each child gets its node's weight. Columns beyond split no node, but count as work.
 
     Args:
         table: A `BlockTable`.
-        room: A `BlockRoom`.
+        scratch: A `BlockScratch`.
         n_walked: Number of columns that split.
         nodes: `Nodes`.
         position: The node to begin with.
-        out: `Nodes` that receive the children; with room for those of one node at least.
+        out: `Nodes` that receive the children; large enough for those of one node.
 
     Returns:
         The next position and the number of children; the position is less than the number of nodes when
-        the room is used up.
+        `out` is full.
     """
     cells, label, first_cell = table.cells, table.label, table.first_cell
-    items, part, part_words, free = room.items, room.part, room.part_words, room.free
+    items, part, part_words, free = scratch.items, scratch.part, scratch.part_words, scratch.free
     count = 0
-    while position < len(nodes.witness) and count + len(room.part_key) <= len(out.witness):
-        m = block_items(table, room, nodes.generator[position], nodes.witness[position])
+    while position < len(nodes.witness) and count + len(scratch.part_key) <= len(out.witness):
+        m = block_items(table, scratch, nodes.generator[position], nodes.witness[position])
         n_free = 0
         for column in range(len(table.multiplicity)):
-            if not is_constant(table, room.words, np.int64(items[0]), column):
+            if not is_constant(table, scratch.words, np.int64(items[0]), column):
                 free[n_free] = column
                 n_free += 1
         for k in range(n_free):
@@ -114,7 +114,7 @@ def tree_children(table, room, n_walked, nodes, position, out):  # noqa: PLR0912
 
 
 @kernel
-def needed_columns(table, room, n_walked, nodes, constant, needed):
+def needed_columns(table, scratch, n_walked, nodes, constant, needed):
     """Write for each block on which walked columns it is constant, and which of these no other can replace.
 
     A column is needed when some item outside the block differs from it in this column alone: without
@@ -122,9 +122,9 @@ def needed_columns(table, room, n_walked, nodes, constant, needed):
     """
     cells = table.cells
     for b in range(len(nodes.witness)):
-        block_items(table, room, nodes.generator[b], nodes.witness[b])
+        block_items(table, scratch, nodes.generator[b], nodes.witness[b])
         for column in range(n_walked):
-            constant[b, column] = is_constant(table, room.words, np.int64(room.items[0]), column)
+            constant[b, column] = is_constant(table, scratch.words, np.int64(scratch.items[0]), column)
             needed[b, column] = False
         for item in range(len(cells)):
             alone = -1

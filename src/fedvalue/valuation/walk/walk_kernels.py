@@ -5,12 +5,12 @@ the 10^6 blocks of a region two share a key with probability 3·10^-8), its mass
 *witness*) and the set of columns that made it (the *generator*): its items are those that agree with the
 witness on the generator. So a block takes a few words, however many items it has.
 
-Blocks are found by key in an open hash table whose slots hold the key and the masses side by side, one cache
+Blocks are blocks by key in an open hash table whose slots hold the key and the masses side by side, one cache
 line per look-up. The blocks of one rank, the number of walked columns on which they are constant, form a
 linked list; parts have a larger rank, so that going through the lists by rising rank meets every block after
 it has received all its mass.
 
-`walk_blocks` returns when the parts of the next block might not fit: its caller then makes room.
+`walk_blocks` returns when the parts of the next block might not fit: its caller then enlarges the `BlockSet`.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,no-any-return,arg-type,assignment,call-arg"
@@ -25,7 +25,7 @@ import numpy as np
 from fedvalue.compiled import bit_index, inlined_kernel, inner_kernel, kernel
 from fedvalue.valuation.frozen_random import GOLDEN
 from fedvalue.valuation.walk.block_kernels import block_items, count_cells, is_constant, label_runs
-from fedvalue.valuation.walk.split_kernels import credit, split_narrow, split_two, split_wide
+from fedvalue.valuation.walk.split_kernels import split_narrow, split_two, split_wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,9 +82,9 @@ def _place(slots, mask, stride, h):
 
 
 @inner_kernel
-def _describe(table, room, cell, n_walked):
+def _describe(table, scratch, cell, n_walked):
     """The first item of a part of the block in hand, its rank, and whether it can be split at all."""
-    words, part_words = room.words, room.part_words
+    words, part_words = scratch.words, scratch.part_words
     row = table.bitset_row[cell]
     if row >= 0:
         for w in range(len(words)):
@@ -110,13 +110,13 @@ def _describe(table, room, cell, n_walked):
 
 
 @inner_kernel
-def _describe_small(table, room, m, column, cell, n_walked):
+def _describe_small(table, scratch, m, column, cell, n_walked):
     """The same for a block of few items: look through them.
 
     `table.rows` holds the codes of an item side by side in lanes of 64-bit words, so that one XOR compares
     several columns.
     """
-    cells, rows, items, differs = table.cells, table.rows, room.items, room.differs
+    cells, rows, items, differs = table.cells, table.rows, scratch.items, scratch.differs
     at = 0
     while cells[items[at], column] != cell:
         at += 1
@@ -144,13 +144,13 @@ def _describe_small(table, room, m, column, cell, n_walked):
 
 
 @inner_kernel
-def _pass_on(table, room, found, n_walked, m, parent, n_parts, count):
+def _pass_on(table, scratch, blocks, n_walked, m, parent, n_parts, count):
     """Give every part its share of the masses and enter the new ones; return the new count of blocks.
 
     A part that no column splits further is left out: no party explains anything in it.
     """
-    slots, masses, shares, multiplicity = found.slots, found.masses, found.shares, table.multiplicity
-    part_key, part_cell, part_column = room.part_key, room.part_cell, room.part_column
+    slots, masses, shares, multiplicity = blocks.slots, blocks.masses, blocks.shares, table.multiplicity
+    part_key, part_cell, part_column = scratch.part_key, scratch.part_cell, scratch.part_column
     n_masses = len(shares)
     stride = np.uint64(n_masses + 1)
     mask = np.uint64(len(slots) // (n_masses + 1) - 1)
@@ -180,55 +180,63 @@ def _pass_on(table, room, found, n_walked, m, parent, n_parts, count):
         times = multiplicity[column]
         if slots[at] != h:
             if m <= SMALL_BLOCK:
-                first, rank, varies = _describe_small(table, room, m, column, part_cell[k], n_walked)
+                first, rank, varies = _describe_small(table, scratch, m, column, part_cell[k], n_walked)
             else:
-                first, rank, varies = _describe(table, room, np.int64(part_cell[k]), n_walked)
+                first, rank, varies = _describe(table, scratch, np.int64(part_cell[k]), n_walked)
             if not varies:
                 continue
             slots[at] = h
-            new = found.entries[count]
+            new = blocks.entries[count]
             new[WITNESS] = first
             new[SLOT] = at
-            new[NEXT] = found.heads[rank]
+            new[NEXT] = blocks.heads[rank]
             for w in range(GENERATOR, len(new)):
                 new[w] = parent[w]
             new[GENERATOR + (column >> 6)] |= np.uint64(1) << np.uint64(column & 63)
-            found.heads[rank] = count + 1
+            blocks.heads[rank] = count + 1
             count += 1
         for j in range(n_masses):
             masses[at + np.uint64(1 + j)] += shares[j] * times
     return count
 
 
+@inlined_kernel
+def _credit(gains, carry, column, term):
+    """Compensated sum (Kahan): many small terms go into one number."""
+    term -= carry[column]
+    bigger = gains[column] + term
+    carry[column] = (bigger - gains[column]) - term
+    gains[column] = bigger
+
+
 @kernel
-def walk_blocks(region, room, found):
-    """Split the blocks that wait in `found.heads`, by rising rank, and their parts after them.
+def walk_blocks(region, scratch, blocks):
+    """Split the blocks that wait in `blocks.heads`, by rising rank, and their parts after them.
 
     Args:
         region: A `RegionTable`.
-        room: A `BlockRoom`.
-        found: A `BlockSet`.
+        scratch: A `BlockScratch`.
+        blocks: A `BlockSet`.
 
     Returns:
-        Whether all are split; if not, the parts of the next block might not fit, and the caller has to
-        make room.
+        Whether all are split; if not, the parts of the next block might not fit.
     """
     table, n_walked, awaited = region.table, region.n_walked, region.awaited
-    slots, masses, entries, heads = found.slots, found.masses, found.entries, found.heads
-    shares, remains = found.shares, room.remains
+    slots, masses, entries, heads = blocks.slots, blocks.masses, blocks.entries, blocks.heads
+    shares, remains = blocks.shares, scratch.remains
     n_slots = len(slots) // (awaited + 2)
     limit = min(n_slots * 6 // 10, len(entries))
-    count = found.counters[COUNT]
-    rank = found.counters[RANK]
-    n_done = found.counters[DONE]
-    work = found.counters[WORK]
+    count = blocks.counters[COUNT]
+    rank = blocks.counters[RANK]
+    n_done = blocks.counters[DONE]
+    work = blocks.counters[WORK]
     complete = True
     touched = np.uint64(0)
     while rank <= n_walked:
         if heads[rank] == 0:
             rank += 1
             continue
-        if count + len(room.part_key) > limit:
+        if count + len(scratch.part_key) > limit:
             complete = False
             break
         entry = entries[heads[rank] - 1]
@@ -236,19 +244,19 @@ def walk_blocks(region, room, found):
         if heads[rank] != 0:
             # Read ahead, so that the next block's masses are at hand when their turn comes.
             touched += slots[entries[heads[rank] - 1, SLOT]]
-        m = block_items(table, room, entry[GENERATOR:], entry[WITNESS])
-        n_fields, total, cost = label_runs(table, room, m)
+        m = block_items(table, scratch, entry[GENERATOR:], entry[WITNESS])
+        n_fields, total, cost = label_runs(table, scratch, m)
         bits = np.int64(0)
         while (total >> bits) != 0:
             bits += 1
         n_words = (n_fields + 64 // bits - 1) // (64 // bits)
-        count_cells(table, room, m, bits, n_words)
+        count_cells(table, scratch, m, bits, n_words)
         if n_fields == 2 and n_words == 1 and total < len(table.xi):
-            n_free, players, n_parts = split_two(table, room, n_walked, m, bits)
+            n_free, players, n_parts = split_two(table, scratch, n_walked, m, bits)
         elif n_words == 1:
-            n_free, players, n_parts = split_narrow(table, room, n_walked, m, bits)
+            n_free, players, n_parts = split_narrow(table, scratch, n_walked, m, bits)
         else:
-            n_free, players, n_parts = split_wide(table, room, n_walked, m, bits, n_words)
+            n_free, players, n_parts = split_wide(table, scratch, n_walked, m, bits, n_words)
         # Whoever comes first: a column that splits the block, one that is awaited, one that ends the region.
         base = entry[SLOT] + np.uint64(1)
         arrived = 0.0
@@ -257,15 +265,15 @@ def walk_blocks(region, room, found):
             arrived = shares[j] * (awaited - j)
         for column in range(len(remains)):
             if remains[column] >= 0.0:
-                credit(found.gains, found.carry, column, shares[awaited] * (cost - remains[column]))
-        count = _pass_on(table, room, found, n_walked, m, entry, n_parts, count)
+                _credit(blocks.gains, blocks.carry, column, shares[awaited] * (cost - remains[column]))
+        count = _pass_on(table, scratch, blocks, n_walked, m, entry, n_parts, count)
         n_done += 1
         work += m * n_free
-    found.counters[COUNT] = count
-    found.counters[RANK] = rank
-    found.counters[DONE] = n_done
-    found.counters[WORK] = work
-    room.part_key[0] = touched  # so that reading ahead is not optimised away
+    blocks.counters[COUNT] = count
+    blocks.counters[RANK] = rank
+    blocks.counters[DONE] = n_done
+    blocks.counters[WORK] = work
+    scratch.part_key[0] = touched  # so that reading ahead is not optimised away
     return complete
 
 

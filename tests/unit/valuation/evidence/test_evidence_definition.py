@@ -31,14 +31,13 @@ def test_weighted_items_equal_repeated_rows(seed):
     rng = np.random.default_rng(seed)
     table = random_table(seed, n=60, labels=2 + seed)
     count = rng.integers(1, 5, table.n_items)
-    weighted = FeatureTable(table.codes, table.label, count, table.owner, table.parties, table.columns)
+    weighted = FeatureTable(table.codes, table.label, count, table.owner, table.parties)
     repeated = FeatureTable(
         np.repeat(table.codes, count, axis=0),
         np.repeat(table.label, count),
         np.ones(count.sum(), dtype=np.int64),
         table.owner,
         table.parties,
-        table.columns,
     )
     one, two = evidence_values(weighted), evidence_values(repeated)
     assert one.every_coalition.tolist() == two.every_coalition.tolist()
@@ -63,7 +62,7 @@ def renumbered(table: FeatureTable, seed: int) -> FeatureTable:
 
     codes = np.stack([rename(table.codes[rows, k]) for k in range(table.n_columns)], axis=1)
     label = rename(table.label)[rows]
-    return FeatureTable(codes, label, count, table.owner, table.parties, table.columns)
+    return FeatureTable(codes, label, count, table.owner, table.parties)
 
 
 @given(
@@ -76,9 +75,7 @@ def renumbered(table: FeatureTable, seed: int) -> FeatureTable:
 def test_nothing_depends_on_the_numbering_of_rows_codes_or_labels(seed, labels, n, task, repeats):
     """To 1e-12: values, errors, interactions and uplift of the same multiset of rows."""
     table = random_table(seed, n=n, labels=labels, task=task)
-    table = FeatureTable(
-        table.codes, table.label, table.count * repeats, table.owner, table.parties, table.columns
-    )
+    table = FeatureTable(table.codes, table.label, table.count * repeats, table.owner, table.parties)
     one, two = evidence_values(table), evidence_values(renumbered(table, seed))
     assert two.every_coalition == pytest.approx(one.every_coalition, abs=1e-12)
     assert two.values == pytest.approx(one.values, abs=1e-12)

@@ -15,6 +15,7 @@ from tests.unit.valuation.evidence.worlds import (
     linear_table,
     linear_truth,
     two_informative,
+    value_of,
 )
 
 
@@ -60,8 +61,8 @@ def test_copies_share_equally_and_add_nothing():
     parties = {"one": [strong], "weak": [weak], "copy": [renamed]}
     found = evidence_values(FeatureTable.from_columns(label=label, parties=parties))
     assert found.values[0] == pytest.approx(found.values[2], abs=1e-9)
-    assert found.coalition("one", "weak") == found.coalition("one", "weak", "copy") == found.total
-    assert found.coalition("one") == found.coalition("copy") == found.coalition("one", "copy")
+    assert value_of(found, "one", "weak") == value_of(found, "one", "weak", "copy") == found.total
+    assert value_of(found, "one") == value_of(found, "copy") == value_of(found, "one", "copy")
 
 
 def test_holders_of_the_same_two_columns_share_equally():

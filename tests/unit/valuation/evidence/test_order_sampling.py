@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedvalue.engines import Execution, ProcessEngine, Stop, thread_engine
-from fedvalue.errors import InputError
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from tests.unit.valuation.evidence.worlds import exclusive_or, joint_game_of
@@ -102,25 +101,3 @@ def test_a_person_can_stop_the_sampling():
     assert notes.count("orders of parties") == 1
     assert 2 <= found.n_orders <= 32
     assert found.values.sum() == pytest.approx(found.total, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"method": "guess"}, "method must be one of auto, exact, sampled"),
-        ({"precision": 0.0}, "precision is a fraction"),
-        ({"max_orders": 3}, "max_orders must be at least 4"),
-        ({"seed": -1}, "seed must not be negative"),
-        ({"pair_visits": 0}, "pair_visits must be at least 1"),
-    ],
-)
-def test_settings_out_of_range_are_refused(setting, message):
-    with pytest.raises(InputError, match=message):
-        EvidenceSettings(**setting)
-
-
-def test_too_many_parties_for_the_exact_method_are_refused():
-    columns = np.random.default_rng(0).integers(0, 2, (17, 30))
-    table = FeatureTable.from_columns(label=columns[0], parties={f"p{k}": [c] for k, c in enumerate(columns)})
-    with pytest.raises(InputError, match="at most 16 parties, got 17"):
-        evidence_values(table, EvidenceSettings(method="exact"))

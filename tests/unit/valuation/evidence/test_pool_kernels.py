@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 from fedvalue.errors import EngineError
-from fedvalue.valuation.evidence import evidence_pool, newton_kernels, pool_kernels, pool_room, vector_kernels
+from fedvalue.valuation.evidence import (
+    evidence_pool,
+    newton_kernels,
+    pool_arrays,
+    pool_kernels,
+    vector_kernels,
+)
 from fedvalue.valuation.evidence.evidence_game import EvidenceGame
 from fedvalue.valuation.evidence.evidence_pool import (
-    MOST_STEPS,
+    MAX_STEPS,
     PENALTY,
     PRIOR_WEIGHT,
     ROUNDING,
@@ -33,27 +39,27 @@ class CompiledPasses:
     """The compiled twin of `PlainPasses`: one look, one target, one prediction."""
 
     def __init__(self, arrays: EvidenceArrays) -> None:
-        self.rows = pool_room.pool_rows(arrays)
-        self.room = pool_room.pool_room(self.rows, arrays.n_evidences)
+        self.rows = pool_arrays.pool_rows(arrays)
+        self.scratch = pool_arrays.pool_scratch(self.rows, arrays.n_evidences)
         self.k = arrays.n_evidences
         self.shape = arrays.tables.shape[1], arrays.n_items
-        pool_kernels.load_only_block(self.rows, self.room)
+        pool_kernels.load_only_block(self.rows, self.scratch)
 
     def derivatives(self, w):
-        rules = pool_room.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MOST_STEPS)
+        rules = pool_arrays.PoolRules(self.shape[1], 6e-10, PENALTY, PRIOR_WEIGHT, SNAP, ROUNDING, MAX_STEPS)
         loss = pool_kernels.derivatives(
-            self.rows, np.arange(self.k), self.k, w, rules, self.room, False, self.shape[1]
+            self.rows, np.arange(self.k), self.k, w, rules, self.scratch, False, self.shape[1]
         )
-        return loss, self.room.vectors[3][: self.k], self.room.hessian[: self.k, : self.k]
+        return loss, self.scratch.vectors[3][: self.k], self.scratch.hessian[: self.k, : self.k]
 
     def target(self, w):
-        newton_kernels.newton_target(self.room, self.k, w)
-        return self.room.vectors[2][: self.k]
+        newton_kernels.newton_target(self.scratch, self.k, w)
+        return self.scratch.vectors[2][: self.k]
 
     def left_out(self, w):
-        self.room.vectors[0][: self.k] = w
+        self.scratch.vectors[0][: self.k] = w
         likelihood, log_odds = np.zeros(self.shape[1]), np.zeros(self.shape)
-        pool_kernels.left_out(self.rows, np.arange(self.k), self.k, self.room, False, likelihood, log_odds)
+        pool_kernels.left_out(self.rows, np.arange(self.k), self.k, self.scratch, False, likelihood, log_odds)
         return likelihood, log_odds
 
 
@@ -64,7 +70,7 @@ def test_compiled_passes_give_what_numpy_gives(labels, n):
     game = game_of(labels, n)
     k = game.arrays.n_evidences
     plain, compiled = PlainPasses(game.arrays, np.arange(k)), CompiledPasses(game.arrays)
-    assert (len(compiled.room.everything) > 0) == (game.arrays.n_items <= pool_room.BLOCK)
+    assert (len(compiled.scratch.everything) > 0) == (game.arrays.n_items <= pool_arrays.BLOCK)
     for seed in range(3):
         w = 2 * np.random.default_rng(seed).random(k)
         w[seed] = 0.0
@@ -157,11 +163,11 @@ def test_gradient_and_hessian_are_the_loss_s_derivatives(labels):
 
 def compiled_target(hessian, gradient, w):
     k = len(w)
-    rows = pool_room.pool_rows(game_of(2, n=20).arrays)
-    room = pool_room.pool_room(rows, k)
-    room.hessian[:k, :k], room.vectors[3][:k] = hessian, gradient
-    newton_kernels.newton_target(room, k, w)
-    return room.vectors[2][:k].copy()
+    rows = pool_arrays.pool_rows(game_of(2, n=20).arrays)
+    scratch = pool_arrays.pool_scratch(rows, k)
+    scratch.hessian[:k, :k], scratch.vectors[3][:k] = hessian, gradient
+    newton_kernels.newton_target(scratch, k, w)
+    return scratch.vectors[2][:k].copy()
 
 
 @pytest.mark.parametrize("target", [plain_target, compiled_target], ids=["plain", "compiled"])
@@ -228,7 +234,7 @@ def test_a_first_fit_on_some_rows_changes_nothing(labels, monkeypatch):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_steps_that_do_not_end_are_reported(compiled, monkeypatch):
-    monkeypatch.setattr(evidence_pool, "MOST_STEPS", 1)
+    monkeypatch.setattr(evidence_pool, "MAX_STEPS", 1)
     arrays = game_of(2).arrays
     with pytest.raises(EngineError, match="did not converge in 1 steps"):
         fit_pool(arrays, np.arange(3), np.full(3, 0.5), n_samples=600, compiled=compiled)

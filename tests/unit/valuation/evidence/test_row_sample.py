@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedvalue.errors import InputError
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from tests.unit.valuation.evidence.test_evidence_definition import renumbered
@@ -61,8 +60,3 @@ def test_synergy_is_judged_on_the_sampled_rows():
     truth = np.log(2) + 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
     assert abs(part.total - truth) <= 4 * part.se_total
     assert part.uplift.everybody.auc.value > 0.85
-
-
-def test_no_rows_is_no_sample():
-    with pytest.raises(InputError, match="max_items must be at least 1, got 0"):
-        EvidenceSettings(max_items=0)

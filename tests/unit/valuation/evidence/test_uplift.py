@@ -11,7 +11,13 @@ from fedvalue.valuation.evidence.evidence_game import EvidenceGame, fit_evidence
 from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from fedvalue.valuation.evidence.predictions import _area, _gap, score_predictions, standard_error
-from tests.unit.valuation.evidence.worlds import linear_table, linear_weights, random_table, two_informative
+from tests.unit.valuation.evidence.worlds import (
+    linear_table,
+    linear_weights,
+    random_table,
+    two_informative,
+    value_of,
+)
 
 
 def test_area_and_its_error_follow_the_definition():
@@ -56,7 +62,7 @@ def test_log_loss_gain_is_the_coalition_s_value():
     found = evidence_values(random_table(1, n=300, labels=3, task=True))
     for k, party in enumerate(found.parties):
         assert found.uplift.alone[k].parties == (party,)
-        assert -found.uplift.alone[k].log_loss.gain == pytest.approx(found.coalition(party), abs=1e-12)
+        assert -found.uplift.alone[k].log_loss.gain == pytest.approx(value_of(found, party), abs=1e-12)
     assert -found.uplift.everybody.log_loss.gain == pytest.approx(found.total, abs=1e-12)
     assert found.uplift.everybody.ks is None
     assert found.uplift.nobody.log_loss.gain == 0.0
@@ -130,4 +136,4 @@ def test_every_set_of_few_parties_is_scored_where_that_is_asked_for():
     pairs = {frozenset(pair) for pair in itertools.combinations(found.parties, 2)}
     assert {frozenset(one.parties) for one in found.uplift.sets} == pairs
     for one in found.uplift.sets:
-        assert -one.log_loss.gain == pytest.approx(found.coalition(*one.parties), abs=1e-12)
+        assert -one.log_loss.gain == pytest.approx(value_of(found, *one.parties), abs=1e-12)

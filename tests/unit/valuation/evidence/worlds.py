@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.evidence.evidence_values import EvidenceValues
 from fedvalue.valuation.evidence.feature_table import FeatureTable
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
@@ -21,6 +22,11 @@ def joint_game_of(table: FeatureTable):
         count=table.count,
     )
     return joint_table_game(item_table(counts))
+
+
+def value_of(values: EvidenceValues, *names: str) -> float:
+    """The value of the named parties together."""
+    return values.coalition_values[sum(1 << values.parties.index(name) for name in names)]
 
 
 def exclusive_or(n: int, n_parts: int, seed: int, *, noise: float = 0.1) -> FeatureTable:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 
 from fedvalue.engines import Execution, Stop
-from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.items import item_table
@@ -159,20 +158,6 @@ def test_progress_counts_permutations() -> None:
     )
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_permutations": 1}, "n_permutations must be at least 2, got 1"),
-        ({"seed": -1}, "seed must not be negative, got -1"),
-        ({"precision": 0.0}, "precision is a fraction of the total between 0 and 1, got 0.0"),
-    ],
-)
-def test_impossible_settings_are_refused(options: dict[str, float], message: str) -> None:
-    counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
-    with pytest.raises(InputError, match=message):
-        sampled_values(counts, **options)
 
 
 def test_asked_to_stop_it_keeps_the_orders_walked_so_far() -> None:

@@ -16,7 +16,7 @@ from fedvalue.valuation.statistics.influence import (
     sampled_influence,
     small_influence,
 )
-from fedvalue.valuation.statistics.partition_kernels import partition_room, refine_blocks
+from fedvalue.valuation.statistics.partition_kernels import partition_scratch, refine_blocks
 from tests.statistics import definitions
 from tests.statistics.tables import informative_and_not, random_table, relabelled
 
@@ -129,16 +129,16 @@ def test_refinement_splits_like_a_dictionary(seed):
     items = rng.permutation(m)
     starts = np.array([0, 1, 3, 5, 14, 30])
     table = items_of(JointCounts.from_columns(label=np.arange(m), parties={"x": codes}))
-    room = partition_room(table, 2)
-    room.items[0], room.starts[0, :6], room.n_blocks[0] = items, starts, 5
-    refine_blocks(codes.astype(np.uint32), room, 0, 1)
+    scratch = partition_scratch(table, 2)
+    scratch.items[0], scratch.starts[0, :6], scratch.n_blocks[0] = items, starts, 5
+    refine_blocks(codes.astype(np.uint32), scratch, 0, 1)
     expected = []
     for lo, hi in itertools.pairwise(starts):
         groups: dict = {}
         for item in items[lo:hi]:
             groups.setdefault(codes[item], []).append(item)
         expected += list(groups.values())
-    borders = room.starts[1, : room.n_blocks[1] + 1]
-    found = [room.items[1, lo:hi].tolist() for lo, hi in itertools.pairwise(borders)]
+    borders = scratch.starts[1, : scratch.n_blocks[1] + 1]
+    found = [scratch.items[1, lo:hi].tolist() for lo, hi in itertools.pairwise(borders)]
     assert found == expected
-    assert not room.size.any()
+    assert not scratch.size.any()

@@ -1,4 +1,4 @@
-"""The exact walk against the definition, with every optimisation on and off."""
+"""The exact walk against the definition, whatever the layout of its table."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ import pytest
 from hypothesis import given, settings
 
 from fedvalue.engines import Execution, Stop
-from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
+from fedvalue.valuation.entropies import CmiValues
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
+from fedvalue.valuation.walk import block_table
 from fedvalue.valuation.walk import exact as walk
-from fedvalue.valuation.walk.exact import ExactWalk, WalkOptions
+from fedvalue.valuation.walk.exact import ExactWalk
+from fedvalue.valuation.walk.regions import REGION_BLOCKS
 from tests.support.joint_tables import Table, binned, exact_walk, random_table, tables
 
-PLAIN = WalkOptions(merge_duplicates=False, bitset_share=1, region_blocks=25)
-"""Nothing shared: duplicate columns apart, every cell a list, regions of a few blocks."""
+LAYOUTS = [(share, blocks) for share in (1, 8, 10**9) for blocks in (15, 40, 10**9)]
+"""Which cells are lists and which are bit sets, and how many blocks a region has."""
 
-ALL_OPTIONS = [
-    WalkOptions(merge_duplicates=merge, bitset_share=share, region_blocks=blocks)
-    for merge in (True, False)
-    for share in (1, 8, 10**9)
-    for blocks in (15, 40, 10**9)
-]
+LISTS = (1, 25)
+"""Every cell a list, regions of a few blocks."""
+
+
+def walked(counts: JointCounts, layout: tuple[int, int], **keywords: Any) -> CmiValues:
+    """The exact walk of a table laid out in another way than usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_table, "BITSET_SHARE", layout[0])
+        return exact_walk(counts, region_blocks=layout[1], **keywords)
 
 
 @given(tables())
 @settings(max_examples=120)
 def test_values_equal_brute_force(table: Table) -> None:
-    """Eq. 8 over all coalitions with dictionaries, to 1e-12 nats, whatever the options."""
+    """Eq. 8 over all coalitions with dictionaries, to 1e-12 nats, whatever the layout."""
     expected = table.shapley_cmi()
-    for options in (WalkOptions(), PLAIN):
-        found = exact_walk(table.counts(), options=options)
+    for found in (exact_walk(table.counts()), walked(table.counts(), LISTS)):
         np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
 
 
@@ -59,8 +63,8 @@ class Here(Executor):
         return future
 
 
-def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
-    """2,000 random games: plain, with one of 18 combinations of options, and as it comes."""
+def test_every_layout_agrees_on_thousands_of_games() -> None:
+    """2,000 random games: as lists, in one of 9 other layouts, and as usual."""
     rng = np.random.default_rng(7)
     here = Here()
     for _ in range(2000):
@@ -71,10 +75,12 @@ def test_every_optimisation_on_and_off_agrees_on_thousands_of_games() -> None:
             n_codes=int(rng.integers(1, 7)),
             n_labels=int(rng.integers(1, 12)),
         ).counts()
-        first = exact_walk(counts, options=PLAIN, execution=Execution(here))
-        some = ALL_OPTIONS[int(rng.integers(len(ALL_OPTIONS)))]
-        for options in (some, WalkOptions()):
-            found = exact_walk(counts, options=options, execution=Execution(here))
+        first = walked(counts, LISTS, execution=Execution(here))
+        layout = LAYOUTS[int(rng.integers(len(LAYOUTS)))]
+        for found in (
+            walked(counts, layout, execution=Execution(here)),
+            exact_walk(counts, execution=Execution(here)),
+        ):
             np.testing.assert_allclose(found.values, first.values, rtol=0, atol=1e-13)
 
 
@@ -85,7 +91,7 @@ def test_blocks_of_hundreds_of_items_equal_brute_force(share: int) -> None:
     table = random_table(rng, n_parties=5, n_items=900, n_codes=4, n_labels=3)
     table.parties[2][:] = (rng.random(900) < 0.004).astype(int).tolist()
     table.parties[4][:] = [a * (b == 0) for a, b in zip(table.parties[0], table.parties[1], strict=True)]
-    found = exact_walk(table.counts(), options=WalkOptions(bitset_share=share))
+    found = walked(table.counts(), (share, REGION_BLOCKS))
     np.testing.assert_allclose(found.values, table.shapley_cmi(), rtol=0, atol=1e-12)
 
 
@@ -95,8 +101,7 @@ def test_labels_that_need_several_words_of_counts(n_labels: int) -> None:
     rng = np.random.default_rng(n_labels)
     table = random_table(rng, n_parties=5, n_items=60, n_codes=3, n_labels=n_labels)
     heavy = Table(table.parties, table.label, table.task, rng.integers(1, 2**40, 60).tolist())
-    for options in (WalkOptions(), PLAIN):
-        found = exact_walk(heavy.counts(), options=options)
+    for found in (exact_walk(heavy.counts()), walked(heavy.counts(), LISTS)):
         np.testing.assert_allclose(found.values, heavy.shapley_cmi(), rtol=0, atol=1e-12)
 
 
@@ -154,14 +159,12 @@ def test_exclusive_or_is_shared_equally() -> None:
 
 
 def test_duplicate_parties_get_equal_values() -> None:
-    """Bit-equal where they are merged, within rounding where not, also under other code names."""
+    """Bit-equal, also under other code names: they are one column of the walk."""
     rng = np.random.default_rng(3)
     x, y, z = rng.integers(0, 3, (3, 40))
     counts = JointCounts.from_columns(label=y, parties={"a": x, "b": z, "c": 2 - x})
     found = exact_walk(counts)
     assert found.values[0] == found.values[2]
-    apart = exact_walk(counts, options=PLAIN).values
-    np.testing.assert_allclose(apart[0], apart[2], rtol=1e-13)
 
 
 def test_order_of_rows_and_names_of_codes_do_not_matter() -> None:
@@ -195,8 +198,8 @@ def test_walk_gives_nothing_after_its_time_limit(time_limit: float, monkeypatch:
     table = random_table(np.random.default_rng(11), n_parties=12, n_items=150, n_codes=3, n_labels=3)
     items = item_table(table.counts())
     monkeypatch.setattr(walk, "monotonic", Clock())
-    assert ExactWalk(items, WalkOptions(time_limit=time_limit, region_blocks=400)).run() is None
-    assert ExactWalk(items, WalkOptions(time_limit=1e9, region_blocks=400)).run() is not None
+    assert ExactWalk(items, time_limit=time_limit, region_blocks=400).run() is None
+    assert ExactWalk(items, time_limit=1e9, region_blocks=400).run() is not None
 
 
 def test_walk_gives_nothing_when_a_person_stops_it() -> None:
@@ -210,7 +213,7 @@ def test_walk_gives_nothing_when_a_person_stops_it() -> None:
         done.append(work)
         stop.asked = stop.possible and work > 0.3 * total
 
-    assert ExactWalk(items, WalkOptions(region_blocks=400)).run(Execution(progress=tell, stop=stop)) is None
+    assert ExactWalk(items, region_blocks=400).run(Execution(progress=tell, stop=stop)) is None
     assert len(done) > 1
     assert not stop.possible
 
@@ -220,7 +223,7 @@ def test_small_regions_change_the_work_and_not_the_values(blocks: int) -> None:
     """Each coalition's blocks lie in one region each; a block of several coalitions perhaps in several."""
     counts = random_table(np.random.default_rng(1), n_parties=10, n_items=100, n_codes=3, n_labels=2).counts()
     whole = exact_walk(counts)
-    split = exact_walk(counts, options=WalkOptions(region_blocks=blocks))
+    split = exact_walk(counts, region_blocks=blocks)
     assert split.n_blocks > whole.n_blocks
     assert split.values == pytest.approx(whole.values, abs=1e-13)
 
@@ -229,7 +232,7 @@ def test_regions_of_tables_with_only_duplicate_parties_cannot_be_split() -> None
     """A column of several parties is no pivot: the region is walked as it is."""
     table = random_table(np.random.default_rng(3), n_parties=4, n_items=40, n_codes=3, n_labels=2)
     doubled = Table(table.parties * 2, table.label, table.task, table.weight)
-    found = exact_walk(doubled.counts(), options=WalkOptions(region_blocks=1))
+    found = exact_walk(doubled.counts(), region_blocks=1)
     np.testing.assert_allclose(found.values, doubled.shapley_cmi(), rtol=0, atol=1e-12)
     assert found.n_blocks == exact_walk(doubled.counts()).n_blocks
 
@@ -241,7 +244,7 @@ def test_progress_rises_to_its_end() -> None:
     exact_walk(
         counts,
         execution=Execution(progress=lambda done, total, note="": seen.append((done, total))),
-        options=WalkOptions(region_blocks=100),
+        region_blocks=100,
     )
     done = [d for d, _ in seen]
     assert len(done) > 9
@@ -258,7 +261,7 @@ def test_a_long_walk_estimates_its_work_for_the_progress(monkeypatch: pytest.Mon
     found = exact_walk(
         counts,
         execution=Execution(progress=lambda done, total, note="": seen.append(total)),
-        options=WalkOptions(region_blocks=500),
+        region_blocks=500,
     )
     assert len(seen) > 3
     assert 0.7 < seen[0] / found.work < 1.4
@@ -274,19 +277,6 @@ def test_interrupt_from_progress_ends_the_walk() -> None:
     counts = random_table(np.random.default_rng(2), n_parties=9, n_items=90, n_codes=3, n_labels=2).counts()
     with pytest.raises(KeyboardInterrupt):
         exact_walk(counts, execution=Execution(progress=interrupt))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (WalkOptions(region_blocks=0), "region_blocks must be at least 1, got 0"),
-        (WalkOptions(time_limit=-1.0), "time_limit must not be negative"),
-    ],
-)
-def test_impossible_options_are_refused(options: WalkOptions, message: str) -> None:
-    counts = JointCounts.from_columns(label=np.array([0, 1]), parties={"a": np.array([0, 1])})
-    with pytest.raises(InputError, match=message):
-        exact_walk(counts, options=options)
 
 
 def test_wine_and_breast_agree_with_sampled_permutations() -> None:

@@ -1,4 +1,4 @@
-"""What compiled fits of pools read, need room for, and write."""
+"""The arrays that compiled fits of pools read, work in and write."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class PoolRules(NamedTuple):
     most_steps: int
 
 
-class PoolRoom(NamedTuple):
-    """Room to work in, for pools of up to k evidences.
+class PoolScratch(NamedTuple):
+    """Buffers for pools of up to k evidences.
 
     Args:
         everything: Evidence of the only block, shape (n_evidences, n_other * stride); no rows where a table
@@ -106,15 +106,15 @@ def pool_rows(arrays: EvidenceArrays) -> PoolRows:
     )
 
 
-def pool_room(rows: PoolRows, n_chosen: int) -> PoolRoom:
-    """Room for pools of up to `n_chosen` evidences."""
+def pool_scratch(rows: PoolRows, n_chosen: int) -> PoolScratch:
+    """Buffers for pools of up to `n_chosen` evidences."""
     k = -(-max(1, n_chosen) // 4) * 4
     n_other = rows.tables.shape[1]
     stride = -(-min(BLOCK, len(rows.label)) // _LANES) * _LANES
     wide = n_other * stride
     p, z, spare = np.zeros(wide), np.zeros(stride), np.zeros(wide)
     n_loaded = len(rows.first) if len(rows.label) <= stride else 0
-    return PoolRoom(
+    return PoolScratch(
         everything=np.zeros((n_loaded, wide)),
         x=np.zeros((k, wide)),
         scaled=np.zeros((k, wide)),

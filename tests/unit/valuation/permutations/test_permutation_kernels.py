@@ -10,7 +10,7 @@ import pytest
 from fedvalue.valuation.frozen_random import random_orders
 from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.permutation_kernels import refine_live, walk_pairs
-from fedvalue.valuation.permutations.prefixes import build_prefixes, choose_depth, permutation_room
+from fedvalue.valuation.permutations.prefixes import build_prefixes, choose_depth, permutation_scratch
 from tests.support.joint_tables import random_table
 
 
@@ -41,12 +41,12 @@ def test_refining_step_by_step_equals_grouping_at_once(n_labels: int, heavy: boo
     """Packed labels, too many labels for a word, and counts too wide for a word."""
     table = make(n_labels, heavy=heavy)
     assert (table.field_bits == 0) == (n_labels == 40 or heavy)
-    room = permutation_room(table)
-    item, block = room.item, room.block
+    scratch = permutation_scratch(table)
+    item, block = scratch.item, scratch.block
     item[:], block[:] = np.arange(table.n_items), 0
-    live, n_blocks, _ = refine_live(table, room, table.n_parties, item, block, table.n_items, 1)
+    live, n_blocks, _ = refine_live(table, scratch, table.n_parties, item, block, table.n_items, 1)
     for k in range(table.n_parties):
-        live, n_blocks, cost = refine_live(table, room, k, item, block, live, n_blocks)
+        live, n_blocks, cost = refine_live(table, scratch, k, item, block, live, n_blocks)
         expected, items = twin(table, tuple(range(k + 1)))
         assert cost == pytest.approx(expected, rel=1e-12, abs=1e-9)
         assert sorted(item[:live].tolist()) == items
@@ -55,12 +55,14 @@ def test_refining_step_by_step_equals_grouping_at_once(n_labels: int, heavy: boo
 def test_hashed_keys_equal_direct_ones() -> None:
     """A table of block numbers that is too small makes the step hash its keys: same result."""
     table = make()
-    roomy = permutation_room(table)
+    roomy = permutation_scratch(table)
     results = []
-    for room in (roomy, roomy._replace(ids=np.zeros(128, dtype=np.int32))):
-        room.item[:], room.block[:] = np.arange(table.n_items), np.arange(table.n_items)
-        results.append(refine_live(table, room, 0, room.item, room.block, table.n_items, table.n_items))
-        assert not room.ids.any()
+    for scratch in (roomy, roomy._replace(ids=np.zeros(128, dtype=np.int32))):
+        scratch.item[:], scratch.block[:] = np.arange(table.n_items), np.arange(table.n_items)
+        results.append(
+            refine_live(table, scratch, 0, scratch.item, scratch.block, table.n_items, table.n_items)
+        )
+        assert not scratch.ids.any()
     assert results[0] == results[1]
 
 
@@ -85,7 +87,7 @@ def test_walks_give_the_mean_marginals_of_an_order_and_its_reverse(depth: int) -
     table = make()
     orders = random_orders(20, table.n_parties, seed=7)
     marginals = np.zeros(orders.shape)
-    walk_pairs(table, build_prefixes(table, depth), permutation_room(table), orders, marginals)
+    walk_pairs(table, build_prefixes(table, depth), permutation_scratch(table), orders, marginals)
     for order, row in zip(orders.tolist(), marginals, strict=True):
         expected = np.zeros(table.n_parties)
         for along in (order, order[::-1]):

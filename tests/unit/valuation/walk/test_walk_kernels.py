@@ -12,7 +12,8 @@ import pytest
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.walk import block_table as layout
-from fedvalue.valuation.walk.block_kernels import block_items, block_room
+from fedvalue.valuation.walk import regions
+from fedvalue.valuation.walk.block_kernels import block_items, block_scratch
 from fedvalue.valuation.walk.block_table import BlockTable
 from fedvalue.valuation.walk.block_tree import find_roots, sample_tree
 from fedvalue.valuation.walk.regions import (
@@ -27,17 +28,17 @@ from fedvalue.valuation.walk.tree_kernels import needed_columns
 from tests.support.joint_tables import Table, random_table
 
 
-def block_table(counts: JointCounts, bitset_share: int = 256) -> BlockTable:
+def block_table(counts: JointCounts) -> BlockTable:
     """The layout without the columns of the parties."""
-    return layout.block_table(item_table(counts), bitset_share=bitset_share)[0]
+    return layout.block_table(item_table(counts))[0]
 
 
-def make_table(seed: int = 0, *, bitset_share: int = 256, weighted: bool = False) -> BlockTable:
+def make_table(seed: int = 0, *, weighted: bool = False) -> BlockTable:
     rng = np.random.default_rng(seed)
     plain = random_table(rng, n_parties=6, n_items=70, n_codes=4, n_labels=3)
     if weighted:
         plain.weight[:] = rng.integers(1, 9, 70).tolist()
-    return block_table(plain.counts(), bitset_share=bitset_share)
+    return block_table(plain.counts())
 
 
 def items_of(table: BlockTable, columns: list[int], witness: int) -> np.ndarray:
@@ -61,15 +62,18 @@ def mask(table: BlockTable, columns: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bitset_share", [1, 3, 256], ids=["lists", "both", "bit sets"])
-def test_block_items_are_those_that_agree_with_the_witness(bitset_share: int) -> None:
-    table = make_table(bitset_share=bitset_share)
+def test_block_items_are_those_that_agree_with_the_witness(
+    bitset_share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "BITSET_SHARE", bitset_share)
+    table = make_table()
     rng = np.random.default_rng(1)
-    room = block_room(table)
+    scratch = block_scratch(table)
     for _ in range(200):
         columns = sorted(rng.choice(table.n_columns + 1, rng.integers(1, 4), replace=False).tolist())
         witness = int(rng.integers(table.n_items))
-        n = block_items(table, room, mask(table, columns), np.uint64(witness))
-        assert room.items[:n].tolist() == items_of(table, columns, witness).tolist()
+        n = block_items(table, scratch, mask(table, columns), np.uint64(witness))
+        assert scratch.items[:n].tolist() == items_of(table, columns, witness).tolist()
 
 
 def game(table: BlockTable, region: Region) -> np.ndarray:
@@ -170,14 +174,15 @@ def test_a_region_with_too_many_blocks_is_given_up() -> None:
     assert walk_region(local, whole.n_blocks // 2) is None
 
 
-def test_block_set_keeps_keys_and_masses_while_it_grows() -> None:
-    """A walk that begins with little room and grows finds what one with room for all finds."""
+def test_block_set_keeps_keys_and_masses_while_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk that begins with little memory and grows finds what one with enough for all finds."""
     plain = random_table(np.random.default_rng(3), n_parties=9, n_items=300, n_codes=3, n_labels=2)
     local = whole_region(block_table(plain.counts()))
     found = walk_region(local, math.inf)
     assert found is not None
-    assert found.n_blocks > 4000  # it began with room for about a thousand
-    roomy = walk_region(local, math.inf, first_room=10**5)
+    assert found.n_blocks > 4000  # it began with memory for about a thousand
+    monkeypatch.setattr(regions, "FIRST_CAPACITY", 10**5)
+    roomy = walk_region(local, math.inf)
     assert roomy is not None
     np.testing.assert_allclose(found.gains, roomy.gains, rtol=1e-14)
     assert found.n_blocks == roomy.n_blocks
@@ -188,7 +193,7 @@ def test_needed_columns_are_those_without_which_a_block_grows() -> None:
     nodes = sample_tree(table, table.n_columns, 10**9, seed=0).nodes
     constant = np.zeros((len(nodes.witness), table.n_columns), dtype=np.bool_)
     needed = np.zeros_like(constant)
-    needed_columns(table, block_room(table), table.n_columns, nodes, constant, needed)
+    needed_columns(table, block_scratch(table), table.n_columns, nodes, constant, needed)
     assert len(nodes.witness) > 100
     for b, witness in enumerate(nodes.witness):
         made_by = [c for c in range(table.n_columns) if int(nodes.generator[b, 0]) >> c & 1]
