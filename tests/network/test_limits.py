@@ -14,11 +14,14 @@ from pathlib import Path
 import grpc
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.agreement.manifest import Deadlines
+from fedvalue.deployment.config import read_party_config
 from fedvalue.deployment.network import rpc_server as network_server
 from fedvalue.deployment.network import wire
-from fedvalue.errors import FedValueError, TransportError
+from fedvalue.deployment.parties.party_process import take_part
+from fedvalue.errors import FedValueError, InputError, TransportError
 from fedvalue.identity.tls_certificates import pem_of, tls_name
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
@@ -139,7 +142,36 @@ def test_a_party_with_another_number_of_rows_ends_the_run_of_those_who_wait_for_
         )
         for other in others.values():
             assert other.code == "E_POPULATION"
-            assert "'telco' has ended the run" in str(other)
+            assert "'telco' has ended the run: its rows are not the agreed ones" in str(other)
+        table.write_text(whole)
+        assert ended_well(town.join(again=(TASK, "shop")))
+    finally:
+        town.stop()
+
+
+def test_a_party_that_cannot_use_its_table_ends_the_run_of_those_who_wait_for_it(tmp_path):
+    """Whatever is wrong with it, also when they wait in a later run. A wrong column name ends nothing."""
+    town = Town(tmp_path, n=100, parties=("telco", "shop")).start()
+    try:
+        table = town.member("telco").folder / "table.csv"
+        config = read_party_config(town.member("telco").folder / "party.toml")
+        misspelt = replace(config, table=replace(config.table, features=("z",)))
+        whole = table.read_text()
+        header, first, *rows = whole.splitlines(keepends=True)
+        for run, lines in enumerate(([rows[0], *rows], ["," + first.partition(",")[2], *rows]), start=1):
+            table.write_text("".join([header, *lines]))  # a repeated id, and an empty one
+            with ThreadPoolExecutor() as pool:
+                waiting = pool.submit(town.join, TASK, "shop", again=(TASK, "shop") if run > 1 else ())
+                until(lambda run=run: town.awaited(run) == ("telco",), what="bank and shop")
+                with pytest.raises(InputError, match="column 'z' not found"):
+                    take_part(misspelt, "data")
+                assert town.awaited(run) == ("telco",)
+                end = town.join("telco")["telco"]
+                others = waiting.result(PATIENCE)
+            assert end.code == "E_INPUT"
+            for other in others.values():
+                assert other.code == "E_INPUT"
+                assert "'telco' has ended the run: its table cannot be used" in str(other)
         table.write_text(whole)
         assert ended_well(town.join(again=(TASK, "shop")))
     finally:

@@ -157,10 +157,10 @@ class Town:
         options = {"patience": 0.0, "backoff": Backoff()} | options
         return ServerClient(self.member(name).identity, manifest.participant(server), manifest, **options)
 
-    def awaited(self) -> tuple[str, ...]:
-        """Whom the computation server waits for; nobody before there is a run."""
+    def awaited(self, run: int = 1) -> tuple[str, ...]:
+        """Whom the computation server waits for in a run of this number; nobody before there is one."""
         try:
-            return self.client(self.parties[0]).status(self.run_id).awaited
+            return self.client(self.parties[0]).status(self.consortium.signed.repeated(run).run_id).awaited
         except FedValueError:
             return ()
 

@@ -63,6 +63,14 @@ DECEIT = frozenset(CHECKS) - {"E_CONFIRM", "E_GATE", "E_POPULATION", "E_REPLAY"}
 """Codes after which a server or a party must be suspected. Those left out have an innocent cause too: a wrong
 shared key, a table that does not fit, an agreement that is used up."""
 
+_WHY = {
+    "E_BUDGET": "its limit on what runs may reveal is used up",
+    "E_GATE": "its table breaks a limit that protects single persons",
+    "E_INPUT": "its table cannot be used",
+    "E_POPULATION": "its rows are not the agreed ones",
+}
+"""What a party's code says about the party itself; its own words are ignored."""
+
 RECOVERABLE = frozenset({"E_DIGEST"})
 """Refusals that leave the run unchanged: the sender may send the same message again, intact."""
 
@@ -85,7 +93,8 @@ def peer_failure(sender: str, abort: Abort, known: Collection[str], *, is_server
     else:
         kind = VerificationError if abort.code in CHECKS else RemoteProtocolError
         names = f"; missing: {', '.join(missing)}" if missing else ""
-        reason = f"{sender!r} has ended the run{names}"
+        why = f": {_WHY[abort.code]}" if abort.code in _WHY and not is_server else ""
+        reason = f"{sender!r} has ended the run{why}{names}"
     if abort.code == "E_DEADLINE" or kind is TransportError:
         return TransportError(reason, code=abort.code, missing=missing)
     return kind(reason, code=abort.code)

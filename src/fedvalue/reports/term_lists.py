@@ -104,7 +104,8 @@ def computation(valuation: Valuation) -> tuple[tuple[str, str], ...]:
     if settings is not None and valuation.learnable_total is not None:
         joint = settings.columns == "joint"
         rows.append(("Columns", "one joint code per party" if joint else "valued one by one and in pairs"))
-    rows.append(("Shapley-CMI", _method(valuation)))
+    if valuation.total is not None:
+        rows.append(("Shapley-CMI", _method(valuation)))
     if settings is not None:
         rows.append(("Numbers", f"cut into {settings.coding.description}"))
     elif valuation.bins is not None:
@@ -206,7 +207,7 @@ SHAPLEY_CMI = (
 NOISE = (
     (
         "Noise",
-        "Random numbers that both servers add to every count before values are computed, unknown to all "
+        "Random numbers that the servers add to every count before values are computed, unknown to all "
         "parties, so that no result reveals much about any one person. The intervals include it.",
     ),
     (
@@ -214,7 +215,6 @@ NOISE = (
         "How much a result may reveal about one person: every result is at most exp(epsilon) times as likely "
         "with that person's data as with any other in its place, except with the tiny probability delta.",
     ),
-    ("Nat", "The unit of information. A fair coin holds 0.69 nats, a fair die 1.79."),
 )
 
 

@@ -324,13 +324,18 @@ def _undecided(valuation: Valuation, selection: Selection) -> str:
 
 
 def _settling(valuation: Valuation, selection: Selection) -> str:
-    needed = [step.adds.rows_needed for step in selection.undecided]
     if valuation.privacy is not None:
         return "the agreed noise hides it"
-    most = max((number for number in needed if number is not None), default=None)
-    if most is None or most > FAR_MORE_ROWS * valuation.n_samples:
+    needed = {step.party: step.adds.rows_needed for step in selection.undecided}
+    far = FAR_MORE_ROWS * valuation.n_samples
+    near = {party: number for party, number in needed.items() if number is not None and number <= far}
+    if not near:
         return f"more than {FAR_MORE_ROWS} times as many rows would be needed to settle it"
-    return f"about {rows(most)} rows would settle it"
+    settle = f"about {rows(max(near.values()))} rows would settle it"
+    if len(near) == len(needed):
+        return settle
+    names = listing(list(near), NAMES_SHOWN)
+    return f"{settle} for {names}, and more than {FAR_MORE_ROWS} times as many as now for the rest"
 
 
 def _names(steps: Sequence[Step]) -> str:

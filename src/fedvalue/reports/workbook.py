@@ -49,7 +49,12 @@ def _sheets(valuation: Valuation) -> dict[str, Rows]:
     uplift = [
         {
             "parties": ", ".join(row.parties) or "nobody", "role": row.role, "log loss": row.log_loss,
-            "accuracy": row.accuracy, "auc": row.auc, "errors avoided per 1,000": row.errors_avoided_per_1000,
+            "accuracy": row.accuracy, "auc": row.auc, "ks": row.ks,
+            "errors avoided per 1,000": row.errors_avoided_per_1000,
+            **_ends("log loss lower by", row.log_loss_gain_interval),
+            **_ends("auc higher by", row.auc_gain_interval),
+            **_ends("ks higher by", row.ks_gain_interval),
+            **_ends("errors avoided per 1,000", row.errors_avoided_interval),
         }
         for row in valuation.uplift or ()
     ]  # fmt: skip
@@ -58,9 +63,20 @@ def _sheets(valuation: Valuation) -> dict[str, Rows]:
     }  # fmt: skip
 
 
+def _ends(what: str, interval: tuple[float, float] | None) -> dict[str, Any]:
+    """The ends of a 95% interval of a difference to nobody."""
+    low, high = interval or (None, None)
+    return {f"{what}, 95% from": low, f"{what}, 95% to": high}
+
+
 def _origin(valuation: Valuation) -> Rows:
     record = valuation.provenance
-    facts: list[tuple[str, Any]] = [("rows", valuation.n_samples), ("estimator", valuation.estimator)]
+    low, high = valuation.learnable_total_interval or (None, None)
+    facts: list[tuple[str, Any]] = [
+        ("rows", valuation.n_samples), ("estimator", valuation.estimator),
+        ("learnable value of all parties", valuation.learnable_total), ("its 95% interval from", low),
+        ("to", high), ("Shapley-CMI of all parties", valuation.total),
+    ]  # fmt: skip
     if record is not None:
         facts += [("software", record.software), ("computed", record.created), ("command", record.command)]
         for source in record.sources:

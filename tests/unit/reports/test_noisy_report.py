@@ -36,6 +36,7 @@ def test_the_report_states_epsilon_delta_adjacency_observer_and_noise():
     assert result.privacy is not None
     how = dict(view(result).how)
     assert how["Epsilon, delta"] == "1, 1e-06"
+    assert "Shapley-CMI" not in how  # noise leaves none
     assert f"±{result.privacy.label_noise:.3g} persons" in how["Noise"]
     assert "one person" in how["Adjacency"]
     assert "not the servers" in how["Observer"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -82,6 +84,21 @@ def test_an_undecided_party_comes_with_the_rows_that_would_settle_it():
     sentences = decision(with_undecided())
     assert sentences[0] == "Invite a: it explains 33% of what cannot be predicted without it."
     assert sentences[1] == "Whether b adds to that is undecided; about 6,100 rows would settle it."
+
+
+def test_a_party_that_few_more_rows_would_settle_is_named():
+    """The headline once stated the number of the slowest party alone, and left out those without a number."""
+    valuation = nothing_to_learn(300)
+    choice = select(valuation)
+    settled = {"a": 440, "b": None}
+    steps = tuple(
+        dataclasses.replace(step, adds=dataclasses.replace(step.adds, rows_needed=settled[step.party]))
+        for step in choice.steps
+    )
+    assert wording.decision(valuation, dataclasses.replace(choice, steps=steps))[0] == (
+        "Invite nobody yet: 300 rows cannot show whether a and b help; about 440 rows would settle it for a, "
+        "and more than 100 times as many as now for the rest."
+    )
 
 
 def test_nothing_to_learn_is_said_only_where_the_rows_suffice():

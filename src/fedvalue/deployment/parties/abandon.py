@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from fedvalue.agreement.manifest_files import read_manifest
+from fedvalue.agreement.manifest_rules import LIMITS
 from fedvalue.deployment.network.rpc_client import ServerClient
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.parties.run_numbers import latest_run, own_states
@@ -65,16 +66,26 @@ def abandon(
 
 def decline(
     identity: Identity, signed: SignedManifest, code: str, state: Path, addresses: Mapping[str, str]
-) -> None:
+) -> bool:
     """Tell the servers why we cannot begin a run in which others wait for us.
 
     Nothing leaves if nobody waits yet: our table may be corrected before the others come. A run that we have
-    begun at an earlier start is left alone, its journal numbers our messages.
+    begun at an earlier start is left alone, its journal numbers our messages. The others may wait in a later
+    run than ours, if that has failed without us.
+
+    Returns:
+        Whether a server was told.
     """
-    if signed.run_id in own_states(state):
-        return
-    for server in signed.manifest.servers:
-        _notify(identity, signed, server.name, addresses.get(server.name), code, patience=0.0, known=True)
+    begun = own_states(state)
+    while signed.run_id not in begun:
+        answers = [
+            _notify(identity, signed, server.name, addresses.get(server.name), code, patience=0.0, known=True)
+            for server in signed.manifest.servers
+        ]
+        if "over" not in answers or signed.manifest.run >= LIMITS["run"][1]:
+            return "notified" in answers
+        signed = signed.repeated(signed.manifest.run + 1)
+    return False
 
 
 def _close(state: Path, signed: SignedManifest) -> None:
@@ -120,6 +131,8 @@ def _notify(
     except TransportError as error:
         return f"not reached: {error}"
     except FedValueError as error:
+        if error.code == "E_SUPERSEDED":
+            return "over"
         return f"refused: {error} [{error.code}]"
     finally:
         client.close()

@@ -23,9 +23,10 @@ from fedvalue.deployment.parties.run_numbers import likely_run, numbered
 from fedvalue.deployment.process import page_in
 from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
 from fedvalue.deployment.valuation_certificate import make_certificate
-from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.errors import ConfigError, FedValueError
 from fedvalue.identity.identity_files import read_identity, read_pinned, read_private
 from fedvalue.local.origin import described_source, provenance
+from fedvalue.protocol.error_codes import safe_code
 from fedvalue.protocol.readiness import check_own_table, check_rows
 from fedvalue.storage.durable_files import PRIVATE, exclusive_lock, write_durably
 
@@ -78,33 +79,33 @@ def take_part(
     Raises:
         FedValueError: One of these steps failed. Nothing was released.
     """
-    from fedvalue.deployment.parties.party_input import read_input
+    from fedvalue.deployment.parties.party_input import feature_columns, read_input
     from fedvalue.federated.warm_up import warm_up
 
     identity = read_identity(config.identity)
     _erase_expired(config.state)
     signed = _agreed(config, identity, role)
     manifest = signed.manifest
+    feature_columns(config.table, identity.card.name, role)  # a slip of the pen ends nobody's run
     report("reading", "reading the table")
     source = described_source(
         config.table.source, "" if role == "task" else identity.card.name, config.table.file
     )
-    given = read_input(config.table, manifest, identity.card.name, role, config.state)
-    source = replace(source, n_rows=given.rows)
-    for note in given.notes:
-        report("note", note)
-    terms = terms_of(manifest)
-    try:
+    likely = likely_run(signed, config, again=again)
+    with _declining(likely, config, identity, report):
+        given = read_input(config.table, manifest, identity.card.name, role, config.state)
+        source = replace(source, n_rows=given.rows)
+        for note in given.notes:
+            report("note", note)
+        terms = terms_of(manifest)
         check_rows(terms, identity.card.name, given.rows)
-    except VerificationError as error:
-        decline(identity, likely_run(signed, config, again=again), error.code, config.state, config.addresses)
-        raise
-    if manifest.align == "equal":
-        check_own_table(terms, identity.card.name, given.samples)
+        if manifest.align == "equal":
+            check_own_table(terms, identity.card.name, given.samples)
     warm_up(values=False)
     with _charging(config, given) as charging:
         # Before any byte leaves: the number of the run is found by joining it.
-        charging.check(likely_run(signed, config, again=again).manifest, report)
+        with _declining(likely, config, identity, report):
+            charging.check(likely.manifest, report)
         signed = numbered(signed, config, identity, again=again)
         if signed.manifest.run > 1:
             report("run", f"number {signed.manifest.run} under this agreement")
@@ -158,6 +159,26 @@ def _run(
         _write_logs(config, store, signed.run_id)
         store.close()
     return result.valuation
+
+
+@contextmanager
+def _declining(
+    signed: SignedManifest, config: PartyConfig, identity: Identity, report: Report
+) -> Iterator[None]:
+    """Tell those who wait for us that we cannot take part, unless the same command may succeed soon."""
+    from fedvalue.deployment.parties.party_run import NOT_FINAL
+
+    try:
+        yield
+    except (FedValueError, MemoryError) as error:
+        code = safe_code(error) if isinstance(error, FedValueError) else "E_ENGINE"
+        if code not in NOT_FINAL and decline(identity, signed, code, config.state, config.addresses):
+            report(
+                "next",
+                "the others waited and have been told: correct it and start the same command; they "
+                "repeat the run with --again",
+            )
+        raise
 
 
 @contextmanager
