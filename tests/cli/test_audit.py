@@ -160,7 +160,9 @@ def test_keys_are_in_the_identity_folders_and_nowhere_else(town):
 def test_state_of_a_participant_is_private(town):
     """Item 37: databases, journals and receipts are for the owner only."""
     for name in town.consortium.members:
-        for path in (town.member(name).folder / "state").rglob("*"):
+        paths = list((town.member(name).folder / "state").rglob("*"))
+        assert any(path.suffix == ".sqlite" for path in paths)
+        for path in paths:
             assert path.stat().st_mode & 0o077 == 0, path
 
 

@@ -137,6 +137,7 @@ def test_a_party_that_would_send_other_bytes_after_a_restart_sends_nothing(tmp_p
         assert caught.value.code == "E_CONFLICT"
         assert other.get(0, 0.0) is None
         assert len(store.sent(run_id, "compute")) == 3
+        assert len(read_log(store.audit(run_id), identity("telco").card.sign_key)) == 2
     finally:
         store.close()
 

@@ -7,7 +7,14 @@ import json
 import pytest
 
 from fedvalue.errors import ConfigError, VerificationError
-from fedvalue.identity.audit_log import GENESIS, ChainWriter, Receipt, check_receipts, read_log
+from fedvalue.identity.audit_log import (
+    GENESIS,
+    ChainWriter,
+    Receipt,
+    check_receipts,
+    last_receipt,
+    read_log,
+)
 from tests.support.consortium import identity
 
 RUN = "ab" * 32
@@ -107,6 +114,22 @@ def test_entries_of_two_runs_cannot_be_mixed():
         read_log([*first, line], KEY)
 
 
+def test_entries_are_numbered_without_a_gap_even_where_their_hashes_fit():
+    """Otherwise a writer could hide entries that it never shows, and give receipts for them."""
+    first, receipts = written(EVENTS[:1])
+    writer = ChainWriter(identity("compute"), RUN, seq=2, prev=receipts[0].head)
+    line = writer.append("x", "", "2030-01-01T00:00:00Z")
+    with pytest.raises(VerificationError, match="entry 1: the entry there has number 2"):
+        read_log([*first, line], KEY)
+
+
+def test_a_log_is_continued_from_its_last_signed_head():
+    lines, receipts = written(EVENTS)
+    assert last_receipt(lines) == receipts[-1]
+    assert last_receipt(lines[:1]) == receipts[0]
+    assert last_receipt([]) is None
+
+
 @pytest.mark.parametrize("line", ["", "{}", "[]", "nonsense", '{"entry": 1, "signature": ""}', "[" * 100_000])
 def test_lines_that_are_no_entries_break_the_log(line):
     with pytest.raises(VerificationError, match="entry 0:"):
@@ -145,9 +168,10 @@ def test_a_log_of_another_run_or_spelling_does_not_pass_beside_receipts():
 def test_receipts_of_which_none_is_the_writers_prove_nothing():
     lines, _ = written(EVENTS)
     _, others = written(EVENTS, actor="validate")
-    with pytest.raises(VerificationError, match="none of the receipts") as caught:
-        check_receipts(read_log(lines, KEY), others, KEY)
-    assert caught.value.code == "E_AUDIT"
+    for entries in (read_log(lines, KEY), []):
+        with pytest.raises(VerificationError, match="none of the receipts") as caught:
+            check_receipts(entries, others, KEY)
+        assert caught.value.code == "E_AUDIT"
 
 
 def test_a_signature_on_a_head_fits_one_run_and_one_number():

@@ -118,7 +118,16 @@ def test_fingerprint_changes_with_every_part_of_the_card():
     ]
     prints = {card.fingerprint, *(one.fingerprint for one in others)}
     assert len(prints) == 6
-    assert len(card.fingerprint.split()) == 16
+
+
+def test_fingerprint_is_the_whole_hash_in_sixteen_groups_of_four():
+    """Every part with its length before it, in 4 bytes."""
+    card = identity("telco").card
+    parts = [b"fedvalue.card/1", b"fedvalue://alpha/data/telco", card.sign_key, card.certificate]
+    content = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    groups = card.fingerprint.split(" ")
+    assert [len(group) for group in groups] == [4] * 16
+    assert "".join(groups) == hashlib.sha256(content).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +147,9 @@ def test_keys_of_somebody_else_do_not_load():
             load_identity(one.card, signing, tls)
     with pytest.raises(ConfigError, match="cannot be read"):
         load_identity(one.card, b"nonsense", one.tls_key)
+    with pytest.raises(ConfigError, match="not an Ed25519 key") as caught:
+        load_identity(one.card, one.tls_key, one.tls_key)
+    assert caught.value.code == "E_IDENTITY"
 
 
 def test_a_signature_serves_one_purpose_one_content_one_signer():
@@ -166,8 +178,15 @@ def test_names_that_do_not_fit_a_certificate_are_refused(name):
 def test_an_unknown_role_and_a_certificate_without_end_are_refused():
     with pytest.raises(ConfigError, match="role"):
         create_identity("alpha", "auditor", "telco")
-    with pytest.raises(ConfigError, match="valid_days"):
-        create_identity("alpha", "data", "telco", valid_days=3650)
+    for days in (0, 826):
+        with pytest.raises(ConfigError, match="valid_days must be from 1 to 825"):
+            create_identity("alpha", "data", "telco", valid_days=days)
+    for days in (1, 825):
+        card = create_identity("alpha", "data", "telco", valid_days=days, now=NOW).card
+        end, second = NOW + dt.timedelta(days=days), dt.timedelta(seconds=1)
+        check_tls_certificate(card.certificate, "alpha", "data", "telco", now=end - second)
+        with pytest.raises(ConfigError, match="is valid from"):
+            check_tls_certificate(card.certificate, "alpha", "data", "telco", now=end)
 
 
 def test_a_certificate_with_an_extension_twice_is_refused(monkeypatch):
