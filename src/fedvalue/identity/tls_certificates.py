@@ -51,7 +51,7 @@ def check_name(what: str, name: str) -> None:
     Raises:
         ConfigError: The name does not fit.
     """
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+    if _NAME.fullmatch(name) is None:
         raise ConfigError(
             f"{what} must be 1 to 32 lower-case letters, digits or inner hyphens, got {name!r}",
             code="E_IDENTITY",

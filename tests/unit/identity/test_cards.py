@@ -131,7 +131,16 @@ def test_fingerprint_is_the_whole_hash_in_sixteen_groups_of_four():
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "shop"}, {"sign_key": "AAAA"}, {"certificate": "zzzz"}, {"schema": "x"}, {"more": 1}]
+    "change",
+    [
+        {"name": "shop"},
+        {"name": "telc\u00f6"},
+        {"consortium": "\u00fc"},
+        {"sign_key": "AAAA"},
+        {"certificate": "zzzz"},
+        {"schema": "x"},
+        {"more": 1},
+    ],
 )
 def test_a_card_that_contradicts_its_certificate_is_refused(change):
     with pytest.raises(ConfigError) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedvalue.crypto import keys
-from fedvalue.errors import InputError, VerificationError
+from fedvalue.errors import InputError, RemoteProtocolError, VerificationError
 from fedvalue.protocol import messages as m
 from fedvalue.protocol.key_agreement import KeyAgreement
 from fedvalue.protocol.keyring import Credentials, Keyring
@@ -177,6 +177,44 @@ def test_a_data_party_with_the_shared_key_cannot_open_the_share_of_another(
 
     monkeypatch.setattr(KeyAgreement, "_pair_key", old_rule)
     assert len(opened_by_b()) == 32
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_every_ephemeral_key_is_checked_against_its_pin(name: str) -> None:
+    """A key that a relay has put in, signed with a key of its own."""
+    made = agreements()
+    public = keys.agreement_public(b"e" * 32)
+    forged = m.EphemeralKey(name, public, keys.sign(b"e" * 32, "ephemeral", bytes(32), name, public))
+    roster = tuple(forged if each == name else made[each].hello() for each in NAMES)
+    with pytest.raises(VerificationError, match=r"a signature \(ephemeral\)") as refused:
+        made["t"].take_roster(m.KeyRoster(roster))
+    assert refused.value.code == "E_SIGNATURE"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_confirmation_is_authentic_and_of_the_same_ids(name: str) -> None:
+    """Also where only one of the others has other ids, and says nothing."""
+    made = keyed()
+    rings = {each: ring(made[each]) for each in NAMES}
+    same, other = b"p" * 32, b"q" * 32
+    honest = {each: made[each].confirm(rings[each], same) for each in NAMES}
+    for reader in NAMES:
+        made[reader].check_confirms(rings[reader], same, m.ConfirmRoster(tuple(honest.values())))
+    stranger = next(each for each in NAMES if each != name)
+    for wrong, code in (
+        (made[name].confirm(rings[name], other), "E_POPULATION"),
+        (m.Confirm(name, same, bytes(32)), "E_CONFIRM"),
+        (m.Confirm(name, same, honest[stranger].mac), "E_CONFIRM"),
+        (m.Confirm(name, other, honest[name].mac), "E_CONFIRM"),
+        (honest[stranger], "E_DECLARED"),
+    ):
+        roster = m.ConfirmRoster(tuple((honest | {name: wrong}).values()))
+        with pytest.raises((VerificationError, RemoteProtocolError)) as refused:
+            made[stranger].check_confirms(rings[stranger], same, roster)
+        assert refused.value.code == code
+    twice = m.ConfirmRoster((*honest.values(), honest[name]))
+    with pytest.raises(RemoteProtocolError, match="one entry per party"):
+        made[stranger].check_confirms(rings[stranger], same, twice)
 
 
 def test_no_pin_no_run() -> None:
