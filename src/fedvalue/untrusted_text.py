@@ -12,6 +12,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with; the full-width letters count in East Asian settings."""
+
+
 def without_formula(text: str) -> str:
-    """Put a quote before text that a spreadsheet program would run as a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    """Put a quote before text that a spreadsheet program would run as a formula, also after blanks."""
+    blank = text.startswith(("\t", "\r", "\n"))
+    return f"'{text}" if blank or text.lstrip().startswith(_FORMULA) else text
