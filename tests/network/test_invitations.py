@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from fedvalue.deployment.agreeing import RemoteLobby
 from fedvalue.deployment.home import Agreement, Home
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.network.rpc_client import ServerClient
+from fedvalue.deployment.network.rpc_server import NetworkServer, Peer
 from fedvalue.deployment.parties.accepting import agree, deliver
 from fedvalue.deployment.run_status import read_status
 from fedvalue.deployment.servers.server_process import serve
@@ -187,6 +189,43 @@ def test_a_server_that_swaps_a_card_in_its_lobby_is_found_out(guests):
     assert "show different messages of 'telco'" in str(ends["bank"])
     assert guests.home("bank").agreement().signed is None
     assert not guests.words
+
+
+def test_whoever_has_the_invitation_and_the_network_can_pose_as_a_lobby(guests):
+    """Why words are compared, and why the documents count such a reader like both servers together: the key
+    of a lobby follows from the invitation, so a caller does not know which of its readers answers."""
+    text = guests.invitation.to_text()
+
+    class Impostor:
+        """Knows the text alone, and no key of an operator."""
+
+        def __init__(self) -> None:
+            self.notes: list[wire.Note] = []
+
+        def leave(self, peer: Peer, request: wire.Leave) -> wire.Notes:
+            self.notes.append(wire.Note(request.seat, request.kind, request.body))
+            return wire.Notes(wire.VERSION, ())
+
+        def look(self, peer: Peer, request: wire.Look) -> wire.Notes:
+            return wire.Notes(wire.VERSION, tuple(self.notes[request.after :]))
+
+        submit = post = poll = status = health = refused = None
+
+    stolen, nobody = Invitation.from_text(text), create_identity("alpha", "compute", "compute")
+    backend: Any = Impostor()
+    door = NetworkServer(
+        backend, identity=nobody, roots=b"", listen="127.0.0.1:0", lobbies=[stolen.lobby_identity]
+    )
+    door.start()
+    lobby = RemoteLobby(guests.invitation, guests.invitation.servers[0], f"127.0.0.1:{door.port}")
+    try:
+        agreement, identity = guests.accept("telco")
+        acceptance = agreement.exchange(identity).outgoing()["acceptance"]
+        lobby.leave(wire.Note("telco", "acceptance", acceptance))
+        assert [note.body for note in lobby.look(0)] == [acceptance]
+    finally:
+        lobby.close()
+        door.stop(0.1)
 
 
 def test_status_during_the_exchange_names_who_is_awaited_and_follows_it(guests):
