@@ -37,7 +37,12 @@ def folder(page: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_command_runs(page: str, folder: Path) -> None:
+def lines(text: str) -> set[str]:
+    """Lines of output, without spaces around cells and without rules."""
+    return {" ".join(line.split()) for line in text.splitlines() if line.strip(" ─")}
+
+
+def test_every_command_runs_and_prints_what_the_page_shows(page: str, folder: Path) -> None:
     commands = [
         line
         for language, text in blocks(page)
@@ -46,9 +51,14 @@ def test_every_command_runs(page: str, folder: Path) -> None:
         if line.startswith("fedvalue") and not line.startswith("fedvalue demo")  # has tests of its own
     ]
     assert len(commands) == PAGES[page]
+    printed: set[str] = set()
     for command in commands:
-        ran = fedvalue(*shlex.split(command)[1:], cwd=folder)
+        ran = fedvalue(*shlex.split(command, comments=True)[1:], cwd=folder)
         assert ran.code == 0, f"{command}: {ran.err}"
+        printed |= lines(ran.out)
+    shown = lines("".join(text for language, text in blocks(page) if language == "text"))
+    assert shown
+    assert shown <= printed
     result = json.loads((folder / "result.json").read_text())
     utility = next(party for party in result["parties"] if party["name"] == "utility")
     low, high = utility["learnable_interval"]
