@@ -158,7 +158,7 @@ def test_no_is_no(bank, tmp_path):
     ("arguments", "words"),
     [
         ((), "name your seat with --as; the seats are shop (data), telco (data), compute (compute)"),
-        (("--as", "nobody"), "nobody is invited as 'nobody'; the seats are bank, shop, telco"),
+        (("--as", "nobody"), "the invitation has no seat 'nobody'; its seats are bank, shop, telco"),
         (("--as", "bank"), "'bank' has made this invitation"),
     ],
 )

@@ -123,7 +123,7 @@ def test_the_demonstration_of_compose_runs(tmp_path: Path) -> None:
             [tools / "fedvalue", "status", "--home", tmp_path / "telco"], text=True
         )
         assert "A demonstration" in shown
-        assert "next      Nothing: the run has ended well." in shown
+        assert "next      Nothing: the run has ended with a result." in shown
         healthy = [tools / "fedvalue", "doctor", "--home", tmp_path / "shop"]
         assert "agreement        " in subprocess.check_output(healthy, text=True)
     finally:

@@ -121,7 +121,7 @@ def test_after_the_end_the_status_says_so_everywhere(tmp_path: Path) -> None:
     town.stop()
     for name in (TASK, "telco", "compute"):
         (run,) = read_status(site_of(config_of(town, name), HOME)).runs
-        assert (run.state, run.next) == ("done", "Nothing: the run has ended well.")
+        assert (run.state, run.next) == ("done", "Nothing: the run has ended with a result.")
         assert run.history[-1].event == "done"
         assert run.audit.endswith("entries, unbroken")
     done = fedvalue_here("status", run.run_id, "--watch", "--json", "--config", config_of(town, "compute"))

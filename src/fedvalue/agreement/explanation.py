@@ -268,7 +268,7 @@ def _promise(m: Manifest) -> list[str]:
         "with the square root of the number of columns, that in counts of two codes with the number itself.",
         "What this promises to each person: any result is at most "
         f"{math.exp(epsilon):.3g} times as likely with that person's data as with any other data in their "
-        "place, whatever else somebody knows, except with a probability of "
+        "place, whatever else an attacker knows, except with a probability of "
         f"{float(privacy.delta):.1g}. The closer this factor is to 1, the less can be learned about one "
         "person. Runs on the same persons add up: after two of them the factor is the square. Each party "
         "keeps a ledger and refuses a run beyond its budget.",

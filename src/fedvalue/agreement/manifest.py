@@ -347,7 +347,7 @@ class SignedManifest(Document, frozen=True):
             except VerificationError as error:
                 raise VerificationError(str(error), code="E_MANIFEST") from None
         if unknown := self.words.keys() - self.signatures.keys():
-            raise VerificationError(f"{min(unknown)!r} takes no part", code="E_MANIFEST")
+            raise VerificationError(f"words of {min(unknown)!r}, who did not sign", code="E_MANIFEST")
         return manifest
 
     def to_json(self) -> str:

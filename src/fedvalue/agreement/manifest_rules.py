@@ -100,9 +100,8 @@ def check_values_version(manifest: Manifest) -> None:
     agreed, own = manifest.versions, Versions()
     if agreed.values != own.values:
         raise ConfigError(
-            f"the values are those of values version {agreed.values}, as in FedValue {agreed.software}; "
-            f"this is FedValue {own.software} with values version {own.values}, which computes others. "
-            f"Use FedValue {agreed.software}",
+            f"the values were computed with values version {agreed.values}, and FedValue {own.software} "
+            f"computes version {own.values}; check them with FedValue {agreed.software}",
             code="E_VERSION",
         )
 
@@ -120,8 +119,8 @@ def check_form(schema: object, own: str) -> None:
     kind = own.rpartition("/")[0]
     if isinstance(schema, str) and schema != own and schema.startswith(f"{kind}/"):
         raise ConfigError(
-            f"the document has the form {schema}, and FedValue {__version__} reads {own}. Every "
-            "participant needs the release that made it",
+            f"the document has schema {schema}, and FedValue {__version__} reads {own}; every participant "
+            "needs the release that wrote it",
             code="E_VERSION",
         )
 
@@ -178,7 +177,7 @@ class Terms(Document, frozen=True, kw_only=True):
         for key, values in known.items():
             accepted = getattr(self, key)
             if not accepted or not set(accepted) <= set(values):
-                raise ValueError(f"{key} must be some of {', '.join(values)}, got {list(accepted)}")
+                raise ValueError(f"{key} must be chosen from {', '.join(values)}, got {list(accepted)}")
 
 
 def check_terms(manifest: Manifest, terms: Terms) -> None:

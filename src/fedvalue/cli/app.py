@@ -144,8 +144,8 @@ def _load_help_printer() -> None:
 app = typer.Typer(
     name="fedvalue",
     cls=_LazyCommands,
-    help="What is each party's data worth for a vertical federated learning task, "
-    "before anyone trains a model or hands over a table?",
+    help="Find out what a partner's data would add to your model, before you train it and before anyone "
+    "shares a table.",
     epilog="Exit codes: "
     + "; ".join(f"{code} {meaning}" for code, meaning in exit_codes.MEANINGS.items())
     + ".",

@@ -38,7 +38,7 @@ def verify(
         show_valuation(checked.result)
         return
     if card_ is None:
-        raise ConfigError("name the card of the log's writer: --card CARD.json")
+        raise ConfigError("checking a log needs the card of its writer: --card CARD.json")
     kept = [Receipt.from_line(line) for path in receipts or () for line in _lines(path)]
     for line in log_page(file, read_card(card_), kept):
         print_line(line)

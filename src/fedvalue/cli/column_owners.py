@@ -68,7 +68,7 @@ def parse_request(
         for column in rest:
             if column in names:
                 raise InputError(
-                    f"party {column!r} exists already, and --each would make another of that name"
+                    f"--each would make a second party {column!r}; leave the column out with --drop"
                 )
         parties += [PartyRequest(name=column, columns=(column,)) for column in rest]
     if not parties:
@@ -106,7 +106,7 @@ def _party(request: Request, name: str, text: str, party_id: str | None, dropped
         refuse_unknown_columns([key], every, f"{shown(text)} (an id of its own: --id {name}=COL)")
     columns = tuple(column for column in every if column != key and column not in dropped)
     if not columns:
-        raise InputError(f"party {name!r}: its file has no column beside the id")
+        raise InputError(f"party {name!r}: its file has no column besides the id")
     return PartyRequest(name=name, columns=columns, source=text, id=None if key == request.id else key)
 
 
@@ -120,7 +120,7 @@ def _ids(arguments: Sequence[str]) -> tuple[str | None, dict[str, str]]:
             by_party[name.strip()] = column
         elif common is not None:
             raise InputError(
-                f"--id is given twice ({common!r}, {argument!r}); of one party's file: --id NAME=COL"
+                f"--id is given twice ({common!r}, {argument!r}); for one party's file write --id NAME=COL"
             )
         else:
             common = argument

@@ -39,7 +39,7 @@ def select(
         ),
     ],
     prices: Annotated[Path, typer.Option(help="CSV file with the columns party and price.", metavar="FILE")],
-    budget: Annotated[str, typer.Option(help="What may be spent.", metavar="AMOUNT")],
+    budget: Annotated[str, typer.Option(help="Most that may be spent.", metavar="AMOUNT")],
     coding: Any,
     by: options.By = "learnable",
     label: options.Label = None,
@@ -149,8 +149,8 @@ def payout(
     result: Annotated[Path, typer.Argument(help="A result file (JSON).", metavar="RESULT")],
     pot: Annotated[str, typer.Option(help="Amount to divide.", metavar="AMOUNT")],
     by: options.By = "learnable",
-    floor: Annotated[str, typer.Option(help="Least amount of every party.", metavar="AMOUNT")] = "0",
-    cap: Annotated[str | None, typer.Option(help="Largest amount of any party.", metavar="AMOUNT")] = None,
+    floor: Annotated[str, typer.Option(help="Least amount for each party.", metavar="AMOUNT")] = "0",
+    cap: Annotated[str | None, typer.Option(help="Largest amount for any party.", metavar="AMOUNT")] = None,
     csv_file: Annotated[
         str | None,
         typer.Option("--csv", help="Write the shares as CSV; - prints only the CSV.", metavar="FILE|-"),
@@ -160,7 +160,7 @@ def payout(
     """Divide a pot by value, exact to the cent.
 
     Parties whose values differ by less than their error have the same rank. If the result has the value of
-    every set of parties, the payout says whether some group gets less than it would bring by itself.
+    every set of parties, the payout says whether any group gets less than it would bring alone.
     """
     from fedvalue.decisions.payout import payout as divide
 

@@ -146,7 +146,7 @@ def accept(
     if not yes:
         if not sys.stdin.isatty():
             raise ConfigError(
-                "there is no terminal to ask for a yes: read the terms and add --yes", code="E_INVITATION"
+                "no terminal to ask for consent: read the terms, then add --yes", code="E_INVITATION"
             )
         typer.confirm(f"Do you accept these terms as {seat.name}?", abort=True)
     identity = place.own_identity(paper.consortium, seat.role, seat.name)

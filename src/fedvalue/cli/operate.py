@@ -165,7 +165,7 @@ def make(
     from fedvalue.errors import InputError
 
     if output.suffix == ".tar" and not output.is_dir():
-        raise InputError(f"-o {output}: name a folder; archives get names of their own in it")
+        raise InputError(f"-o {output}: name a folder; each archive in it gets its own name")
     harden()
     say(str(back_up(site_of(config, home), output, keep)))
 

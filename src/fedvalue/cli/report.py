@@ -24,7 +24,7 @@ def report(
         Path | None,
         typer.Option(help="CSV file with the columns party and price, for the selection.", metavar="FILE"),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="What may be spent.", metavar="AMOUNT")] = None,
+    budget: Annotated[str | None, typer.Option(help="Most that may be spent.", metavar="AMOUNT")] = None,
     peers: Peers = None,
 ) -> None:
     """Write the report of a result: whom to invite, values with intervals, overlap, how it was computed.

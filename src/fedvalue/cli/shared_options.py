@@ -53,8 +53,8 @@ Ids = Annotated[
     list[str] | None,
     typer.Option(
         "--id",
-        help="Column with the sample ids, which are unique and join the parties' files; NAME=COL if a "
-        "party's file uses another.",
+        help="Column with the sample ids, which are unique and join the parties' files. NAME=COL names that "
+        "of one party's file.",
         metavar="COL",
     ),
 ]
@@ -102,8 +102,8 @@ By = Annotated[
 Accept = Annotated[
     str | None,
     typer.Option(
-        help="An acceptance test, fixed beforehand: the least gain over the task party's own columns, as "
-        "errors_avoided_per_1000=30, auc_gain=0.02 or log_loss_gain=0.05; PARTY:auc_gain=0.01 tests one "
+        help="Acceptance test: the least gain over the task party's own columns, such as "
+        "errors_avoided_per_1000=30, auc_gain=0.02 or log_loss_gain=0.05. PARTY:auc_gain=0.01 tests one "
         "party alone. The verdict is pass, fail or undecided.",
         metavar="METRIC=AMOUNT",
         autocompletion=lambda: ["errors_avoided_per_1000=", "auc_gain=", "log_loss_gain="],

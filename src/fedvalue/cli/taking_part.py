@@ -234,7 +234,7 @@ def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[
                 '--words "..." as they were read to you, or with --skip-words',
                 code="E_WORDS",
             )
-        say(f"Compare them with {other} over the phone: this shows that nobody has swapped a card.")
+        say(f"Compare them with {other} over the phone: equal words show that no card was swapped.")
         if not typer.confirm("Are all six words the same?"):
             raise _differ()
         return True
@@ -244,7 +244,7 @@ def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[
 
 def _differ() -> VerificationError:
     return VerificationError(
-        "the words differ: somebody in between has swapped cards or terms. Nothing was signed; talk to both "
+        "the words differ: someone has swapped cards or terms on the way. Nothing was signed; talk to both "
         "operators and start with a new invitation",
         code="E_WORDS",
     )

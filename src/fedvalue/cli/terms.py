@@ -31,17 +31,22 @@ def agreed_terms(
     protocol: Annotated[
         str | None,
         _protocol(
-            "mirror, gram, paper or single; chosen by the operators and --samples by default.", shown=False
+            "mirror, gram, paper or single. By default mirror, or gram with --assist and enough samples.",
+            shown=False,
         ),
     ] = None,
     policy: Annotated[
-        str, _protocol("valuation (mirror and gram) or counts (paper, single, --exact-tables: always).")
+        str,
+        _protocol(
+            "What is released: valuation (values only) or counts, which paper, single and --exact-tables "
+            "need."
+        ),
     ] = "valuation",
     q: Annotated[int, _protocol("Encryption ids per sample (paper).")] = 3,
     n_r: Annotated[
         str, _protocol("Adversarial samples per cell (paper): a number, or random:K.", "--n-r")
     ] = "1",
-    harden: Annotated[bool, _protocol("The additional checks of the paper protocol.")] = True,
+    harden: Annotated[bool, _protocol("Protocol paper with its additional checks.")] = True,
     by_coalition: Annotated[
         bool,
         _protocol(
@@ -52,7 +57,7 @@ def agreed_terms(
     bins: Annotated[
         int | None,
         _coding(
-            "Bins of a numeric column; by default 5, and 10 under noise or gram from 10,000 samples.",
+            "Bins of a numeric column. By default 5; with noise or gram, 10 from 10,000 samples on.",
             shown=False,
         ),
     ] = None,
@@ -64,7 +69,7 @@ def agreed_terms(
     ] = None,
     pca: Annotated[
         int | None,
-        _coding("Replace the numbers of each data party that has more by this many principal components."),
+        _coding("Principal components per data party, in place of its numbers if it has more of them."),
     ] = None,
     columns: Annotated[
         str,
@@ -112,7 +117,7 @@ def agreed_terms(
     work_limit: Annotated[
         int,
         _method(
-            "Most visits, samples times coalitions, of an exact walk that method auto starts; beyond it "
+            "Largest exact walk that method auto starts, in samples times coalitions; above it, "
             "permutations are sampled."
         ),
     ] = 2**32,

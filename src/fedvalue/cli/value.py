@@ -70,7 +70,7 @@ def value(
     pca: Annotated[
         int | None,
         typer.Option(
-            help="Replace the numbers of each data party that has more by this many principal components.",
+            help="Principal components per data party, in place of its numbers if it has more of them.",
             rich_help_panel=options.CODING,
         ),
     ] = None,

@@ -206,7 +206,7 @@ def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Frac
     weights = [Fraction(max(v, 0.0)) for v in values]
     if p * floor > pot:
         raise InputError(
-            f"{p} floors of {money.from_cents(floor)} take {money.from_cents(p * floor)}, "
+            f"a floor of {money.from_cents(floor)} for {p} parties takes {money.from_cents(p * floor)}, "
             f"more than the pot of {money.from_cents(pot)}"
         )
     if floor > cap:
@@ -214,11 +214,14 @@ def divide(values: Sequence[float], pot: int, floor: int, cap: int) -> list[Frac
             f"the floor of {money.from_cents(floor)} is above the cap of {money.from_cents(cap)}"
         )
     if not any(weights) and p * floor != pot:
-        raise InputError("no party has a value above 0, so no shares follow; agree on shares by other means")
+        raise InputError(
+            "no party has a value above 0, so the pot cannot be divided by value; agree on shares by other "
+            "means"
+        )
     most = sum(cap if w > 0 else floor for w in weights)
     if most < pot:
         raise InputError(
-            f"caps of {money.from_cents(cap)} let at most {money.from_cents(most)} be paid, "
+            f"with a cap of {money.from_cents(cap)} at most {money.from_cents(most)} can be paid, "
             f"less than the pot of {money.from_cents(pot)}"
         )
     return _water_fill(weights, pot, floor, cap)

@@ -123,8 +123,8 @@ class Agreeing:
             what, names = self._exchange.awaited()
             if dt.datetime.now(dt.UTC) >= expires:
                 raise TransportError(
-                    f"the invitation expired before everybody was there; missing: {', '.join(names)}. "
-                    "A new invitation is needed (fedvalue invite)",
+                    f"the invitation expired before all had joined; missing: {', '.join(names)}. "
+                    "Make a new one with fedvalue invite",
                     code="E_DEADLINE",
                     missing=names,
                 )
@@ -203,7 +203,7 @@ class Agreeing:
                 # So the number of messages in a lobby is bounded.
                 if note.seat not in seats or note.kind not in KINDS:
                     raise RemoteProtocolError(
-                        f"server {lobby.name!r} shows a message of somebody who is not invited",
+                        f"server {lobby.name!r} shows a message of a participant who is not invited",
                         code="E_SENDER",
                     )
                 seen[key] = note.body

@@ -202,7 +202,9 @@ def _port(listen: str) -> Finding:
         except OSError as error:
             try:
                 with socket.create_connection((host.strip("[]"), int(port)), 2.0):
-                    return Finding("port", Level.OK, f"something listens on {listen} already: our server?")
+                    return Finding(
+                        "port", Level.OK, f"something listens on {listen} already, perhaps this server"
+                    )
             except OSError:
                 problem = f"cannot listen on {listen}: {error.strerror}"
                 remedy = "choose an address of this machine and a free port"

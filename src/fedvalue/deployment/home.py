@@ -195,8 +195,8 @@ class Home:
                 return agreement
         which = "no invitation" if start is None else f"no invitation {start!r}"
         raise ConfigError(
-            f"{which} was accepted in {self.folder}; first: fedvalue accept INVITATION "
-            "(or name the folder with --home, or a configuration with --config)",
+            f"{which} was accepted in {self.folder}: run `fedvalue accept INVITATION` first, or name another "
+            "folder with --home or a configuration file with --config",
             code="E_INVITATION",
         )
 

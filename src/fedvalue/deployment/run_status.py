@@ -281,8 +281,8 @@ def _view(name: str, client: ServerClient, run_id: bytes) -> ServerView:
 def _next(status: RunStatus, me: str, signed: SignedManifest | None) -> str:
     """Advice to the participant."""
     if status.state in ("done", "failed"):
-        failed = ADVICE.get(status.code, "See the meaning of the code in the deployment guide.")
-        return failed if status.state == "failed" else "Nothing: the run has ended well."
+        failed = ADVICE.get(status.code, "Look up the code in the deployment guide.")
+        return failed if status.state == "failed" else "Nothing: the run has ended with a result."
     if signed is not None and signed.missing:
         return f"Not signed yet by {', '.join(signed.missing)}: ask for the signatures."
     if problem := next((server.problem for server in status.servers if not server.reachable), ""):

@@ -123,8 +123,8 @@ def _of_home(folder: Path) -> Site:
     home = Home(folder.resolve())
     if not (home.identity / "card.json").exists():
         raise ConfigError(
-            f"nobody takes part from {folder}: run `fedvalue accept INVITATION` first, name the folder with "
-            "--home, or a configuration file with --config"
+            f"{folder} holds no identity: run `fedvalue accept INVITATION` first, or name another folder "
+            "with --home or a configuration file with --config"
         )
     if read_card(home.identity / "card.json").role in SERVER_ROLES and home.agreements():
         return site_of_server(server_config(folder))

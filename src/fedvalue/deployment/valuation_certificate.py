@@ -93,7 +93,7 @@ def certificate_from(data: Any) -> Certificate:
     """The certificate in parsed JSON.
 
     Raises:
-        ConfigError: E_CERTIFICATE: not a certificate, or not in its one spelling.
+        ConfigError: E_CERTIFICATE: not a certificate, or not in canonical form.
     """
     try:
         certificate = documents.convert(Certificate, data, schema=SCHEMA, error=ConfigError)
@@ -101,7 +101,7 @@ def certificate_from(data: Any) -> Certificate:
         raise ConfigError(f"not a certificate: {error}", code="E_CERTIFICATE") from None
     # Nothing in the file is ignored and no default is filled in, so what is read is what was signed.
     if data != documents.parse(documents.encode(certificate)):
-        raise ConfigError("not a certificate: a field is not in its one spelling", code="E_CERTIFICATE")
+        raise ConfigError("not a certificate: a field is not in canonical form", code="E_CERTIFICATE")
     return certificate
 
 

@@ -121,7 +121,8 @@ def check_tls_certificate(
         ) from None
     if set(names) != set(_alternative_names(consortium, role, name)) or len(names) != len(set(names)):
         raise ConfigError(
-            f"the certificate of {name!r} must name {identity_uri(consortium, role, name)} and nobody else",
+            f"the certificate of {name!r} must name {identity_uri(consortium, role, name)} and no other "
+            "identity",
             code="E_IDENTITY",
         )
     if usage != set(_usages(role)):

@@ -131,7 +131,7 @@ class Exchange:
         acceptance = _acceptance_of(self.invitation, seat, content, signature)
         if seat == self.name and acceptance != self._acceptance():
             raise VerificationError(
-                f"somebody else has accepted as {seat!r}; ask {self.invitation.card.name!r} for a new "
+                f"someone else has accepted as {seat!r}; ask {self.invitation.card.name!r} for a new "
                 "invitation, sent only to those who are invited",
                 code="E_CONFLICT",
             )
@@ -189,8 +189,8 @@ class Exchange:
         if seen != {digest}:
             raise VerificationError(
                 f"{task!r} and this participant were shown different cards, or this participant was shown "
-                "two sets of them: somebody is in between; talk to the operators and start again with a new "
-                "invitation",
+                "two sets of them: someone may be altering messages; talk to the operators and start again "
+                "with a new invitation",
                 code="E_EQUIVOCATION",
             )
         self._fixed = digest

@@ -131,7 +131,8 @@ class Invitation(Document, frozen=True, kw_only=True, dict=True, tag_field="sche
             if seat.name == name:
                 return seat
         raise ConfigError(
-            f"nobody is invited as {name!r}; the seats are {', '.join(seat.name for seat in self.seats)}",
+            f"the invitation has no seat {name!r}; its seats are "
+            f"{', '.join(seat.name for seat in self.seats)}",
             code="E_INVITATION",
         )
 

@@ -61,7 +61,7 @@ class Layout:
                 raise InputError(f"party {name!r}: at least one column is needed, got none")
         repeated = sorted({name for name in layout.columns if layout.columns.count(name) > 1})
         if repeated:
-            raise InputError(f"a column can have one owner, got {repeated} with several")
+            raise InputError(f"a column can have one owner only; {repeated} have several")
         return layout
 
     @property

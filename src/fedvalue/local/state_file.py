@@ -93,9 +93,7 @@ def load_state(path: Source) -> SavedState:
         raise InputError(f"{path}: expected a state of schema {SCHEMA!r}, got {other!r}")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise InputError(
-            f"{path}: the state file is damaged: its content does not have the hash it was written with"
-        )
+        raise InputError(f"{path}: the state file is damaged: its content does not match its hash")
     try:
         return _decode(body)
     except (msgspec.MsgspecError, KeyError, ValueError) as error:

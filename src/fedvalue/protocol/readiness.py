@@ -214,7 +214,9 @@ def check_min_samples(gates: Gates | None, owner: str, rows: int) -> None:
         VerificationError: E_GATE.
     """
     if gates is not None and rows < gates.min_samples:
-        raise VerificationError(f"{owner} has {rows} rows, the gate is {gates.min_samples}", code="E_GATE")
+        raise VerificationError(
+            f"{owner} has {rows} rows; the agreed gate requires {gates.min_samples}", code="E_GATE"
+        )
 
 
 def check_code_gate(gates: Gates | None, owner: str, rows: int, sizes: Iterable[int]) -> None:
@@ -229,7 +231,7 @@ def check_code_gate(gates: Gates | None, owner: str, rows: int, sizes: Iterable[
     for size in sizes:
         if size > most:
             raise VerificationError(
-                f"{owner} has {size} distinct codes; with {rows} rows the gate is {most}: "
+                f"{owner} has {size} distinct codes; with {rows} rows the agreed gate allows {most}: "
                 "use fewer features or bins",
                 code="E_GATE",
             )

@@ -69,9 +69,9 @@ class Database:
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables:
             raise ConfigError(
-                f"{path} has format {version}, this version of FedValue needs {form}: keep using the version "
-                "that created it, or let its runs end there and start with a new state folder; a party must "
-                "copy its ledger.sqlite there, which records the epsilon spent",
+                f"{path} has format {version}, and this version of FedValue needs {form}: let its runs end "
+                "with the version that created it, then start with a new state folder. A party copies its "
+                "ledger.sqlite there, which records what was spent",
                 code="E_VERSION",
             )
         # Before the tables: if the process is killed in between, the next start completes the file.

@@ -149,14 +149,14 @@ class ColumnCoder(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=
         if not summary.numbers.exact or (self.most_values is not None and n_values > self.most_values):
             raise InputError(
                 f"column {self.name!r} had at most {self.most_values} distinct numbers when it was coded and "
-                f"now has {n_values}: re-encode the full data set"
+                f"now has {n_values}: value all rows again from the start"
             )
         return replace(self, values=(*self.values, *new)) if new else self
 
     def _check_type(self, is_text: bool, scale: Scale) -> None:
         if self.is_empty:
             raise InputError(
-                f"column {self.name!r} had no values when it was coded: re-encode the full data set"
+                f"column {self.name!r} had no values when it was coded: value all rows again from the start"
             )
         names = {"date": "dates", "time": "times", "": "numbers"}
         expected = "text" if self.kind == "categories" else names[self.scale]

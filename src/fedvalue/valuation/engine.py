@@ -32,7 +32,7 @@ TOLERATED_BIAS = 0.5
 """A Shapley-CMI has an interval while the plug-in bias is at most this part of its standard error: a 95%
 interval then still covers in 92% of cases."""
 
-_INFLATED = "too few rows per cell: memorising inflates this Shapley-CMI by up to {bias:.2g} nats"
+_INFLATED = "too few rows per cell, so memorising inflates it by up to {bias:.2g} nats"
 
 
 def value_counts(

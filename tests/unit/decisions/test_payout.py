@@ -173,8 +173,8 @@ def test_csv_and_json_say_the_same():
         ({"pot": "-5"}, "the pot must not be negative"),
         ({"pot": "1.005"}, "whole cents"),
         ({"pot": "lots"}, "must be an amount"),
-        ({"pot": 100, "floor": 60}, "2 floors of 60.00 take 120.00, more than the pot"),
-        ({"pot": 100, "cap": 40}, "caps of 40.00 let at most 80.00 be paid"),
+        ({"pot": 100, "floor": 60}, "a floor of 60.00 for 2 parties takes 120.00, more than the pot"),
+        ({"pot": 100, "cap": 40}, "with a cap of 40.00 at most 80.00 can be paid"),
         ({"pot": 100, "floor": 20, "cap": 10}, "the floor of 20.00 is above the cap"),
         ({"pot": 100, "by": "charm"}, "by must be one of"),
     ],
@@ -194,7 +194,7 @@ def test_nothing_of_value_is_not_shared_out():
 
 def test_caps_of_worthless_parties_do_not_help():
     """Only one party has value, and its cap is below the pot."""
-    with pytest.raises(InputError, match=r"caps of 6\.00 let at most 6\.00"):
+    with pytest.raises(InputError, match=r"with a cap of 6\.00 at most 6\.00"):
         payout(result_of_values([1.0, 0.0]), 10, cap=6)
 
 

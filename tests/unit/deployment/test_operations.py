@@ -253,4 +253,4 @@ def test_a_server_that_has_pinned_nobody_does_not_start(tmp_path):
     assert fedvalue("init", tmp_path / "identity", *whose).code == 0
     refused = fedvalue("serve", "compute", "--config", tmp_path / "server.toml")
     assert refused.code == 4
-    assert f"no card is pinned in {tmp_path / 'peers'}: nobody could connect [E_IDENTITY]" in refused.err
+    assert f"no card is pinned in {tmp_path / 'peers'}, so nobody could connect [E_IDENTITY]" in refused.err

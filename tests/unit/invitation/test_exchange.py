@@ -220,7 +220,7 @@ def test_two_acceptances_of_one_seat_are_refused():
     thief = exchange("telco", 1).outgoing()["acceptance"]
     refused("E_CONFLICT", views["bank"].receive, "telco", "acceptance", thief)
     error = refused("E_CONFLICT", exchange("telco").receive, "telco", "acceptance", thief)
-    assert "somebody else has accepted as 'telco'" in str(error)
+    assert "someone else has accepted as 'telco'" in str(error)
 
 
 def test_nobody_is_asked_for_the_words_twice():

@@ -77,8 +77,8 @@ class Lobbies:
         stored = self._store.leave(invitation.id, note.seat, note.kind, note.body)
         if stored != note.body:
             raise RemoteProtocolError(
-                f"{note.seat!r} has sent another {note.kind} before: either somebody else has accepted in "
-                "its place, or it lost its folder; in both cases ask for a new invitation",
+                f"{note.seat!r} has sent another {note.kind} before: either someone else has accepted in "
+                "its place, or it lost its folder; ask for a new invitation",
                 code="E_CONFLICT",
             )
 

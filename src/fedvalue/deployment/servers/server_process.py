@@ -71,7 +71,7 @@ def serve(
         make_private_folder(config.peers)
     cards = read_pinned(config.peers, identity.card)
     if home is None and set(cards) == {identity.card.name}:
-        raise ConfigError(f"no card is pinned in {config.peers}: nobody could connect", code="E_IDENTITY")
+        raise ConfigError(f"no card is pinned in {config.peers}, so nobody could connect", code="E_IDENTITY")
     log = Log(identity.card.name)
     with exclusive_lock(config.state / "server.lock"):
         relay = RelayServer(

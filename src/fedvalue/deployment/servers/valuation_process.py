@@ -84,7 +84,7 @@ class ValuationProcess:
         except (EOFError, OSError):
             self.kill()
             raise EngineError(
-                "the valuation was ended by the system, most likely because memory ran out", code="E_ENGINE"
+                "the operating system ended the valuation, probably because memory ran out", code="E_ENGINE"
             ) from None
         if isinstance(reply, Failure):
             raise reply.error()
