@@ -164,7 +164,7 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--label", "label", "--party", "a=bill", "--party", "a=calls"], 3, "given twice"),
         (["--label", "label", "--party", "bill"], 3, "NAME=COL"),
         (["--label", "label"], 3, "at least one data party"),
-        (["--label", "label", "--each", "--party", "bill=calls"], 3, "--each would make another"),
+        (["--label", "label", "--each", "--party", "bill=calls"], 3, "--each would make a second party"),
         (["--label", "label", "--party", "a=bill", "--time-limit", "nan"], 3, "positive number of seconds"),
         (["--label", "label", "--party", "a=bill", "--json", "."], 3, "it is a folder, not a file"),
         (["--label", "label", "--party", "a=bill", "--cluster", "here"], 5, "such as tcp://host:8786"),

@@ -69,7 +69,7 @@ class Database:
         (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables:
             raise ConfigError(
-                f"{path} has format {version}, and this version of FedValue needs {form}: let its runs end "
+                f"{path} has format {version}, this version of FedValue needs {form}: let its runs end "
                 "with the version that created it, then start with a new state folder. A party copies its "
                 "ledger.sqlite there, which records what was spent",
                 code="E_VERSION",

@@ -130,7 +130,7 @@ def test_another_protocol_or_other_values_are_refused_with_the_remedy(changed):
 def test_an_agreement_in_another_form_is_a_matter_of_versions():
     newer = signed().to_json().replace("fedvalue.manifest/2", "fedvalue.manifest/3")
     with pytest.raises(
-        ConfigError, match=r"the form fedvalue\.manifest/3.*Every participant needs the release"
+        ConfigError, match=r"schema fedvalue\.manifest/3.*every participant needs the release"
     ) as caught:
         SignedManifest.from_json(newer)
     assert caught.value.code == "E_VERSION"

@@ -99,7 +99,7 @@ def test_an_expired_invitation_and_one_for_another_version_are_refused():
         newer.check_now(newer.proposal.created)
     assert caught.value.code == "E_VERSION"
     terms = {**one.terms, "schema": "fedvalue.manifest/99"}
-    with pytest.raises(FedValueError, match=r"Every participant needs the release") as caught:
+    with pytest.raises(FedValueError, match=r"every participant needs the release") as caught:
         Invitation.from_text(replace(one, terms=terms).to_text())
     assert caught.value.code == "E_VERSION"
 
