@@ -65,7 +65,7 @@ def test_a_roster_that_everybody_signed_gives_the_sizes_of_the_run() -> None:
         (statement("telco", sizes=(4, 2)), "E_GATE", "the wrong number of sizes"),
         (statement("telco", sizes=()), "E_GATE", "the wrong number of sizes"),
         (statement("telco", features=(2, 2)), "E_GATE", "declares features, which were not agreed"),
-        (statement("telco", sizes=(41,)), "E_GATE", "41 distinct codes; with 200 rows the gate is 40"),
+        (statement("telco", sizes=(41,)), "E_GATE", "41 distinct codes; with 200 rows the agreed gate allows 40"),
     ],
 )
 def test_a_statement_that_does_not_hold_is_refused(telco: m.Ready, code: str, words: str) -> None:
@@ -81,7 +81,7 @@ def test_a_statement_that_does_not_hold_is_refused(telco: m.Ready, code: str, wo
         (150, 201, "E_POPULATION", "has 201 rows, the agreement allows 200"),
         (151, 150, "E_POPULATION", "left out rows"),
         (149, 200, "E_POPULATION", "'telco' has a different number of rows"),
-        (99, 200, "E_GATE", "'telco' has 99 rows, the gate is 100"),
+        (99, 200, "E_GATE", "'telco' has 99 rows; the agreed gate requires 100"),
         (100, 200, "E_POPULATION", "'telco' has a different number of rows"),
     ],
 )
