@@ -65,7 +65,11 @@ def test_a_roster_that_everybody_signed_gives_the_sizes_of_the_run() -> None:
         (statement("telco", sizes=(4, 2)), "E_GATE", "the wrong number of sizes"),
         (statement("telco", sizes=()), "E_GATE", "the wrong number of sizes"),
         (statement("telco", features=(2, 2)), "E_GATE", "declares features, which were not agreed"),
-        (statement("telco", sizes=(41,)), "E_GATE", "41 distinct codes; with 200 rows the agreed gate allows 40"),
+        (
+            statement("telco", sizes=(41,)),
+            "E_GATE",
+            "41 distinct codes; with 200 rows the agreed gate allows 40",
+        ),
     ],
 )
 def test_a_statement_that_does_not_hold_is_refused(telco: m.Ready, code: str, words: str) -> None:
