@@ -104,11 +104,16 @@ def match_rates(manifest: Manifest, outcome: Outcome) -> dict[str, float] | None
     return {ready.party: ready.rows / ready.brought for ready in outcome.evidence.roster}
 
 
-def with_own_table(valuation: Valuation, columns: tuple[ColumnCoding, ...], origin: Provenance) -> Valuation:
-    """A party's result with the coding and the origin of its columns, which only this party knows.
+def with_own_table(
+    valuation: Valuation,
+    columns: tuple[ColumnCoding, ...],
+    origin: Provenance,
+    warnings: tuple[str, ...] = (),
+) -> Valuation:
+    """A party's result with what only this party knows: its columns, their origin, and warnings on the label.
 
-    A result with noise gets names and kinds only: bins, counts and digests are exact, and whoever passes the
-    result on relies on its promise.
+    A result with noise gets names and kinds only: bins, counts, warnings and digests are exact, and whoever
+    passes the result on relies on its promise.
     """
     if valuation.privacy is not None:
         columns = tuple(
@@ -119,8 +124,9 @@ def with_own_table(valuation: Valuation, columns: tuple[ColumnCoding, ...], orig
             SourceFile(name=file.name, party=file.party, format=file.format, n_rows=file.n_rows)
             for file in origin.sources
         )
-        origin = replace(origin, sources=sources)
-    return replace(valuation, columns=columns, provenance=origin)
+        origin, warnings = replace(origin, sources=sources), ()
+    warnings = (*valuation.warnings, *warnings)
+    return replace(valuation, columns=columns, provenance=origin, warnings=warnings)
 
 
 def _described(valuation: Valuation, manifest: Manifest, rates: dict[str, float] | None) -> Valuation:

@@ -87,6 +87,8 @@ class PartyStream:
         id: Column of the sample ids.
         label: Column of the label, for the task party.
         columns: One joint column of the features, and one of the label.
+        notes: On the coding of columns.
+        warnings: About the label.
         most_codes: Most joint codes; None for any number.
         batch_rows: Rows in memory at a time.
     """
@@ -97,6 +99,7 @@ class PartyStream:
     columns: tuple[JointNumbers, ...]
     codings: tuple[ColumnCoding, ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
     n_samples: int
     most_codes: int | None
     batch_rows: int
@@ -128,10 +131,12 @@ class PartyStream:
         n_samples = looks[0].summary.n_samples
         if n_samples == 0:
             raise InputError(f"{shown(source)}: the table has no rows")
-        columns, codings, notes = _fitted(looks, label, settings)
+        columns, codings, notes, warnings = _fitted(looks, label, settings)
         numbers = [look.name for look in looks if look.reading == "number"]
         parts = [part.with_numbers(numbers) for part in parts]
-        return cls(tuple(parts), id, label, columns, codings, notes, n_samples, most_codes, batch_rows)
+        return cls(
+            tuple(parts), id, label, columns, codings, notes, warnings, n_samples, most_codes, batch_rows
+        )  # fmt: skip
 
     def batches(self) -> Iterator[Batch]:
         """Make the second pass.
@@ -173,19 +178,21 @@ def _read(parts: Sequence[Part], looks: list[ColumnLook], batch_rows: int) -> li
 
 def _fitted(
     looks: Sequence[ColumnLook], label: str | None, settings: CodingSettings
-) -> tuple[tuple[JointNumbers, ...], tuple[ColumnCoding, ...], tuple[str, ...]]:
+) -> tuple[tuple[JointNumbers, ...], tuple[ColumnCoding, ...], tuple[str, ...], tuple[str, ...]]:
     features = looks if label is None else looks[1:]
     fitted = [fit_feature("", look.summary, settings) for look in features]
     coders = [coder for coder, _ in fitted]
     columns = [JointNumbers([look.streamed(coder) for look, coder in zip(features, coders, strict=True)])]
     codings = [coding for _, coding in fitted]
     notes = column_notes(codings)
+    warnings: tuple[str, ...] = ()
     if label is not None:
         coder, coding = fit_label(looks[0].summary, settings)
         columns.append(JointNumbers([looks[0].streamed(coder)]))
         codings.append(coding)
-        notes = (*notes, *label_notes(coding), *label_warnings(coding, looks[0].summary))
-    return tuple(columns), tuple(codings), notes
+        notes = (*notes, *label_notes(coding))
+        warnings = label_warnings(coding, looks[0].summary)
+    return tuple(columns), tuple(codings), notes, warnings
 
 
 def _gathered(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:

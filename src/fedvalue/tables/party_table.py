@@ -27,7 +27,7 @@ from fedvalue.tables.columns import (
     with_one_spelling,
 )
 from fedvalue.tables.label import check_classes, fit_label, label_notes, label_warnings
-from fedvalue.tables.pca import principal_components
+from fedvalue.tables.pca import kept_variance, principal_components
 
 if TYPE_CHECKING:
     from fedvalue.typing import Codes
@@ -78,6 +78,7 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     if settings.pca is not None:
         rotate = settings.binning == "width"
         components = principal_components(columns, settings.pca, name=name, rotate=rotate)
+    kept = kept_variance(columns, components) if components else 1.0
     texts: dict[str, Column] = {
         key: column for key, column in columns.items() if isinstance(column, TextColumn)
     }
@@ -93,7 +94,12 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     joint, codebook = joined(tuple(columns), codes)
     notes = column_notes(codings)
     if components:
-        notes = (f"{name}: {len(components)} principal components of {n_numbers} columns", *notes)
+        lost = "; what predicts the label may be in the rest: compare with a valuation without --pca"
+        notes = (
+            f"{name}: {len(components)} principal components of {n_numbers} columns keep {kept:.0%} of their "
+            f"variance{lost if kept < 1 - 1e-9 else ''}",
+            *notes,
+        )
     return PartyTable(name, joint, codebook.n_codes, codebook, tuple(codings), notes)
 
 

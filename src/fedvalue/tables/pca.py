@@ -56,6 +56,15 @@ def principal_components(
     return components
 
 
+def kept_variance(columns: Mapping[str, Column], components: Mapping[str, Column]) -> float:
+    """Part of the variance of a party's standardised numbers that its components keep."""
+    kept = [column for column in components.values() if isinstance(column, NumberColumn)]
+    complete = ~kept[0].missing
+    numbers = [column.values[complete] for column in columns.values() if isinstance(column, NumberColumn)]
+    n_varying = sum(bool(np.ptp(values.astype(np.float64)) > 0) for values in numbers)
+    return sum(float(np.var(column.values[complete])) for column in kept) / n_varying
+
+
 def _fitted(complete: Floats, k: int, name: str) -> tuple[Floats, Floats, list[Floats]]:
     """Mean, standard deviation (0 of a constant column) and loadings, in order of falling variance."""
     if not len(complete):

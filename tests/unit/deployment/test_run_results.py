@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.deployment import run_results
-from fedvalue.deployment.run_results import data_valuation, task_valuation
+from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
 from fedvalue.protocol.outcome import Outcome
 from fedvalue.valuation.acceptance_test import AcceptanceTest
-from fedvalue.valuation.result import Valuation
+from fedvalue.valuation.provenance import Provenance
+from fedvalue.valuation.result import PrivacyStatement, Valuation
 from fedvalue.valuation.settings import ValuationSettings
 from tests.statistics.tables import informative_and_not
 from tests.support.consortium import manifest
@@ -64,3 +66,16 @@ def test_a_value_above_its_step_keeps_its_share(monkeypatch):
     assert own["telco"].learnable_share == pytest.approx(0.75)
     assert own["telco"].flags == ()
     assert own.details["share_step"] == 0.1
+
+
+def test_the_own_result_warns_about_the_label_and_one_with_noise_does_not():
+    """The warning has exact shares of the label, which noise is to hide."""
+    found = task_valuation(manifest(policy="counts"), Outcome(counts=informative_and_not(100)))
+    origin = Provenance(software="fedvalue", created="2030-01-01")
+    warning = "label 'y': 99% of the rows are '0'"
+    own = with_own_table(found, (), origin, (warning,))
+    assert own.warnings == (*found.warnings, warning)
+    noise = PrivacyStatement(
+        epsilon=1.0, delta=1e-6, adjacency="two tables", observer="parties", label_noise=5.0, pair_noise=7.0
+    )
+    assert with_own_table(replace(found, privacy=noise), (), origin, (warning,)).warnings == found.warnings

@@ -110,7 +110,7 @@ def test_a_streamed_table_is_the_table_in_memory(kind, party, tmp_path, monkeypa
     assert streamed.rows == whole.rows == N
     assert streamed.sizes == whole.sizes
     assert streamed.digest == whole.digest
-    assert streamed.notes == whole.notes
+    assert (streamed.notes, streamed.warnings) == (whole.notes, whole.warnings)
     assert len(whole.notes) == (1 if party == "bank" else 3)
     for ours, theirs in zip(streamed.samples.marginals, whole.samples.marginals, strict=True):
         assert ours.tolist() == theirs.tolist()
@@ -149,7 +149,7 @@ def test_a_database_streams(postgres, tmp_path, monkeypatch):
     source = f"{postgres.uri}#select * from streamed order by id"
     whole, streamed = both(config(source, "telco"), "telco", tmp_path / "state", monkeypatch)
     assert streamed.digest == whole.digest
-    assert streamed.notes == whole.notes
+    assert (streamed.notes, streamed.warnings) == (whole.notes, whole.warnings)
 
 
 def test_a_task_party_without_features_streams(tmp_path, monkeypatch):

@@ -71,7 +71,7 @@ def test_codes_are_those_of_the_whole_table(rows, bins, binning, batch_rows):
     codebook = stream.columns[0].codebook()
     assert codebook.features == whole.codebook.features
     assert codebook.codes.tolist() == whole.codebook.codes.tolist()
-    assert stream.notes == (*whole.notes, *label.notes, *label.warnings)
+    assert (stream.notes, stream.warnings) == ((*whole.notes, *label.notes), label.warnings)
 
 
 TABLE = pa.table(

@@ -93,7 +93,19 @@ def test_categories_stay_beside_the_components():
     table = party_table("p", X, CodingSettings(pca=2))
     assert table.features == ("pc1", "pc2", "city")
     assert [column.kind for column in table.columns] == ["component", "component", "category"]
-    assert table.notes[0] == "p: 2 principal components of 3 columns"
+    assert table.notes[0].startswith("p: 2 principal components of 3 columns keep ")
+
+
+def test_the_note_says_how_much_variance_is_kept_and_that_the_rest_may_predict():
+    """Two equal columns and an orthogonal one: the components' variances are 2, 1 and 0."""
+    a, b = [1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]
+    X = {"a": a, "b": b, "twice a": [2 * value for value in a]}
+    assert party_table("p", X, CodingSettings(pca=1)).notes[0] == (
+        "p: 1 principal components of 3 columns keep 67% of their variance; what predicts the label may be "
+        "in the rest: compare with a valuation without --pca"
+    )
+    whole = party_table("p", X, CodingSettings(pca=2)).notes[0]
+    assert whole == "p: 2 principal components of 3 columns keep 100% of their variance"
 
 
 @pytest.mark.parametrize(

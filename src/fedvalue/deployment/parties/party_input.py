@@ -52,11 +52,13 @@ class PartyInput:
         columns: How each column was coded, the label among them. It stays at home. Once the run has reduced
             the table to the common ids, these rows alone are coded, and this is how.
         notes: What a person should know about the coding.
+        warnings: Those of the notes that are about the label.
     """
 
     samples: Samples = field(repr=False)
     columns: tuple[ColumnCoding, ...] = field(repr=False)
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -104,8 +106,8 @@ def read_input(
             from fedvalue.deployment.parties.streamed_input import read_streamed
 
             space = Space(scratch, table.memory_mib << 20)
-            samples, codings, notes = read_streamed(table, manifest, features, space)
-            return _described(samples, codings, notes, party, role)
+            samples, stream = read_streamed(table, manifest, features, space)
+            return _described(samples, stream.codings, stream.notes, stream.warnings, party, role)
         _check_machine(needed, why_not)
     wanted = [table.id, *([table.label] if table.label else []), *features]
     texts = (table.id, *coding_of(table, manifest).categorical)
@@ -176,7 +178,7 @@ def _coded(
         """The table reduced to some rows, coded from these alone."""
         reduced = _coded(table, manifest, party, role, found.take(rows), ids.take(rows))
         assert isinstance(reduced.samples, MemorySamples)
-        whole.columns = reduced.columns
+        whole.columns, whole.warnings = reduced.columns, reduced.warnings
         return reduced.samples
 
     from fedvalue.tables.party_table import label_table, party_table, task_table
@@ -191,17 +193,22 @@ def _coded(
             CodedColumn("column 0", own.codes, own.n_codes, own.codebook),
             CodedColumn("column 1", label.codes, label.n_codes),
         ]
-        codings, notes = (*own.columns, *label.columns), (*own.notes, *label.notes, *label.warnings)
+        codings, notes, warnings = (*own.columns, *label.columns), (*own.notes, *label.notes), label.warnings
     else:
         own = party_table(party, chosen, coding)
         coded = [CodedColumn("column 0", own.codes, own.n_codes, own.codebook)]
-        codings, notes = own.columns, own.notes
-    whole = _described(MemorySamples(ids, coded, reduce=reduce), codings, notes, party, role)
+        codings, notes, warnings = own.columns, own.notes, ()
+    whole = _described(MemorySamples(ids, coded, reduce=reduce), codings, notes, warnings, party, role)
     return whole
 
 
 def _described(
-    samples: Samples, codings: tuple[ColumnCoding, ...], notes: tuple[str, ...], party: str, role: str
+    samples: Samples,
+    codings: tuple[ColumnCoding, ...],
+    notes: tuple[str, ...],
+    warnings: tuple[str, ...],
+    party: str,
+    role: str,
 ) -> PartyInput:
     """The input with its columns under their owner's name, the label first as in every result."""
     from fedvalue.tables.party_table import column_warnings
@@ -209,7 +216,7 @@ def _described(
     owner = "task" if role == "task" else party
     label = [coding for coding in codings if coding.party == "label"]
     own = [replace(coding, party=owner) for coding in codings if coding.party != "label"]
-    return PartyInput(samples, (*label, *own), (*notes, *column_warnings(codings)))
+    return PartyInput(samples, (*label, *own), (*notes, *warnings, *column_warnings(codings)), warnings)
 
 
 def _n_repeated(ids: PackedIds) -> int:

@@ -120,7 +120,7 @@ def take_part(
                 psk,
                 charging,
                 at_home=lambda valuation: with_own_table(
-                    valuation, given.columns, provenance(command, sources=(source,))
+                    valuation, given.columns, provenance(command, sources=(source,)), given.warnings
                 ),
             )
 

@@ -19,13 +19,12 @@ from fedvalue.tables.party_table import refuse_repeated_ids
 if TYPE_CHECKING:
     from fedvalue.agreement.manifest import Manifest
     from fedvalue.deployment.config import TableConfig
-    from fedvalue.tables.column_report import ColumnCoding
 
 
 def read_streamed(
     table: TableConfig, manifest: Manifest, features: tuple[str, ...], space: Space
-) -> tuple[SpooledSamples, tuple[ColumnCoding, ...], tuple[str, ...]]:
-    """The samples of a table, how its columns were coded, and notes about that.
+) -> tuple[SpooledSamples, PartyStream]:
+    """The samples of a table, and the stream that knows how its columns were coded.
 
     Raises:
         InputError: The table cannot be read or used.
@@ -54,4 +53,4 @@ def read_streamed(
         [column.counts() for column in stream.columns],
         [own.codebook(), *(None for _ in label)],
     )
-    return samples, stream.codings, stream.notes
+    return samples, stream
