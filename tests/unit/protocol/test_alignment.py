@@ -176,7 +176,7 @@ def test_too_few_common_ids_give_no_answer_either():
 
 
 @pytest.mark.parametrize(
-    "wrong", [mask(0, 2**20, bytes(5)), mask(1, 2, b"x"), mask(0, 1, b""), mask(0, 1, b"x")]
+    "wrong", [mask(0, 2**20, bytes(5)), mask(1, 2, b"x"), mask(0, 1, b""), mask(0, 2, b""), mask(0, 1, b"x")]
 )
 def test_a_server_cannot_break_a_party_by_the_order_or_length_of_its_masks(wrong):
     one = party("telco", IDS["telco"])

@@ -19,6 +19,7 @@ from fedvalue.protocol.mirror.codebooks import BookLayout, BookSum, masked_table
 from fedvalue.protocol.readiness import check_cells, check_code_gate, gated_sizes
 from fedvalue.protocol.samples import CodedColumn, MemorySamples
 from fedvalue.protocol.settings import ColumnView, Gates, RunTerms, Settings
+from fedvalue.protocol.shared_codebooks import CodebookRelay, SharedCodebooks
 from fedvalue.valuation.settings import ValuationSettings
 from tests.simulation.world import Codes, World, run
 
@@ -223,6 +224,61 @@ def test_servers_that_relay_codebooks_cannot_read_or_change_them() -> None:
         return [envelope]
 
     assert "E_SEAL" in run(world.cast("paper", n_r=0, columns="features"), meddler=damage).codes()
+
+
+def sealed(party: str, index: int = 0, total: int = 1, size: int = 16) -> m.SealedCodebook:
+    return m.SealedCodebook(index, total, b"", party, bytes(size)).with_digest()
+
+
+def test_a_relay_passes_on_codebooks_of_their_owner_in_order_and_of_a_bounded_size() -> None:
+    terms = WORLD.settings("mirror", policy="counts")
+    relay = CodebookRelay(terms)
+    for sender, message, code in (
+        ("p0", sealed("p1"), "E_SENDER"),
+        ("p0", sealed("p0", index=1, total=2), "E_DECLARED"),
+        ("p0", sealed("p0", total=relay._most + 1), "E_DECLARED"),
+        ("task party", sealed("task party"), "E_DECLARED"),  # nobody may have it
+        ("p0", sealed("p0", size=terms.chunk_bytes + 17), "E_SIZE"),
+    ):
+        with pytest.raises(RemoteProtocolError) as caught:
+            relay.take(sender, message)
+        assert caught.value.code == code
+    assert [one.recipient for one in relay.take("p0", sealed("p0", size=terms.chunk_bytes + 16))] == [
+        "task party"
+    ]
+    with pytest.raises(RemoteProtocolError):
+        relay.take("p0", sealed("p0"))
+
+
+@pytest.mark.parametrize("change", [{"index": 1, "total": 2}, {"total": 2}, {"party": "p1"}])
+def test_a_server_cannot_hand_on_parts_that_do_not_belong_there(change: dict[str, object]) -> None:
+    def meddle(envelope: Envelope) -> list[Envelope]:
+        message = envelope.message
+        if envelope.recipient != "p1" or not isinstance(message, m.SealedCodebook) or message.party != "p0":
+            return [envelope]
+        forged = msgspec.structs.replace(message, **change).with_digest()
+        return [msgspec.structs.replace(envelope, message=forged)]
+
+    world = World.drawn(4, n=40, sizes=(4, 6)).with_features()
+    postman = run(world.cast("paper", n_r=0, columns="features"), meddler=meddle)
+    assert postman.errors["p1"].code == "E_DECLARED"
+    assert "part of a codebook out of order" in str(postman.errors["p1"])
+
+
+def test_a_party_that_seals_codes_out_of_range_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its column has feature codes 0 and 1, and it writes 2."""
+    honest = SharedCodebooks._renamed
+
+    def evil(self: SharedCodebooks, book: Codebook | None) -> np.ndarray:
+        return honest(self, book) + np.uint32(2 * (self._name == "p0"))
+
+    monkeypatch.setattr(SharedCodebooks, "_renamed", evil)
+    world = World.drawn(4, n=40, sizes=(4, 6)).with_features()
+    cast = world.cast("paper", n_r=0, columns="features")
+    postman = run(cast)
+    assert {name for name, error in postman.errors.items() if error.code == "E_RANGE"}
+    assert any("a code in the codebook of 'p0' is out of range" in str(e) for e in postman.errors.values())
+    assert all(party.outcome is None for party in (cast.task, *cast.parties))
 
 
 def test_under_policy_counts_only_the_task_party_gets_codebooks() -> None:
