@@ -53,6 +53,8 @@ def test_a_backup_restores_finished_runs_and_ends_the_others(party: Site, tmp_pa
     contents = restore(archive, fresh)
     assert (contents.name, contents.role) == ("telco", "data")
     assert (fresh / "peers" / "bank.json").read_bytes() == (party.peers / "bank.json").read_bytes()
+    assert (fresh / "state" / "party.sqlite").stat().st_mode & 0o777 == 0o600
+    assert not (fresh / "identity").exists(), "keys and card come from their own safe place"
     store = PartyStore(fresh / "state")
     found = {run_id: (state, code) for run_id, state, code, _ in store.runs()}
     assert found == {OLD: ("done", ""), RUN: ("failed", "E_STORAGE")}
@@ -145,6 +147,19 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path, name: str) -> None:
         tar.addfile(tarfile.TarInfo(name))
     with pytest.raises(ConfigError, match=f"is not a backup: it holds '{re.escape(name)}'"):
         restore(tmp_path / "evil.tar", tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("missing", ["contents.json", "identity/card.json"])
+def test_an_archive_without_its_contents_or_its_owner_is_no_backup(
+    party: Site, tmp_path: Path, missing: str
+) -> None:
+    whole, part = back_up(party, tmp_path / "backups"), tmp_path / "part.tar"
+    with tarfile.open(whole) as tar, tarfile.open(part, "w") as kept:
+        for info in tar:
+            if info.name != missing:
+                kept.addfile(info, tar.extractfile(info))
+    with pytest.raises(ConfigError, match=r"is not a backup$"):
+        restore(part, tmp_path / "fresh")
 
 
 def _forged(archive: Path, name: str, data: bytes) -> Path:
