@@ -87,10 +87,21 @@ def test_result_without_learnable_values_says_what_to_do(tmp_path):
 
 def test_a_table_in_place_of_a_result_is_named_with_the_remedy(tmp_path):
     (tmp_path / "bank.csv").write_text("customer,defaulted\nA,no\n")
-    for command in (["payout", "bank.csv", "--pot", "10"], ["compare", "bank.csv", "bank.csv"]):
+    for command in (
+        ["payout", "bank.csv", "--pot", "10"],
+        ["compare", "bank.csv", "bank.csv"],
+        ["report", "bank.csv", "-o", "page.html"],
+    ):
         ran = fedvalue_here(*command, cwd=tmp_path)
         assert ran.code == 3
         assert "bank.csv is a table: `fedvalue value` with --json FILE makes a result of it" in ran.err
+
+
+def test_a_table_in_place_of_a_certificate_is_named(tmp_path):
+    (tmp_path / "bank.csv").write_text("customer,defaulted\nA,no\n")
+    ran = fedvalue_here("audit", "verify", "bank.csv", cwd=tmp_path)
+    assert ran.code == 4
+    assert "bank.csv is neither an audit log (*.jsonl) nor a certificate" in ran.err
 
 
 def test_broken_results_are_refused(tmp_path):

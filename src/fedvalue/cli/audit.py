@@ -32,6 +32,10 @@ def verify(
 
     lines = _lines(file)
     if not is_log("\n".join(lines).encode()) and card_ is None:
+        if not lines or not lines[0].lstrip().startswith("{"):
+            raise ConfigError(
+                f"{file} is neither an audit log (*.jsonl) nor a certificate", code="E_CERTIFICATE"
+            )
         page, checked = certificate_page(file, None if peers is None else read_cards(peers))
         for line in page:
             say(line)

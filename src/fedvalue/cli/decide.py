@@ -61,7 +61,7 @@ def select(
     if label is None:
         if party or each or task:
             raise InputError("--party, --each and --task describe a table, which needs --label too")
-        valuation = _read_result(source, "add --label, and --party or --each, to value it")
+        valuation = read_result(source, "add --label, and --party or --each, to value it")
     else:
         from fedvalue.valuation.settings import ValuationSettings
 
@@ -72,7 +72,7 @@ def select(
         _show_selection(valuation, chosen)
 
 
-def _read_result(source: str | Path, remedy: str = _REMEDY) -> Valuation:
+def read_result(source: str | Path, remedy: str = _REMEDY) -> Valuation:
     """Read a result; where a table is given instead, say what to do."""
     from fedvalue.tables.sources import is_file_name
     from fedvalue.valuation.result import Valuation
@@ -166,7 +166,7 @@ def payout(
 
     if csv_file == "-" and json_file == "-":
         raise InputError("only one of --csv and --json can go to standard output")
-    payment = divide(_read_result(result), pot, by=by, floor=floor, cap=cap)
+    payment = divide(read_result(result), pot, by=by, floor=floor, cap=cap)
     csv_alone = wrote_text(payment.to_csv(), csv_file, "CSV")
     json_alone = wrote_json(payment.to_dict(), json_file, "JSON")
     if not csv_alone and not json_alone:
@@ -208,7 +208,7 @@ def compare(
 
     from fedvalue.decisions import comparison
 
-    outcome = comparison.compare(_read_result(before), _read_result(after))
+    outcome = comparison.compare(read_result(before), read_result(after))
     if wrote_json(msgspec.to_builtins(outcome), json_file, "comparison"):
         return
     for sentence in outcome.sentences:

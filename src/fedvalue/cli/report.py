@@ -48,11 +48,11 @@ def report(
     else:
         if peers is not None:
             raise InputError("--peers goes with a certificate; a result has no keys")
+        from fedvalue.cli.decide import read_result
         from fedvalue.reports import html
-        from fedvalue.valuation.result import Valuation
 
         listed = None if prices is None else read_prices(prices)
-        html.write(Valuation.from_json(result), output, prices=listed, budget=budget)
+        html.write(read_result(result), output, prices=listed, budget=budget)
     say(f"report written to {output}")
 
 
