@@ -45,7 +45,7 @@ def fit_label(summary: ColumnSummary, settings: CodingSettings) -> tuple[ColumnC
     Raises:
         InputError: No samples, or missing labels.
     """
-    check_labels(summary)
+    check_labels(summary, cleaned=settings.clean_labels)
     if _is_amount(summary, settings.bins_of_label):
         coder = fit_bins(summary, bins=settings.bins_of_label, binning=settings.binning)
         return coder, describe_column("label", coder, summary, "amount")
@@ -61,14 +61,17 @@ def _is_amount(summary: ColumnSummary, bins: int) -> bool:
     return n_distinct is None or n_distinct > (max(bins, MOST_CLASSES) if whole else bins)
 
 
-def check_labels(summary: ColumnSummary) -> None:
-    """Refuse a label without rows, or with missing values."""
+def check_labels(summary: ColumnSummary, *, cleaned: bool = False) -> None:
+    """Refuse a label without rows, or with missing values.
+
+    The command leaves these rows out of files before; `cleaned` labels that still have some come from Python.
+    """
     if summary.n_samples == 0:
         raise InputError(f"label {summary.name!r}: at least one row is needed, got none")
     if summary.n_missing:
         raise InputError(
             f"label {summary.name!r}: {summary.n_missing:,} of {summary.n_samples:,} rows have no label; "
-            "leave them out, or use --clean-labels"
+            + ("leave them out of every table" if cleaned else "leave them out, or use --clean-labels")
         )
 
 

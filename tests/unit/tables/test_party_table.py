@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fedvalue.errors import InputError
+from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.party_table import check_ids, column_warnings, label_table, party_table, task_table
 
 
@@ -118,3 +119,9 @@ def test_ids_name_each_sample_once():
     assert str(repeated.value).startswith(
         "column 'customer': ids must be distinct, got 3 duplicates among 5 rows; keep one row per id"
     )
+
+
+def test_cleaned_labels_that_are_missing_come_with_another_remedy():
+    """The option was advised where it was set."""
+    with pytest.raises(InputError, match=r"1 of 3 rows have no label; leave them out of every table$"):
+        label_table([1, None, 0], CodingSettings(clean_labels=True))
