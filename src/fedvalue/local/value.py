@@ -123,8 +123,8 @@ def value(
         label_bins: Bins of a label that is an amount; `bins` when None.
         pca: Replace the numbers of each data party that has more columns by this many principal components.
         categorical: Columns whose numbers are names, such as zip codes: never binned.
-        clean_labels: Take labels that differ only in case or blanks for one class. Unlike the command's option
-            it leaves no row out: remove rows without a label from every table first.
+        clean_labels: Take labels that differ only in case or blanks for one class. Unlike the option of the
+            command it leaves no row out: remove rows without a label from every table first.
         file_options: How to read tables that are files: delimiter, decimal mark, encoding, sheet.
         method: "exact", "sampled", or "auto" to let the predicted cost decide.
         n_permutations: Permutations of the sampled method.
