@@ -217,7 +217,7 @@ def test_join_and_run_name_what_is_missing(bank, tmp_path):
     rows = tmp_path / "rows.csv"
     rows.write_text("id,x\n1,2\n")
     done = fedvalue_here("join", "--table", rows, "--id", "id", cwd=tmp_path)
-    assert (done.code, "first: fedvalue accept INVITATION" in done.err) == (4, True)
+    assert (done.code, "run `fedvalue accept INVITATION` first" in done.err) == (4, True)
     done = fedvalue_here("join", "--id", "id", cwd=tmp_path)
     assert (done.code, "--table" in done.err) == (3, True)
     done = fedvalue_here("run", "--table", tmp_path / "none.csv", "--id", "id", cwd=tmp_path)
