@@ -51,23 +51,19 @@ def from_cents(value: int) -> Decimal:
     return (Decimal(value) * CENT).quantize(CENT)
 
 
-def largest_remainder(ideal: list[Fraction], total: int, most: list[int]) -> list[int]:
+def largest_remainder(ideal: list[Fraction], total: int) -> list[int]:
     """Round the ideal numbers to whole numbers that add up to `total`.
 
     Every number is rounded down; the remaining units go to the largest remainders, the earlier party first
-    among equals, and never beyond `most`.
+    among equals. There are fewer units than fractions, so a whole number, such as a cap, is never exceeded.
     """
     if sum(ideal) != total:
         raise ValueError(f"the ideal shares add up to {sum(ideal)}, not to {total}")
     rounded = [x.numerator // x.denominator for x in ideal]
     order = sorted(range(len(ideal)), key=lambda k: (rounded[k] - ideal[k], k))
     left = total - sum(rounded)
-    for k in order:
-        if left == 0:
-            break
-        if rounded[k] < most[k] and rounded[k] != ideal[k]:
-            rounded[k] += 1
-            left -= 1
+    for k in order[:left]:
+        rounded[k] += 1
     return rounded
 
 

@@ -153,7 +153,7 @@ def payout(
     low = money.cents(money.amount(floor, "the floor"), "the floor")
     high = pot_cents if cap is None else money.cents(money.amount(cap, "the cap"), "the cap")
     ideal = divide(values, pot_cents, low, high)
-    amounts = money.largest_remainder(ideal, pot_cents, [high] * len(values))
+    amounts = money.largest_remainder(ideal, pot_cents)
     judge = Judge(valuation, by)
     ranks = _ranks(values, [judge.half_width(p, v) for p, v in zip(valuation.parties, values, strict=True)])
     bounds = {Fraction(high): "cap"} if cap is not None else {}

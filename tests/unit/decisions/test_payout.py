@@ -58,6 +58,15 @@ def test_floor_and_cap_bind_and_the_rest_stays_proportional():
     assert [share.bound for share in found.shares] == ["floor", "", "", "cap"]
 
 
+def test_an_empty_pot_pays_nobody_and_says_so():
+    found = payout(result_of_values([1.0, 2.0]), 0)
+    assert amounts(found) == [0, 0]
+    assert [share.percent for share in found.shares] == [0.0, 0.0]
+    assert found.remarks()[-1] == "Groups of parties were not checked: there is nothing to divide."
+    paid = payout(result_of_values([1.0, 2.0]), 3)
+    assert [share.percent for share in paid.shares] == pytest.approx([100 / 3, 200 / 3], abs=0.01)
+
+
 def test_last_cents_go_to_the_largest_remainders():
     """Three equal parties and a cent too many: the first of equals gets it."""
     assert amounts(payout(result_of_values([1.0, 1.0, 1.0]), "100.00")) == [
