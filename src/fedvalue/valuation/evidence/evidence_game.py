@@ -30,6 +30,7 @@ from fedvalue.valuation.evidence.synergy import (
     synergistic_coalitions,
     synergy_evidence,
 )
+from fedvalue.valuation.evidence.unseen_errors import fitted_log_odds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,9 @@ class EvidenceGame:
         pooled = canonical.pooled_items()
         game = cls(
             parties=table.parties,
-            arrays=EvidenceArrays.stack(evidences, base, pooled.label, pooled.count),
+            arrays=EvidenceArrays.stack(
+                evidences, base, base_log_odds(canonical, left_out=0.0), pooled.label, pooled.count
+            ),
             holders=tuple(_holders(canonical, evidence) for evidence in evidences),
             pair_search=record,
             synergies=(),
@@ -228,14 +231,19 @@ def _with_synergies(
         key = game.evidences_of(coalition)
         compiled = game.compiles(np.array([len(key)]), max(MAX_SYNERGIES, min(1 << game.n_parties, 256)))
         fit = fit_evidences(game, key, np.full(game.arrays.n_evidences, PRIOR_WEIGHT), compiled=compiled)
-        evidence = synergy_evidence(table, columns, fit.log_odds, n_judged)
+        weights = np.zeros(game.arrays.n_evidences)
+        weights[list(key)] = fit.weights
+        fitted = fitted_log_odds(game.arrays, weights)
+        evidence = synergy_evidence(table, columns, fit.log_odds, fitted, n_judged)
         if evidence is not None:
             found.append(evidence)
             synergies.append(coalition)
     arrays = game.arrays
     return replace(
         game,
-        arrays=EvidenceArrays.stack([*evidences, *found], arrays.base, arrays.label, arrays.count),
+        arrays=EvidenceArrays.stack(
+            [*evidences, *found], arrays.base, arrays.fitted_base, arrays.label, arrays.count
+        ),
         holders=game.holders + tuple(_holders(table, evidence) for evidence in found),
         synergies=tuple(synergies),
     )

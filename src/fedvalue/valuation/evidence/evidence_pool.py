@@ -60,7 +60,11 @@ class EvidenceArrays:
         ranking: Evidence for each label that depends on the cell alone, shape (n_groups, n_labels).
         first: Place in `tables` of each evidence's first group.
         size: Number of groups of each evidence.
+        decisive: What decisions are counted with (see `unseen_errors`), shape (n_groups, n_labels + 1): the
+            log-odds read from all rows, a row's own pull on them, and their spread.
+        decides: Which evidences take part in decisions: those that are more than luck.
         base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
+        fitted_base: The same, the row itself counted.
         label: Label per item.
         count: Samples per item.
     """
@@ -70,13 +74,21 @@ class EvidenceArrays:
     ranking: Floats = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
     size: NDArray[np.int64] = field(repr=False)
+    decisive: Floats = field(repr=False)
+    decides: NDArray[np.bool_] = field(repr=False)
     base: Floats = field(repr=False)
+    fitted_base: Floats = field(repr=False)
     label: Codes = field(repr=False)
     count: Floats = field(repr=False)
 
     @classmethod
     def stack(
-        cls, evidences: Sequence[LabelEvidence], base: Floats, label: Codes, count: Floats
+        cls,
+        evidences: Sequence[LabelEvidence],
+        base: Floats,
+        fitted_base: Floats,
+        label: Codes,
+        count: Floats,
     ) -> EvidenceArrays:
         """All evidences of a table in one place."""
         sizes = [len(evidence.log_odds) for evidence in evidences]
@@ -91,7 +103,12 @@ class EvidenceArrays:
             ranking=np.concatenate([np.zeros((0, len(base))), *(evidence.ranking for evidence in evidences)]),
             first=np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64),
             size=np.array(sizes, dtype=np.int64),
+            decisive=np.concatenate(
+                [np.zeros((0, len(base) + 1)), *(_decisive(evidence) for evidence in evidences)]
+            ),
+            decides=np.array([bool(evidence.ranking.any()) for evidence in evidences], dtype=bool),
             base=base,
+            fitted_base=fitted_base,
             label=label,
             count=count,
         )
@@ -105,6 +122,16 @@ class EvidenceArrays:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.label)
+
+
+def _decisive(evidence: LabelEvidence) -> Floats:
+    """Columns of `EvidenceArrays.decisive`.
+
+    Each other row of the cell pulls about as much as the row itself, this way or that.
+    """
+    n_other = evidence.log_odds.shape[1]
+    pull = (evidence.log_odds - evidence.fitted).sum(axis=1) / max(1, n_other)
+    return np.column_stack([evidence.fitted, pull, (evidence.total - 1.0) * pull**2])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,7 +42,10 @@ class LabelEvidence:
             (n_groups, n_labels - 1), alternatives in the order of `alternatives`.
         ranking: Per group the evidence for each label as a function of the cell alone, shape (n_groups,
             n_labels): for ranking rows, where predictions without the row's own label would mislead (see
-            `predictions`).
+            `predictions`). All zero where the evidence is more likely luck than not.
+        fitted: As `log_odds`, but read from all rows, the row itself among them: what a new row of the cell
+            gets. For deciding (see `unseen_errors`).
+        total: Samples of each group's cell.
         of_code: Group of each code and label, by code times n_labels plus label; of one column alone.
     """
 
@@ -50,13 +53,19 @@ class LabelEvidence:
     index: NDArray[np.integer]
     log_odds: Floats
     ranking: Floats
+    fitted: Floats
+    total: Floats
     of_code: Codes | None = None
+
+    def groups_at(self, table: CanonicalTable, items: Codes) -> Codes:
+        """Groups of one column at some items of its table."""
+        assert self.of_code is not None
+        code = table.codes[self.columns[0]][items].astype(np.int64)
+        return np.asarray(self.of_code[code * table.n_labels + table.label[items]])
 
     def log_odds_at(self, table: CanonicalTable, items: Codes) -> Floats:
         """The evidence of one column at some items of its table, shape (len(items), n_labels - 1)."""
-        assert self.of_code is not None
-        code = table.codes[self.columns[0]][items].astype(np.int64)
-        return np.asarray(self.log_odds[self.of_code[code * table.n_labels + table.label[items]]])
+        return np.asarray(self.log_odds[self.groups_at(table, items)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +99,16 @@ def alternatives(n_labels: int) -> NDArray[np.int64]:
     return np.array([every[every != y] for y in every], dtype=np.int64).reshape(n_labels, n_labels - 1)
 
 
-def base_log_odds(table: CanonicalTable) -> Floats:
-    """Log-odds of label frequencies without the row itself, shape (n_labels, n_labels - 1)."""
+def base_log_odds(table: CanonicalTable, left_out: float = 1.0) -> Floats:
+    """Log-odds of label frequencies, shape (n_labels, n_labels - 1).
+
+    Args:
+        table: The rows.
+        left_out: 1 without the row itself, 0 with it.
+    """
     frequency = np.bincount(table.label, weights=table.count)
     other = frequency[alternatives(table.n_labels)]
-    return np.asarray(np.log(other + 0.5) - np.log(frequency - 0.5)[:, None])
+    return np.asarray(np.log(other + 0.5) - np.log(frequency + 0.5 - left_out)[:, None])
 
 
 def groups_of(table: CanonicalTable, columns: tuple[int, ...]) -> Groups:
@@ -161,13 +175,20 @@ def log_odds_of(gains: Floats, prior_log_odds: float) -> Floats:
     return np.asarray(prior_log_odds + top + np.log(mean))
 
 
-def cell_log_odds(groups: Groups, pool: Floats, gains: Floats, prior_log_odds: float = 0.0) -> Floats:
+def cell_log_odds(
+    groups: Groups, pool: Floats, gains: Floats, prior_log_odds: float = 0.0, left_out: float = 1.0
+) -> Floats:
     """The evidence of each group, shape (n_groups, n_labels - 1).
 
-    A cell with a single sample gives exactly none.
+    Args:
+        groups: The cells.
+        pool: As in `cell_gains`, with or without the row itself as `left_out` says.
+        gains: What `cell_gains` says.
+        prior_log_odds: Of the evidence.
+        left_out: 1 without the row itself (a cell with a single sample gives exactly none), 0 with it.
     """
     weights, ignore = posterior(gains, prior_log_odds)
-    left = groups.total - 1.0
+    left = groups.total - left_out
     share = np.zeros_like(left)
     kept = np.full_like(left, ignore)
     for weight, a in zip(weights, STRENGTHS, strict=True):
@@ -175,10 +196,10 @@ def cell_log_odds(groups: Groups, pool: Floats, gains: Floats, prior_log_odds: f
         kept += weight * a / (left + a)
     z = 1.0 + np.exp(pool).sum(axis=1)
     # p / q = ignore + sum of weights (N / q + a) / (N - 1 + a): positive terms only, for precision.
-    own = np.log((groups.own - 1.0) * z * share + kept)
+    own = np.log((groups.own - left_out) * z * share + kept)
     other = np.log(groups.other * np.exp(-pool) * (z * share)[:, None] + kept[:, None])
     evidence = other - own[:, None]
-    evidence[groups.total == 1.0] = 0.0
+    evidence[left == 0.0] = 0.0
     return np.asarray(evidence)
 
 
@@ -191,9 +212,10 @@ def column_evidence(table: CanonicalTable, column: int, base: Floats) -> LabelEv
     groups = groups_of(table, (column,))
     if _independent(groups, table):
         return None
-    pool = base[table.label[groups.example]]
+    own = table.label[groups.example]
+    pool, fitted_pool = base[own], base_log_odds(table, left_out=0.0)[own]
     gains = cell_gains(groups, pool)
-    evidence = evidence_of(table, (column,), groups, pool, gains, n_judged=table.n_columns)
+    evidence = evidence_of(table, (column,), groups, pool, fitted_pool, gains, n_judged=table.n_columns)
     return evidence if evidence.log_odds.any() else None
 
 
@@ -202,6 +224,7 @@ def evidence_of(
     columns: tuple[int, ...],
     groups: Groups,
     pool: Floats,
+    fitted_pool: Floats,
     gains: Floats,
     prior_log_odds: float = 0.0,
     n_judged: int = 1,
@@ -213,6 +236,7 @@ def evidence_of(
         columns: That the cells are of.
         groups: The cells.
         pool: As in `cell_gains`.
+        fitted_pool: The same with the row itself.
         gains: What `cell_gains` says.
         prior_log_odds: Of the evidence.
         n_judged: Among how many the evidence must not be luck to rank rows.
@@ -224,8 +248,9 @@ def evidence_of(
     else:
         # Evidence that is more likely luck than not must not rank rows that are otherwise equal.
         ranking = np.zeros((len(own), table.n_labels))
+    fitted = cell_log_odds(groups, fitted_pool, gains, prior_log_odds, left_out=0.0)
     of_code = groups.number if len(columns) == 1 else None
-    return LabelEvidence(columns, groups.index, log_odds, ranking, of_code)
+    return LabelEvidence(columns, groups.index, log_odds, ranking, fitted, groups.total, of_code)
 
 
 def ranking_evidence(groups: Groups, own: Codes, pool: Floats, log_odds: Floats) -> Floats:

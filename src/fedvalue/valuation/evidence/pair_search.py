@@ -136,7 +136,12 @@ def search_pairs(
         pair = (int(pairs[at, 0]), int(pairs[at, 1]))
         groups = groups_of(table, pair)
         pool = pool_of(table, columns, base, groups.example, pair)
-        found.append(evidence_of(table, pair, groups, pool, gains[at], prior))
+        fitted_pool = base_log_odds(table, left_out=0.0)[table.label[groups.example]]
+        for k in pair:
+            evidence = columns[k]
+            if evidence is not None:
+                fitted_pool = fitted_pool + evidence.fitted[evidence.groups_at(table, groups.example)]
+        found.append(evidence_of(table, pair, groups, pool, fitted_pool, gains[at], prior))
     record = PairSearch(
         n_pairs=math.comb(len(usable), 2),
         screened_on=screened_on,

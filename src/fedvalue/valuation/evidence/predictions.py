@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue.valuation.evidence.unseen_errors import expected_errors
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -76,8 +78,7 @@ def score_predictions(arrays: EvidenceArrays, weights: Floats, likelihood: Float
         influence[1] = np.mean([part for _, part in areas], axis=0)
     if n_labels == 2:
         metrics[2], influence[2] = _gap(probability[1], label == 1, count)
-    winners = probability > probability.max(axis=0) - TIE
-    right = winners[label, np.arange(len(label))] / winners.sum(axis=0)
+    right = 1.0 - expected_errors(arrays, weights, likelihood)
     metrics[3] = float(np.sum(count * right) / n)
     influence[3] = right - metrics[3]
     return Predictions(metrics, influence)
@@ -99,7 +100,7 @@ def _probabilities(arrays: EvidenceArrays, weights: Floats) -> Floats:
     for k in np.flatnonzero(weights):
         table = weights[k] * ranking[arrays.first[k] : arrays.first[k] + arrays.size[k]]
         for y in range(1 if n_labels == 2 else 0, n_labels):
-            score[y] += table[:, y][arrays.index[k]]
+            score[y] += table[:, y].take(arrays.index[k])
     score -= score.max(axis=0)
     np.exp(score, out=score)
     score /= score.sum(axis=0)

@@ -57,7 +57,7 @@ def synergistic_coalitions(joint_game: JointTableGame, n_parties: int) -> tuple[
 
 
 def synergy_evidence(
-    table: CanonicalTable, columns: tuple[int, ...], log_odds: Floats, n_judged: int
+    table: CanonicalTable, columns: tuple[int, ...], log_odds: Floats, fitted: Floats, n_judged: int
 ) -> LabelEvidence | None:
     """Evidence of the joint cells of some columns; None where it does not pass.
 
@@ -65,6 +65,7 @@ def synergy_evidence(
         table: The rows.
         columns: All columns of a coalition.
         log_odds: What the coalition's pool predicts, shape (n_labels - 1, n_items).
+        fitted: The same with each row itself among those that the evidence is read from.
         n_judged: Number of coalitions among which this one was found.
     """
     groups = groups_of(table, columns)
@@ -75,7 +76,8 @@ def synergy_evidence(
     prior = -(PAIR_COST + math.log(max(1, n_judged)))
     if float(log_odds_of(gains, prior)) <= -PAIR_COST:
         return None
-    return evidence_of(table, columns, groups, pool, gains, prior)
+    fitted_pool = np.ascontiguousarray(fitted[:, groups.example].T)
+    return evidence_of(table, columns, groups, pool, fitted_pool, gains, prior)
 
 
 def _enumerated(n_parties: int) -> tuple[int, int]:

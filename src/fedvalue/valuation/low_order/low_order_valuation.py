@@ -153,13 +153,15 @@ def _game(table: LatentTable, layout: PairLayout, n_samples: int) -> EvidenceGam
         log_odds = np.take_along_axis(each, others[own], axis=1) - np.take_along_axis(
             each, own[:, None], axis=1
         )
-        evidences.append(LabelEvidence((k,), table.codes[:, k] * n_labels + table.label, log_odds, each))
+        groups = table.codes[:, k] * n_labels + table.label
+        # Posterior means: no row of a table pulls on them.
+        evidences.append(LabelEvidence((k,), groups, log_odds, each, log_odds, np.ones(len(own))))
         owner = layout.owner[k]
         holders.append((-1 if owner < 0 else 1 << owner,))
     base = np.log(table.pi[others]) - np.log(table.pi)[:, None]
     return EvidenceGame(
         parties=layout.parties,
-        arrays=EvidenceArrays.stack(evidences, base, table.label, table.weight * n_samples),
+        arrays=EvidenceArrays.stack(evidences, base, base, table.label, table.weight * n_samples),
         holders=tuple(holders),
         pair_search=PairSearch(),
         synergies=(),
