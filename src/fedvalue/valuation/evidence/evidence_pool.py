@@ -62,7 +62,7 @@ class EvidenceArrays:
         size: Number of groups of each evidence.
         decisive: What decisions are counted with (see `unseen_errors`), shape (n_groups, n_labels + 1): the
             log-odds read from all rows, a row's own pull on them, and their spread.
-        decides: Which evidences take part in decisions: those that are more than luck.
+        decides: Which evidences take part in decisions: those that rank rows.
         base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
         fitted_base: The same, the row itself counted.
         label: Label per item.

@@ -1,12 +1,12 @@
 """How well a pool predicts rows that it has not seen: log loss, AUC, KS and accuracy, with their errors.
 
-Every row is predicted without its own label, and log loss uses these predictions as they are. Ranking and
-deciding need care: leaving a row out moves its prediction away from its own label by a hair, so two rows
-with equal codes and different labels would always be ranked the wrong way round. Therefore AUC, KS and
-accuracy use evidence that is a function of the codes alone: the mean over the labels of a cell, times a
-factor per evidence, at most 1, that takes its separation of the labels back to what it is on rows left out
-(see `ranking_evidence`). Equal rows are then ties, and evidence that separates labels by memory alone does
-not count.
+Every row is predicted without its own label, and log loss uses these predictions as they are. Ranking needs
+care: leaving a row out moves its prediction away from its own label by a hair, so two rows with equal codes
+and different labels would always be ranked the wrong way round. Therefore AUC and KS use evidence that is a
+function of the codes alone: the mean over the labels of a cell, times a factor per evidence, at most 1, that
+takes its separation of the labels back to what it is on rows left out (see `ranking_evidence`). Equal rows
+are then ties, and evidence that separates labels by memory alone does not count. Accuracy is that of
+decisions about unseen rows (see `unseen_errors`).
 
 Standard errors come from influence functions (for AUC, DeLong, DeLong and Clarke-Pearson 1988), so that
 differences between coalitions are paired. Predictions that differ by less than 1e-10 are ties.

@@ -16,7 +16,7 @@ from wrong to right.
 
 Frequencies of labels are taken as they are: a table of half and half has an error of one half without
 evidence. Evidence that is more likely luck than not takes no part: pools give it little weight, but how
-likely it is was read from the rows' own labels, which no row's pull shows (decision 0609).
+likely it is was read from the rows' own labels, which no row's pull shows (decision 0610).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIE = 1e-10
 """Margins closer to zero are ties; rounding is a million times smaller."""
 
 SPREAD = 0.5
-"""Part of the spread that smooths: with all of it, cells of a few rows look too good (decision 0609)."""
+"""Part of the spread that smooths: with all of it, cells of a few rows look too good (decision 0610)."""
 
 SHARP = 1e-6
 """Smallest spread: a step, but for rounding."""

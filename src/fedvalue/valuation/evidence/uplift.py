@@ -42,8 +42,8 @@ class CoalitionUplift:
         log_loss: In nats per row; lower is better.
         auc: Area under the curve; with more than two labels the mean of each label against the rest.
         ks: Kolmogorov-Smirnov distance; None with more than two labels.
-        accuracy: Part of the rows whose likeliest label is right.
-        errors_avoided: Wrong predictions fewer than the task party alone makes, per 1,000 rows.
+        accuracy: Part of unseen rows whose likeliest label is right.
+        errors_avoided: Wrong predictions fewer than the task party alone makes, per 1,000 unseen rows.
         se_errors_avoided: Its standard error.
     """
 
