@@ -58,9 +58,10 @@ def errors_of(
         return dict.fromkeys(MODELS, float(np.mean(label[unseen] != most)))
     left, right = matrices(*({name: data.X[name][rows] for name in names} for rows in (known, unseen)))
     n_labels = int(label.max()) + 1
+    seed = zlib.crc32("/".join(names).encode()) % 2**31
     with threadpool_limits(1):
         found = {
-            name: predict(learner, left, label[known], right, n_labels=n_labels, seed=1)
+            name: predict(learner, left, label[known], right, n_labels=n_labels, seed=seed)
             for name, learner in MODELS.items()
         }
     return {name: float(np.mean(p.argmax(axis=1) != label[unseen])) for name, p in found.items()}
