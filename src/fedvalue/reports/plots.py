@@ -62,7 +62,7 @@ class Plots:
         numbers = [party.leading for party in self._parties]
         ends = [p.learnable_interval if learnable else p.interval for p in self._parties]
         ax.barh(
-            [party.name for party in self._parties], numbers, height=0.6, color=SOLID,
+            [_literal(party.name) for party in self._parties], numbers, height=0.6, color=SOLID,
             xerr=_error_bars(numbers, ends), ecolor=INK, capsize=3,
         )  # fmt: skip
         what = "Learnable value" if learnable else "Shapley-CMI"
@@ -88,7 +88,7 @@ class Plots:
             parts = [100 * (p.learnable_share or 0.0) for p in self._parties]
             ax.barh(place + shift, parts, height=0.36, color=SOLID, label="learnable value")
             ax.legend(frameon=False, reverse=True)
-        ax.set_yticks(place, [party.name for party in self._parties])
+        ax.set_yticks(place, [_literal(party.name) for party in self._parties])
         ax.set_title("Share of each party")
         ax.set_xlabel("share of the total, %")
         return _plain(ax)
@@ -145,9 +145,9 @@ class Plots:
             raise InputError("a redundancy map needs two parties and their learnable interactions")
         ax = _axes(ax)
         ax.imshow(np.nan_to_num(overlap.change), cmap="BrBG_r", vmin=-1, vmax=1, alpha=0.7)
-        names = overlap.names
-        ax.set_xticks(range(len(names)), list(names), rotation=30, ha="right")
-        ax.set_yticks(range(len(names)), list(names))
+        names = [_literal(name) for name in overlap.names]
+        ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        ax.set_yticks(range(len(names)), names)
         for b in range(len(names)):
             for a in range(len(names)):
                 ax.text(a, b, overlap.text(b, a), ha="center", va="center", color=INK)
@@ -173,7 +173,7 @@ class Plots:
         numbers = [row.errors_avoided_per_1000 or 0.0 for row in rows]
         ends = [row.errors_avoided_interval for row in rows]
         ax.barh(
-            [wording.uplift_name(self._valuation, row) for row in rows], numbers, height=0.6,
+            [_literal(wording.uplift_name(self._valuation, row)) for row in rows], numbers, height=0.6,
             color=[{"alone": PALE, "all_but": PALE, "all": SOLID}[row.role] for row in rows],
             xerr=_error_bars(numbers, ends), ecolor=INK, capsize=3,
         )  # fmt: skip
@@ -209,7 +209,9 @@ class Plots:
         if with_interval:
             low, high = zip(*known, strict=True)
             ax.fill_between(places, low, high, color=SOLID, alpha=0.18, linewidth=0)
-        ax.set_xticks(list(places), ["nobody", *(f"+ {name}" for name in names)], rotation=20, ha="right")
+        ax.set_xticks(
+            list(places), ["nobody", *(_literal(f"+ {name}") for name in names)], rotation=20, ha="right"
+        )
         ax.set_title(
             "What becomes better as the parties join" + (", with 95% interval" if with_interval else "")
         )
@@ -240,7 +242,7 @@ class Plots:
                 values = [float(run["learnable"].get(name) or 0.0) for run in chosen]
                 (line,) = ax.plot(
                     [run["bins"] for run in chosen], values, style, marker="o", markersize=4,
-                    color=colours.get(name), label=name if name not in colours else None,
+                    color=colours.get(name), label=_literal(name) if name not in colours else None,
                 )  # fmt: skip
                 colours[name] = line.get_color()
             ax.plot([], [], style, color="#56606d", label=f"bins {how}") if chosen else None
@@ -277,7 +279,7 @@ class Plots:
             parties = [result[name] for result in results]
             values = [party.learnable or 0.0 for party in parties]
             ends = [party.learnable_interval or (v, v) for party, v in zip(parties, values, strict=True)]
-            (line,) = ax.plot(sizes, values, marker="o", markersize=4, label=name)
+            (line,) = ax.plot(sizes, values, marker="o", markersize=4, label=_literal(name))
             low, high = zip(*ends, strict=True)
             ax.fill_between(sizes, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         ax.set_xscale("log")
@@ -351,6 +353,11 @@ def _ends(row: UpliftRow, metric: str, nobody: UpliftRow) -> tuple[float, float]
         return None
     start = _number(nobody, metric) or 0.0
     return (start - gain[1], start - gain[0]) if metric == "log_loss" else (start + gain[0], start + gain[1])
+
+
+def _literal(name: str) -> str:
+    """A name that is drawn as it is: between two dollar signs matplotlib would typeset mathematics."""
+    return name.replace("$", r"\$")
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -175,3 +175,14 @@ def test_values_against_bins_come_from_the_sensitivity(ax):
     assert {"bins equally filled", "bins of equal width"} <= set(drawn)
     with pytest.raises(InputError, match="not valued with other bins"):
         four_parties().plot.bins(ax=ax)
+
+
+def test_dollar_signs_in_names_are_drawn_as_they_are(ax):
+    """Not as mathematics: a name with a formula that does not parse kept every plot from being drawn."""
+    result = result_of_game([0, 1.0, 0.5, 1.1], names=["$$x_{", "a$b$c"])
+    for draw in (result.plot.values, result.plot.redundancy):
+        ax.clear()
+        draw(ax=ax)
+        ax.figure.canvas.draw()
+        drawn = {label.get_text().replace(r"\$", "$") for label in ax.get_yticklabels()}
+        assert drawn == {"$$x_{", "a$b$c"}
