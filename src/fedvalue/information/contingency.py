@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class JointCounts:
     """Distinct rows of the joint table and the number of samples of each.
 
     Args:
-        task: Code of X_t per item, shape (n_items,); all zeros when the task party has no features.
+        task: Code of X_t per item, shape (n_items,); all zeros when the task party has no features. Codes are
+            of any integer type: widen them before you multiply.
         parties: Code of each data party per item, shape (n_items, n_parties).
         label: Code of Y per item, shape (n_items,).
         count: Number of samples per item, all positive, shape (n_items,).
@@ -65,9 +66,9 @@ class JointCounts:
         task_codebook: The same for X_t.
     """
 
-    task: Codes = field(repr=False)
-    parties: NDArray[np.int64] = field(repr=False)
-    label: Codes = field(repr=False)
+    task: NDArray[np.integer] = field(repr=False)
+    parties: NDArray[np.integer] = field(repr=False)
+    label: NDArray[np.integer] = field(repr=False)
     count: Counts = field(repr=False)
     names: tuple[str, ...]
     n_codes: tuple[int, ...]
@@ -78,9 +79,9 @@ class JointCounts:
     def from_columns(
         cls,
         *,
-        label: Codes,
-        parties: Mapping[str, Codes],
-        task: Codes | None = None,
+        label: NDArray[np.integer],
+        parties: Mapping[str, NDArray[np.integer]],
+        task: NDArray[np.integer] | None = None,
         count: Counts | None = None,
         n_codes: Sequence[int] | None = None,
         codebooks: Sequence[Codebook] | None = None,
@@ -100,14 +101,14 @@ class JointCounts:
         Raises:
             InputError: No parties, no samples, columns of different lengths, or a negative code.
         """
-        label = np.asarray(label, dtype=np.int64)
+        label = np.asarray(label)
         n = len(label)
         if not parties:
             raise InputError("at least one data party is needed, got none")
         if n == 0:
             raise InputError("at least one sample is needed, got none")
         names = tuple(parties)
-        own = np.zeros(n, dtype=np.int64) if task is None else _column("the task party", task, n)
+        own = np.zeros(n, dtype=np.uint8) if task is None else _column("the task party", task, n)
         columns = [_column(f"party {name!r}", parties[name], n) for name in names]
         if min(column.min() for column in (own, label, *columns)) < 0:
             raise InputError("codes must not be negative")
@@ -115,13 +116,14 @@ class JointCounts:
             n_codes = [int(column.max()) + 1 for column in columns]
         weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
         first, totals = _collapse([own, label, *columns], weights)
-        rows = np.empty((len(first), len(names)), dtype=np.int64)
+        narrow = np.result_type(*(narrow_type(column) for column in columns))
+        rows = np.empty((len(first), len(names)), dtype=narrow, order="F")
         for k, column in enumerate(columns):
             rows[:, k] = column[first]
         return cls(
-            task=own[first],
+            task=own[first].astype(narrow_type(own)),
             parties=rows,
-            label=label[first],
+            label=label[first].astype(narrow_type(label)),
             count=totals,
             names=names,
             n_codes=tuple(int(m) for m in n_codes),
@@ -145,7 +147,12 @@ class JointCounts:
         return len(self.names)
 
 
-def pack(columns: Sequence[Codes]) -> Codes:
+def narrow_type(codes: NDArray[np.integer]) -> np.dtype[np.unsignedinteger[Any]]:
+    """The smallest unsigned type that holds these codes."""
+    return np.min_scalar_type(int(codes.max(initial=0)))
+
+
+def pack(columns: Sequence[NDArray[np.integer]]) -> Codes:
     """One dense code per distinct tuple of the columns, numbered in lexicographic order.
 
     Packs into 64-bit keys and re-numbers whenever the next column would overflow, so any
@@ -158,7 +165,8 @@ def pack(columns: Sequence[Codes]) -> Codes:
             key, size = _dense(key, size)
         if size > _KEY_LIMIT // width:
             digit, width = _dense(digit, width)
-        key = key * width + digit
+        key *= width
+        key += digit
         size *= width
     return _dense(key, size)[0]
 
@@ -166,36 +174,45 @@ def pack(columns: Sequence[Codes]) -> Codes:
 _KEY_LIMIT = 2**62
 
 
-def _shifted(column: Codes) -> tuple[Codes, int]:
-    """The column as 0 .. size-1; re-numbered first when its range is out of proportion."""
-    column = np.asarray(column, dtype=np.int64)
-    if len(column) == 0:
-        return column, 1
-    low, high = int(column.min()), int(column.max())
+def _shifted(column: NDArray[np.integer]) -> tuple[Codes, int]:
+    """A copy of the column as 0 .. size-1; re-numbered first when its range is out of proportion."""
+    key: Codes = np.array(column, dtype=np.int64)
+    if len(key) == 0:
+        return key, 1
+    low, high = int(key.min()), int(key.max())
+    key -= low
     if high - low >= 2**40:
-        return _dense(column, high - low + 1)
-    return column - low, high - low + 1
+        return _dense(key, high - low + 1)
+    return key, high - low + 1
 
 
 def _dense(key: Codes, size: int) -> tuple[Codes, int]:
-    """The key's distinct values as 0, 1, … in their order, and their number."""
+    """The key's distinct values as 0, 1, … in their order, and their number. The key may be overwritten."""
+    if len(key) == 0:
+        return key, 1
     if size <= 4 * len(key) + 1024:
-        present = np.zeros(size, dtype=np.int64)
-        present[key] = 1
-        rank = np.cumsum(present)
-        return rank[key] - 1, max(int(rank[-1]), 1)
-    values, inverse = np.unique(key, return_inverse=True)
-    return inverse.astype(np.int64), max(len(values), 1)
+        rank = np.zeros(size, dtype=np.int64)
+        rank[key] = 1
+        np.cumsum(rank, out=rank)
+        rank -= 1
+        return rank[key], int(rank[-1]) + 1
+    order = np.argsort(key)
+    rank = key[order]
+    is_new = rank[1:] != rank[:-1]
+    rank[0] = 0
+    np.cumsum(is_new, out=rank[1:])
+    key[order] = rank
+    return key, int(rank[-1]) + 1
 
 
-def _column(who: str, codes: Codes, n: int) -> Codes:
-    codes = np.asarray(codes, dtype=np.int64)
+def _column(who: str, codes: NDArray[np.integer], n: int) -> NDArray[np.integer]:
+    codes = np.asarray(codes)
     if len(codes) != n:
         raise InputError(f"{who}: expected {n} samples as the label has, got {len(codes)}")
     return codes
 
 
-def _collapse(columns: Sequence[Codes], weights: Counts) -> tuple[NDArray[np.int64], Counts]:
+def _collapse(columns: Sequence[NDArray[np.integer]], weights: Counts) -> tuple[NDArray[np.int64], Counts]:
     """The first of each set of equal rows, in lexicographic order, and its sum of weights (no zero sums)."""
     n = len(columns[0])
     if len(weights) != n:

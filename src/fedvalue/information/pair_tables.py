@@ -177,10 +177,10 @@ def pair_tables(counts: JointCounts, layout: PairLayout) -> PairTables:
         int(column.max()) >= size for column, size in zip(columns, layout.sizes, strict=True)
     ):
         raise InputError("the columns of these counts are not those that were agreed")
-    return tables_of_columns(layout, columns, counts.label, counts.count)
+    return tables_of_columns(layout, columns, counts.label.astype(np.int64), counts.count)
 
 
-def _columns(codes: NDArray[np.int64], book: Codebook | None) -> list[NDArray[np.int64]]:
+def _columns(codes: NDArray[np.integer], book: Codebook | None) -> list[NDArray[np.int64]]:
     if book is None:
-        return [codes]
+        return [codes.astype(np.int64)]
     return [np.ascontiguousarray(book.codes[codes, k]) for k in range(book.n_features)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedvalue.errors import InputError
 from fedvalue.information.cells import Packing
-from fedvalue.information.contingency import Codebook, JointCounts, pack
+from fedvalue.information.contingency import Codebook, JointCounts, narrow_type, pack
 from fedvalue.tables.coding_settings import CodingSettings
 from fedvalue.tables.column_coder import ColumnCoder
 from fedvalue.tables.column_report import ColumnCoding
@@ -121,8 +121,9 @@ class CellTable:
             task_codebook=task_codebook,
         )
 
-    def _joined(self, columns: Sequence[str]) -> tuple[Codes, Codebook]:
-        return joined(columns, [self.column(name) for name in columns])
+    def _joined(self, columns: Sequence[str]) -> tuple[NDArray[np.integer], Codebook]:
+        codes, codebook = joined(columns, [self.column(name) for name in columns])
+        return codes.astype(narrow_type(codes)), codebook
 
 
 def packing_of(coders: Sequence[ColumnCoder]) -> Packing:

@@ -105,8 +105,10 @@ def _valued(
     counts = table.joint_counts()
     if coded is not None:
         coded(CodedColumns(table.n_samples, table.codings, table.warnings))
-    result = value_counts(counts, settings, execution=execution)
     codings = with_leaks(table.codings, counts)
     warnings = (*table.warnings, *leak_warnings(codings))
+    notes = (*table.notes, *notes)
+    del table  # the counts stand for its rows
+    result = value_counts(counts, settings, execution=execution)
     result = structs.replace(result, columns=codings, warnings=warnings)
-    return with_notes(result, after=(*table.notes, *notes)), counts
+    return with_notes(result, after=notes), counts

@@ -34,8 +34,10 @@ from fedvalue.protocol.settings import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fedvalue.information.contingency import Codebook
-    from fedvalue.typing import Codes, Counts
+    from fedvalue.typing import Counts
 
 INTERSECT = "agree on terms with --align intersect, which keep the common ids"
 """The remedy of tables that do not hold the same ids."""
@@ -309,7 +311,9 @@ def check_own_gates(terms: RunTerms, party: str, samples: Samples) -> None:
     check_code_gate(terms.gates, owner, rows, gated_sizes(terms, party, samples.sizes, features))
 
 
-def cell_sizes(terms: RunTerms, codes: Codes, count: Counts, book: Codebook | None) -> list[list[int]]:
+def cell_sizes(
+    terms: RunTerms, codes: NDArray[np.integer], count: Counts, book: Codebook | None
+) -> list[list[int]]:
     """Number of samples of each code of X_t, or of each of its features, for `check_cells`.
 
     Args:
@@ -318,7 +322,8 @@ def cell_sizes(terms: RunTerms, codes: Codes, count: Counts, book: Codebook | No
         count: Number of samples of each.
         book: The features behind the codes.
     """
-    columns, sizes = [codes], []
+    columns: list[NDArray[np.integer]] = [codes]
+    sizes = []
     if terms.columns is ColumnView.FEATURES and book is not None:
         columns = [book.codes[codes, k] for k in range(book.n_features)]
     for column in columns:

@@ -168,7 +168,8 @@ def _errors_left(counts: JointCounts, label: np.ndarray) -> dict[tuple[str, str]
     left: dict[tuple[str, str], float] = {}
     n_labels = int(label.max()) + 1
     for k, party in enumerate(counts.names):
-        rows = np.bincount(counts.parties[:, k] * n_labels + label, counts.count).astype(np.int64)
+        cell = counts.parties[:, k].astype(np.int64) * n_labels + label
+        rows = np.bincount(cell, counts.count).astype(np.int64)
         present = np.flatnonzero(rows)
         codes, labels = np.divmod(present, n_labels)
         book = None if counts.codebooks is None else counts.codebooks[k]

@@ -34,7 +34,7 @@ def compile_kernels(progress: Progress | None = None) -> None:
 def _walk_kernels() -> None:
     from fedvalue.valuation.permutations.sampling import walk_chunk
     from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
-    from fedvalue.valuation.statistics.joint_table_game import joint_table_game
+    from fedvalue.valuation.statistics.joint_table_game import joint_table_game, subtree_entropies
     from fedvalue.valuation.walk.exact import ExactWalk
 
     rows = np.arange(40)
@@ -47,6 +47,7 @@ def _walk_kernels() -> None:
     exact_influence(items, budget=10**9)
     sampled_influence(items, 8, 0)
     joint_table_game(items, budget=10**5)
+    subtree_entropies(items, 2)
 
 
 def _evidence_kernels() -> None:

@@ -24,9 +24,11 @@ from fedvalue.valuation.settings import WORK_LIMIT, ValuationSettings
 from fedvalue.valuation.shapley_cmi import shapley_cmi
 
 if TYPE_CHECKING:
+    from fedvalue.typing import Floats
     from fedvalue.valuation.entropies import CmiValues
     from fedvalue.valuation.evidence.uplift import Uplift
     from fedvalue.valuation.items import ItemTable
+    from fedvalue.valuation.statistics.joint_table_game import JointTableGame
 
 TOLERATED_BIAS = 0.5
 """A Shapley-CMI has an interval while the plug-in bias is at most this part of its standard error: a 95%
@@ -60,17 +62,42 @@ def value_counts(
     settings = settings or ValuationSettings()
     if settings.time_limit is not None and reproducible:
         raise InputError(f"time_limit cannot bound a reproducible valuation, got {settings.time_limit}")
-    items = item_table(counts)
     with engines.using(execution.executor) as pool:  # the same threads for all steps
         # Nobody may stop what another machine repeats.
         execution = Execution(pool, execution.progress, Stop() if reproducible else execution.stop)
-        cmi, reason = shapley_cmi(
-            items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
-        )  # fmt: skip
-        valuation = _shapley_values(counts, items, cmi, settings, reason)
-        if not settings.statistics:
+        valuation, plug_in, joint_table = _of_items(counts, settings, reproducible, work_limit, execution)
+        if joint_table is None:
             return valuation
-        return _with_statistics(valuation, counts, items, cmi, settings, reproducible, execution)
+        valuation = _with_learnable(
+            valuation, counts, plug_in, joint_table, settings, reproducible, execution
+        )
+    return _with_flags(valuation)
+
+
+def _of_items(
+    counts: JointCounts,
+    settings: ValuationSettings,
+    reproducible: bool,
+    work_limit: int,
+    execution: Execution,
+) -> tuple[Valuation, Floats | None, JointTableGame | None]:
+    """All that is computed on the item table, which a large table has no room to keep for longer.
+
+    Returns:
+        (Shapley-CMI and, with statistics, its errors; val of every coalition where it was counted; the
+        joint-table game, with statistics).
+    """
+    from fedvalue.valuation.statistics.joint_table_game import joint_table_game
+
+    items = item_table(counts)
+    cmi, reason = shapley_cmi(
+        items, settings, reproducible=reproducible, work_limit=work_limit, execution=execution,
+    )  # fmt: skip
+    valuation = _shapley_values(counts, items, cmi, settings, reason)
+    if not settings.statistics:
+        return valuation, cmi.game, None
+    valuation = _with_cmi_errors(valuation, items, settings, execution)
+    return valuation, cmi.game, joint_table_game(items, execution=execution)
 
 
 def _shapley_values(
@@ -116,26 +143,13 @@ def share_of(value: float, total: float) -> float:
     return value / total if total > ROUNDING else 0.0
 
 
-def _with_statistics(
-    valuation: Valuation,
-    counts: JointCounts,
-    items: ItemTable,
-    cmi: CmiValues,
-    settings: ValuationSettings,
-    reproducible: bool,
-    execution: Execution,
-) -> Valuation:
-    """The valuation with error bars of Shapley-CMI, and everything that the learnable game says."""
+def _with_flags(valuation: Valuation) -> Valuation:
     from fedvalue.valuation.statistics import guard
 
-    valuation = _with_cmi_errors(valuation, items, settings, execution)
-    valuation = _with_learnable(valuation, counts, items, cmi, settings, reproducible, execution)
-    return replace(
-        valuation,
-        parties=tuple(
-            replace(party, flags=guard.flags(party, counts.n_samples)) for party in valuation.parties
-        ),
+    parties = tuple(
+        replace(party, flags=guard.flags(party, valuation.n_samples)) for party in valuation.parties
     )
+    return replace(valuation, parties=parties)
 
 
 def _with_cmi_errors(
@@ -179,8 +193,8 @@ def plug_in_bias(items: ItemTable) -> float:
 def _with_learnable(
     valuation: Valuation,
     counts: JointCounts,
-    items: ItemTable,
-    cmi: CmiValues,
+    plug_in: Floats | None,
+    joint_table: JointTableGame,
     settings: ValuationSettings,
     reproducible: bool,
     execution: Execution,
@@ -188,18 +202,17 @@ def _with_learnable(
     from fedvalue.valuation.evidence import ESTIMATOR, ESTIMATOR_VERSION
     from fedvalue.valuation.evidence.evidence_values import EvidenceSettings, evidence_values
     from fedvalue.valuation.evidence.feature_table import FeatureTable
-    from fedvalue.valuation.statistics.joint_table_game import joint_table_game, plug_in_game
+    from fedvalue.valuation.statistics.joint_table_game import plug_in_game
 
     features = settings.columns == "features" and counts.codebooks is not None
-    table = FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts)
     evidence = evidence_values(
-        table,
+        FeatureTable.from_counts(counts) if features else FeatureTable.from_joint_codes(counts),
         EvidenceSettings(
             seed=settings.seed,
             every_set=settings.coalitions,
             order=settings.coalitions and not reproducible,
         ),
-        joint_game=joint_table_game(items, execution=execution),
+        joint_game=joint_table,
         execution=execution,
     )
     parties = []
@@ -217,7 +230,8 @@ def _with_learnable(
     games = None
     learned = evidence.every_coalition
     if settings.coalitions and learned is not None:
-        plug_in = plug_in_game(items, execution=execution) if cmi.game is None else cmi.game
+        if plug_in is None:
+            plug_in = plug_in_game(item_table(counts), execution=execution)
         games = {"learnable": tuple(learned.tolist()), "value": tuple(plug_in.tolist())}
     joining = tuple(JoiningStep(party=evidence.parties[k], learnable=value) for k, value in evidence.joining)
     remarks = {"pair_search": evidence.pair_search.remark, "row_sample": evidence.row_sample}

@@ -32,7 +32,7 @@ class ItemTable(NamedTuple):
         widths: Number of codes of each row of `codes`.
         label: Label per item, dense and ascending.
         weight: Samples per item.
-        by_task: The items in order of their task code, and by label within one.
+        by_task: The items, at most 2^32, in order of their task code, and by label within one.
         task_start: Borders of the task codes in `by_task`, shape (n_task_codes + 1,).
         packed: What an item adds to the packed label counts of its block.
         field_bits: Width of a field of the packed counts; 0 when the labels do not fit into one word.
@@ -43,7 +43,7 @@ class ItemTable(NamedTuple):
     widths: NDArray[np.int64]
     label: NDArray[np.int64]
     weight: NDArray[np.int64]
-    by_task: NDArray[np.int64]
+    by_task: NDArray[np.uint32]
     task_start: NDArray[np.int64]
     packed: NDArray[np.uint64]
     field_bits: int
@@ -92,7 +92,7 @@ def item_table(counts: JointCounts) -> ItemTable:
         widths=widths,
         label=label,
         weight=weight,
-        by_task=np.argsort(task, kind="stable"),
+        by_task=np.argsort(task, kind="stable").astype(np.uint32),
         task_start=np.concatenate([[0], np.cumsum(np.bincount(task))]).astype(np.int64),
         packed=weight.astype(np.uint64) << (label * bits).astype(np.uint64),
         field_bits=bits,

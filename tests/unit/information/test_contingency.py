@@ -50,6 +50,20 @@ def test_weights_count_as_repeated_rows_and_zero_weight_is_no_row() -> None:
     assert counts.n_items == 2
 
 
+def test_codes_take_the_smallest_type_that_holds_them() -> None:
+    columns = {"a": np.array([0, 255]), "b": np.array([3, 256])}
+    counts = JointCounts.from_columns(label=np.array([0, 1]), parties=columns, task=np.array([0, 70_000]))
+    assert (counts.label.dtype, counts.parties.dtype, counts.task.dtype) == (np.uint8, np.uint16, np.uint32)
+    assert as_counter(counts) == {(0, 0, 0, 3): 1, (70_000, 1, 255, 256): 1}
+
+
+def test_pack_leaves_its_columns_as_they_are() -> None:
+    column = np.array([5, 3, 5])
+    assert pack([column]).tolist() == [1, 0, 1]
+    assert pack([column, np.array([2**50, 0, 7])]).tolist() == [2, 0, 1]
+    assert column.tolist() == [5, 3, 5]
+
+
 def test_pack_stays_injective_where_the_product_of_sizes_exceeds_64_bits() -> None:
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 1000, 500) for _ in range(12)]  # 10^36 possible tuples

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedvalue.information.contingency import pack
+from fedvalue.information.contingency import narrow_type, pack
 from fedvalue.valuation.frozen_random import GOLDEN, mix
 from fedvalue.valuation.items import dense_codes
 
@@ -85,11 +85,11 @@ class CanonicalTable:
         if self.n_pooled == self.n_items:
             return self
         kept = slice(self.n_pooled)
-        count = self.count[kept]
+        count = self.count[kept].copy()  # not a view, so that the whole table may go
         return replace(
             self,
             codes=self.codes[:, kept],
-            label=self.label[kept],
+            label=self.label[kept].copy(),
             count=count,
             key=self.key[kept],
             n_samples=int(count.sum()),
@@ -127,32 +127,44 @@ def canonical_table(table: FeatureTable) -> CanonicalTable:
     cells = [_cells(table.codes[:, k], given, count) for k in range(table.n_columns)]
     label_rank, label_signature = _label_order(given, count, cells)
     label = label_rank[given]
-    columns: list[NDArray[np.unsignedinteger]] = []
     invariant = mix(label_signature)[given]
-    exact = mix(label.astype(np.uint64))
-    for k, column in enumerate(cells):
-        rank, signature = _code_order(column, label_signature)
-        columns.append(_narrow(rank)[column.codes])
+    del given
+    exact = mix(np.arange(len(label_rank), dtype=np.uint64))[label]
+    columns: list[NDArray[np.unsignedinteger]] = []
+    for k in range(table.n_columns):
+        rank, signature = _code_order(cells[k], label_signature)
+        codes = rank.astype(cells[k].codes.dtype)[cells[k].codes]
         salt = _salt(k)
-        invariant += mix(signature ^ salt)[columns[k]]
-        exact += mix(np.arange(len(signature), dtype=np.uint64) ^ salt)[columns[k]]
+        invariant += mix(signature ^ salt)[codes]
+        exact += mix(np.arange(len(signature), dtype=np.uint64) ^ salt)[codes]
+        columns.append(codes)
+        cells[k] = replace(cells[k], codes=codes[:0].copy())
     order = np.lexsort((exact, invariant))
     # Neighbours with equal keys are equal rows, save for collisions: those stay apart.
-    same = (invariant[order[1:]] == invariant[order[:-1]]) & (exact[order[1:]] == exact[order[:-1]])
+    same = np.ones(len(order) - 1, dtype=bool)
+    for hashes in (invariant, exact):
+        ranked = hashes[order]
+        same &= ranked[1:] == ranked[:-1]
+    del exact, hashes, ranked
     for codes in (label, *columns):
         candidates = np.flatnonzero(same)
         if len(candidates) == 0:
             break
         same[candidates] = codes[order[candidates + 1]] == codes[order[candidates]]
     starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
-    first = order[starts]
     totals = np.add.reduceat(count[order], starts)
-    distinct, members = _distinct_columns([column[first] for column in columns])
+    first = order[starts]
+    del order, starts, same
+    key = invariant[first]
+    del invariant
+    for k, codes in enumerate(columns):
+        columns[k] = codes[first]
+    distinct, members = _distinct_columns(columns)
     n_codes = tuple(int(columns[k].max()) + 1 for k in distinct)
     narrow = np.uint16 if max(n_codes, default=1) <= 2**16 else np.uint32
     stacked: NDArray[np.unsignedinteger] = np.empty((len(distinct), len(first)), dtype=narrow)
     for row, k in enumerate(distinct):
-        stacked[row] = columns[k][first]
+        stacked[row] = columns[k]
     owners = [[table.owner[k] for k in group] for group in members]
     return CanonicalTable(
         codes=stacked,
@@ -162,7 +174,7 @@ def canonical_table(table: FeatureTable) -> CanonicalTable:
         members=members,
         holders=tuple(sum(1 << k for k in set(group) if k >= 0) for group in owners),
         at_task=tuple(min(group) < 0 for group in owners),
-        key=invariant[first],
+        key=key,
         n_samples=int(totals.sum()),
         n_labels=len(label_rank),
         n_pooled=len(first),
@@ -180,16 +192,13 @@ class _Cells:
 
 
 def _cells(column: NDArray[np.integer], label: Codes, count: NDArray[np.int64]) -> _Cells:
-    codes = pack([np.asarray(column, dtype=np.int64)])
+    codes = pack([column])
+    narrow = codes.astype(narrow_type(codes))
     cell = pack([codes, label])
     samples = np.bincount(cell, weights=count).astype(np.uint64)
     code_of, label_of = np.empty((2, len(samples)), dtype=np.int64)
     code_of[cell], label_of[cell] = codes, label
-    return _Cells(_narrow(codes), code_of, label_of, samples)
-
-
-def _narrow(codes: Codes) -> NDArray[np.unsignedinteger]:
-    return codes.astype(np.uint16 if codes.max(initial=0) < 2**16 else np.uint32)
+    return _Cells(narrow, code_of, label_of, samples)
 
 
 def _salt(column: int) -> np.uint64:

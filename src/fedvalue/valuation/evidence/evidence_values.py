@@ -175,6 +175,7 @@ def evidence_values(
         max_items=settings.max_items,
         execution=execution,
     )
+    del table  # the game has what it needs of it
     return game_values(game, settings, joint_game=joint_game, execution=execution)
 
 

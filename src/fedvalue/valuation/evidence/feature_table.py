@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedvalue.errors import InputError
-from fedvalue.information.contingency import Codebook, JointCounts
+from fedvalue.information.contingency import Codebook, JointCounts, narrow_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,9 +64,9 @@ class FeatureTable:
     def from_columns(
         cls,
         *,
-        label: Codes,
-        parties: Mapping[str, Sequence[Codes] | Mapping[str, Codes]],
-        task: Sequence[Codes] | Mapping[str, Codes] = (),
+        label: NDArray[np.integer],
+        parties: Mapping[str, Sequence[NDArray[np.integer]] | Mapping[str, NDArray[np.integer]]],
+        task: Sequence[NDArray[np.integer]] | Mapping[str, NDArray[np.integer]] = (),
         count: Counts | None = None,
     ) -> FeatureTable:
         """A table from aligned code columns.
@@ -80,8 +80,8 @@ class FeatureTable:
         Raises:
             InputError: Columns of different lengths, or what the class refuses.
         """
-        label = np.asarray(label, dtype=np.int64)
-        n = len(label)
+        y: Codes = np.asarray(label, dtype=np.int64)
+        n = len(y)
         weights = np.ones(n, dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
         groups = [("task", TASK, task)] + [(name, k, parties[name]) for k, name in enumerate(parties)]
         owners, columns = [], []
@@ -94,12 +94,12 @@ class FeatureTable:
                 columns.append(np.asarray(column))
         ends = [int(end) for column in columns if len(column) for end in (column.min(), column.max())]
         # Negative codes stay so, to be refused.
-        narrow = np.result_type(np.uint16, *(np.min_scalar_type(end) for end in ends))
+        narrow = np.result_type(np.uint8, *(np.min_scalar_type(end) for end in ends))
         codes = np.empty((n, len(columns)), dtype=narrow, order="F")
         for k, column in enumerate(columns):
             codes[:, k] = column
         kept = slice(None) if n and len(weights) == n and weights.min() > 0 else weights > 0
-        return cls(codes[kept], label[kept], weights[kept], tuple(owners), tuple(parties))
+        return cls(codes[kept], y[kept], weights[kept], tuple(owners), tuple(parties))
 
     @classmethod
     def from_joint_codes(cls, counts: JointCounts) -> FeatureTable:
@@ -147,9 +147,14 @@ class FeatureTable:
         return len(self.owner)
 
 
-def _decode(who: str, book: Codebook | None, codes: Codes) -> Sequence[Codes] | Mapping[str, Codes]:
+def _decode(
+    who: str, book: Codebook | None, codes: NDArray[np.integer]
+) -> Sequence[NDArray[np.integer]] | Mapping[str, NDArray[np.integer]]:
     if book is None:
         return [codes]
     if len(codes) and int(codes.max()) >= book.n_codes:
         raise InputError(f"codebook of {who}: expected {int(codes.max()) + 1} rows, got {book.n_codes}")
-    return {feature: book.codes[codes, k] for k, feature in enumerate(book.features)}
+    return {
+        feature: column.astype(narrow_type(column))[codes]
+        for feature, column in zip(book.features, book.codes.T, strict=True)
+    }

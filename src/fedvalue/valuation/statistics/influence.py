@@ -28,6 +28,7 @@ from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.entropies import coalition_counts, is_small
 from fedvalue.valuation.frozen_random import antithetic_orders
 from fedvalue.valuation.shapley_indices import joining_weights, shapley_coefficients, shapley_of
+from fedvalue.valuation.statistics.pieces import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ CHUNK_PAIRS = 128
 """Pairs of orders in one task of the sampled walk."""
 
 PILOT_PAIRS = 8
-"""Most pairs of orders that predict the work of the exact walk; fewer where they would pass its budget."""
+"""Most pairs of orders that predict the work of the exact walk; fewer where they would take a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +88,10 @@ class Influence:
         """
         n = int(self.weight.sum())
         share = self.weight / n
-        first = self.first - (self.first @ share)[:, None]
-        second = self.second - (self.second @ share)[:, None]
-        covariance = (first * second) @ share
+        covariance = [
+            float(((first - first @ share) * (second - second @ share)) @ share)
+            for first, second in zip(self.first, self.second, strict=True)
+        ]
         return np.asarray(np.sqrt(np.maximum(covariance, 0.0) / n))
 
     @property
@@ -135,22 +137,23 @@ def exact_influence(
     p = items.n_parties
     if p > MAX_PARTIES_EXACT or (items.n_items << p > budget and _predicted_visits(items, budget) > budget):
         return None
-    psi, shift = np.zeros((p, items.n_items)), np.zeros(p)
+    psi, base, shift = np.zeros((p, items.n_items)), np.zeros(items.n_items), np.zeros(p)
     work = 0
     with engines.using(execution.executor) as pool:
         shared = engines.share(pool, items)
         # The largest subtrees first: they take longest.
         tasks = ((shared, top, budget) for top in range(p - 1, -1, -1))
         for sums, visits in engines.map_in_order(pool, influence_task, tasks):
-            psi += sums.psi - sums.base
-            shift += sums.shift - sums.shift_base
+            psi[: len(sums.psi)] += sums.psi
+            base += sums.base
+            shift[: len(sums.shift)] += sums.shift
+            shift -= sums.shift_base
             work += visits
             if work > budget:
                 return None
-    weight = joining_weights(p)[0]
     root, freedom, _ = _root(items, 1)
-    psi -= weight * root
-    shift -= weight * freedom
+    psi -= base + joining_weights(p)[0] * root
+    shift -= joining_weights(p)[0] * freedom
     return Influence(psi, psi, shift / (2 * items.n_samples), items.weight)
 
 
@@ -161,7 +164,7 @@ def sampled_influence(
     p = items.n_parties
     affordable = SAMPLED_BUDGET // max(1, items.n_items * p)
     pairs = max(2, min(n_permutations, affordable) // 4)
-    halves = np.zeros((2, p, items.n_items))
+    halves: list[Floats | None] = [None, None]
     shift = np.zeros(p)
     with engines.using(execution.executor) as pool:
         shared = engines.share(pool, items)
@@ -171,32 +174,50 @@ def sampled_influence(
             for half in range(2)
         ]
         for number, sums in enumerate(engines.map_in_order(pool, orders_task, tasks)):
-            halves[number % 2] += sums.psi
+            half = halves[number % 2]
+            halves[number % 2] = sums.psi if half is None else np.add(half, sums.psi, out=half)
             shift += sums.shift
-    halves /= 2 * pairs
-    return Influence(halves[0], halves[1], shift / (4 * pairs) / (2 * items.n_samples), items.weight)
+    first, second = halves
+    assert first is not None
+    assert second is not None
+    first /= 2 * pairs
+    second /= 2 * pairs
+    return Influence(first, second, shift / (4 * pairs) / (2 * items.n_samples), items.weight)
 
 
 def influence_task(items: ItemTable, top: int, budget: int) -> tuple[InfluenceSums, int]:
     """One subtree of the lattice, and the item visits it took; one unit of work for a worker."""
     from fedvalue.valuation.statistics.influence_kernels import influence_subtree
 
-    _, _, scratch = _root(items, top + 2)
-    sums = _no_sums(items)
     weight = joining_weights(items.n_parties)
-    subtree = np.zeros((top + 2, items.n_items + 1))
-    work = influence_subtree(items, scratch, weight, top, subtree, sums, budget)
-    return sums, int(work)
+    whole = _no_sums(top + 1, items.n_items, with_base=True)
+    work = _n_impure(items)
+    for piece in pieces(items, top):
+        m = piece.table.n_items
+        sums = _no_sums(top + 1, m, with_base=True)
+        sums = sums._replace(shift=whole.shift, shift_base=whole.shift_base)
+        work += influence_subtree(
+            piece.table, piece.scratch, weight, top, np.zeros((top + 1, m + 1)), sums, budget - work
+        )
+        if work > budget:
+            break
+        for party in range(top + 1):
+            whole.psi[party, piece.members] += sums.psi[party]
+        whole.base[piece.members] += sums.base
+    return whole, int(work)
 
 
 def orders_task(items: ItemTable, n_pairs: int, seed: int, stream: int) -> InfluenceSums:
     """Some pairs of orders; one unit of work for a worker."""
     from fedvalue.valuation.statistics.influence_kernels import influence_along
 
-    gain, freedom, scratch = _root(items, 3)
-    sums = _no_sums(items)
+    root, freedom, scratch = _root(items, 3)
+    sums = _no_sums(items.n_parties, items.n_items)
     orders = antithetic_orders(n_pairs, items.n_parties, seed=seed, stream=stream)
-    influence_along(items, scratch, orders, gain, freedom, np.zeros(items.n_items), sums)
+    for party, times in enumerate(np.bincount(orders[:, 0], minlength=items.n_parties)):
+        sums.psi[party] -= times * root
+    del root
+    influence_along(items, scratch, orders, freedom, sums)
     return sums
 
 
@@ -205,7 +226,7 @@ def _predicted_visits(items: ItemTable, budget: int) -> float:
 
     A coalition of size s + 1 visits the items that a part of it of size s has left in impure blocks.
     """
-    pairs = max(1, min(PILOT_PAIRS, budget // (items.n_items * items.n_parties)))
+    pairs = max(1, min(PILOT_PAIRS, budget // (20 * items.n_items * items.n_parties)))
     live = orders_task(items, pairs, 0, 0).live / (2 * pairs)
     return float(sum(comb(items.n_parties, s + 1) * x for s, x in enumerate(live.tolist())))
 
@@ -215,16 +236,24 @@ def _root(items: ItemTable, n_depths: int) -> tuple[Floats, int, PartitionScratc
     from fedvalue.valuation.statistics.influence_kernels import pointwise
     from fedvalue.valuation.statistics.partition_kernels import partition_scratch
 
-    scratch = partition_scratch(items, n_depths)
+    scratch = partition_scratch(items, n_depths, gain=True)
     freedom = int(pointwise(items, scratch, 0))
-    n_live = scratch.starts[0, scratch.n_blocks[0]]
+    n_live = int(scratch.starts[0, scratch.n_blocks[0]])
     gain = np.zeros(items.n_items)
     gain[scratch.items[0, :n_live]] = scratch.gain[:n_live]
     return gain, freedom, scratch
 
 
-def _no_sums(items: ItemTable) -> InfluenceSums:
+def _n_impure(items: ItemTable) -> int:
+    """Items in blocks by X_t of more than one label."""
+    first, last = items.by_task[items.task_start[:-1]], items.by_task[items.task_start[1:] - 1]
+    return int(np.diff(items.task_start)[items.label[first] != items.label[last]].sum())
+
+
+def _no_sums(n_parties: int, n_items: int, *, with_base: bool = False) -> InfluenceSums:
     from fedvalue.valuation.statistics.influence_kernels import InfluenceSums
 
-    p, m = items.n_parties, items.n_items
-    return InfluenceSums(np.zeros((p, m)), np.zeros(m), np.zeros(p), np.zeros(1), np.zeros(p))
+    base = np.zeros(n_items if with_base else 0)
+    return InfluenceSums(
+        np.zeros((n_parties, n_items)), base, np.zeros(n_parties), np.zeros(1), np.zeros(n_parties)
+    )

@@ -35,10 +35,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue import engines
 from fedvalue.engines import HERE, Execution
 from fedvalue.errors import InputError
-from fedvalue.valuation.entropies import coalition_counts, coalition_entropies, is_small
+from fedvalue.valuation.entropies import (
+    coalition_counts,
+    coalition_entropies,
+    conditional_label_entropy,
+    is_small,
+)
 from fedvalue.valuation.shapley_indices import coalition_sizes
+from fedvalue.valuation.statistics.pieces import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,17 +195,35 @@ def plug_in_game(items: ItemTable, *, execution: Execution = HERE) -> Floats:
     if is_small(items):
         entropy = coalition_entropies(items)
         return np.asarray(entropy[0] - entropy)
-    from fedvalue.valuation.statistics.joint_table_search import every_coalition
+    entropy = np.full(
+        1 << items.n_parties, conditional_label_entropy(items, items.codes[-1].astype(np.int64))
+    )
+    with engines.using(execution.executor) as pool:
+        shared = engines.share(pool, items)
+        # The largest subtrees first: they take longest.
+        tops = range(items.n_parties - 1, -1, -1)
+        parts = engines.map_in_order(pool, subtree_entropies, ((shared, top) for top in tops))
+        for top, part in zip(tops, parts, strict=True):
+            entropy[1 << top : 2 << top] = part / items.n_samples
+    return np.asarray(entropy[0] - entropy)
 
-    tables = every_coalition(items, execution)
-    return by_mask(tables.plug, tables) / items.n_samples
+
+def subtree_entropies(items: ItemTable, top: int) -> Floats:
+    """N H(Y | X_t, X_S) of the coalitions with one largest member; one unit of work for a worker."""
+    from fedvalue.valuation.statistics.entropy_kernels import entropy_subtree
+
+    entropy = np.zeros(1 << top)
+    for piece in pieces(items, top):
+        entropy_subtree(piece.table, piece.scratch, top, entropy)
+    return entropy
 
 
 def _small_sums(items: ItemTable) -> tuple[Floats, Floats]:
     """Leave-one-out sums and n val(S) of all coalitions of a small table, by bit mask."""
     from fedvalue.valuation.statistics.joint_table_search import ALPHA, prior_of
 
-    task_total, prior = prior_of(items)
+    pair, task_total, prior = prior_of(items)
+    task_total, prior = task_total[pair], prior[pair]
     loo, entropy = np.zeros((2, 1 << items.n_parties))
     for counts in coalition_counts(items):
         share = counts.with_label - 1 + ALPHA * prior

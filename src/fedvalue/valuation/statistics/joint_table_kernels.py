@@ -28,23 +28,23 @@ NOT_A_RECORD = -1e300
 
 
 class LeaveOneOut(NamedTuple):
-    """What the leave-one-out predictions of a table need, per item unless said otherwise.
+    """What the leave-one-out predictions of a table need.
 
     Args:
         party: Row of the item table's codes of each party number.
-        task_total: N(x_t).
-        single: Sum over the item's samples when it is alone in its block.
+        pair: Number of the pair of X_t and label of each item.
+        task_total: N(x_t) of each pair.
         prior: Leave-one-out p(y | x_t).
         log_prior: Its logarithm.
-        row: The item's row in `logs`.
+        row: The pair's row in `logs`.
         logs: Logarithms of small numbers of samples: row 0 holds ln k, row 1 ln(k - 1 + alpha), and row[i]
-            ln(k - 1 + alpha p(y|x_t)) of item i.
+            ln(k - 1 + alpha p(y|x_t)) of pair i.
         alpha: Strength of the back-off.
     """
 
     party: NDArray[np.int64]
+    pair: NDArray[np.uint32]
     task_total: NDArray[np.int64]
-    single: Floats
     prior: Floats
     log_prior: Floats
     row: NDArray[np.int64]
@@ -88,7 +88,7 @@ class SubtreeTable(NamedTuple):
 def score(table, predictor, scratch, depth, settled):
     """Sums over the samples of the blocks at a depth; blocks of one item are then dropped, in place.
 
-    A block of one item is the same in every refinement, so its sum, single[item], is carried in `settled`.
+    A block of one item is the same in every refinement, so its sum is carried in `settled`.
 
     Returns:
         (leave-one-out sum with settled blocks, n h(S), bound on the leave-one-out sum of every refinement,
@@ -103,17 +103,14 @@ def score(table, predictor, scratch, depth, settled):
     bound = 0.0
     entropy = 0.0
     for block in range(scratch.n_blocks[depth]):
-        hi = starts[block + 1]
-        if hi - lo == 1:
-            settled += predictor.single[items[lo]]
-            lo = hi
-            continue
+        hi = np.int64(starts[block + 1])
         total = 0
         for j in range(lo, hi):
             total += weight[items[j]]
         small = total < logs.shape[1]
         log_total = logs[1, total] if small else np.log(total - 1 + alpha)
         block_sum = 0.0
+        block_bound = 0.0
         j = lo
         while j < hi:
             item = items[j]
@@ -122,19 +119,25 @@ def score(table, predictor, scratch, depth, settled):
             while end < hi and label[items[end]] == label[item]:
                 run += weight[items[end]]
                 end += 1
+            pair = predictor.pair[item]
             log_share = (
-                logs[predictor.row[item], run] if small else np.log(run - 1 + alpha * predictor.prior[item])
+                logs[predictor.row[pair], run] if small else np.log(run - 1 + alpha * predictor.prior[pair])
             )
-            block_sum += run * (log_share - log_total - predictor.log_prior[item])
+            block_sum += run * (log_share - log_total - predictor.log_prior[pair])
             # Other labels can only take probability away: refinements do best without them.
             log_run = logs[1, run] if small else np.log(run - 1 + alpha)
-            bound += run * (log_share - log_run - predictor.log_prior[item])
+            block_bound += run * (log_share - log_run - predictor.log_prior[pair])
             if run < total:
                 entropy += run * (logs[0, total] - logs[0, run] if small else np.log(total / run))
             j = end
-        if total == predictor.task_total[items[lo]]:
+        if total == predictor.task_total[predictor.pair[items[lo]]]:
             block_sum = 0.0  # the coalition does not split this block: it adds nothing to X_t here
+        if hi - lo == 1:
+            settled += block_sum
+            lo = hi
+            continue
         live += block_sum
+        bound += block_bound
         for j in range(lo, hi):
             items[place] = items[j]
             place += 1

@@ -16,11 +16,12 @@ import numpy as np
 
 from fedvalue import engines
 from fedvalue.engines import HERE, Execution
+from fedvalue.information.contingency import pack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fedvalue.typing import Floats
+    from fedvalue.typing import Codes, Floats
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.statistics.joint_table_kernels import KnownBest, LeaveOneOut, SubtreeTable
 
@@ -103,11 +104,7 @@ def leave_one_out(items: ItemTable, party: NDArray[np.int64]) -> LeaveOneOut:
     """What the leave-one-out predictions of a table need."""
     from fedvalue.valuation.statistics.joint_table_kernels import LeaveOneOut
 
-    weight = items.weight
-    task_total, prior = prior_of(items)
-    # An item alone in its block; where it is alone in its X_t too, the coalition adds nothing.
-    share = (weight - 1 + ALPHA * prior) / (weight - 1 + ALPHA)
-    single = np.where(weight == task_total, 0.0, weight * (np.log(share) - np.log(prior)))
+    pair, task_total, prior = prior_of(items)
     distinct, row = np.unique(prior, return_inverse=True)
     rows = len(distinct) + 2
     k = np.arange(1, min(items.n_samples + 1, max(2, LOG_TABLE_SIZE // rows)))
@@ -117,8 +114,8 @@ def leave_one_out(items: ItemTable, party: NDArray[np.int64]) -> LeaveOneOut:
     logs[2:, 1:] = np.log(k - 1 + ALPHA * distinct[:, None])
     return LeaveOneOut(
         party=party,
+        pair=pair.astype(np.uint32),
         task_total=task_total,
-        single=single,
         prior=prior,
         log_prior=np.log(prior),
         row=row.astype(np.int64) + 2,
@@ -127,14 +124,16 @@ def leave_one_out(items: ItemTable, party: NDArray[np.int64]) -> LeaveOneOut:
     )
 
 
-def prior_of(items: ItemTable) -> tuple[NDArray[np.int64], Floats]:
-    """N(x_t), and the leave-one-out p(y | x_t), of each item."""
+def prior_of(items: ItemTable) -> tuple[Codes, NDArray[np.int64], Floats]:
+    """The pair of X_t and label of each item; N(x_t) and the leave-one-out p(y | x_t) of each pair."""
     task = items.codes[-1].astype(np.int64)
-    total = np.bincount(task, weights=items.weight)[task]
-    pair = task * items.n_labels + items.label
-    same = np.bincount(pair, weights=items.weight)[pair]
+    pair = pack([task * items.n_labels + items.label])
+    same = np.bincount(pair, weights=items.weight)
+    task_of = np.zeros(len(same), dtype=np.int64)
+    task_of[pair] = task
+    total = np.bincount(task, weights=items.weight)[task_of]
     prior = (same - 1 + ALPHA / items.n_labels) / (total - 1 + ALPHA)
-    return total.astype(np.int64), np.asarray(prior)
+    return pair, total.astype(np.int64), np.asarray(prior)
 
 
 def entropy_order(items: ItemTable) -> NDArray[np.int64]:

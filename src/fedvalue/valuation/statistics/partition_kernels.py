@@ -41,28 +41,28 @@ class PartitionScratch(NamedTuple):
         seen: Codes met in a block.
     """
 
-    items: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    items: NDArray[np.uint32]
+    starts: NDArray[np.uint32]
     n_blocks: NDArray[np.int64]
     member: NDArray[np.int64]
     following: NDArray[np.int64]
     gain: Floats
     size: NDArray[np.int64]
-    seen: NDArray[np.int64]
+    seen: NDArray[np.uint32]
 
 
-def partition_scratch(table: ItemTable, n_depths: int) -> PartitionScratch:
-    """Buffers for partitions of a table, the first one being that by X_t."""
-    m = table.n_items
+def partition_scratch(table: ItemTable, n_depths: int, *, gain: bool = False) -> PartitionScratch:
+    """Buffers for partitions of a table, the first one being that by X_t; `gain` where a walk needs it."""
+    n_items, most_codes = table.n_items, int(table.widths.max())
     scratch = PartitionScratch(
-        items=np.zeros((n_depths, m), dtype=np.int64),
-        starts=np.zeros((n_depths, m + 1), dtype=np.int64),
+        items=np.zeros((n_depths, n_items), dtype=np.uint32),
+        starts=np.zeros((n_depths, n_items + 1), dtype=np.uint32),
         n_blocks=np.zeros(n_depths, dtype=np.int64),
         member=np.zeros(n_depths, dtype=np.int64),
         following=np.zeros(n_depths, dtype=np.int64),
-        gain=np.zeros(m),
-        size=np.zeros(int(table.widths.max()), dtype=np.int64),
-        seen=np.zeros(m, dtype=np.int64),
+        gain=np.zeros(n_items if gain else 0),
+        size=np.zeros(most_codes, dtype=np.int64),
+        seen=np.zeros(min(n_items, most_codes), dtype=np.uint32),
     )
     scratch.items[0] = table.by_task
     scratch.starts[0, : len(table.task_start)] = table.task_start
@@ -88,8 +88,8 @@ def refine_blocks(codes, scratch, source, target):
     place = 0
     out_starts[0] = 0
     for block in range(scratch.n_blocks[source]):
-        lo = starts[block]
-        hi = starts[block + 1]
+        lo = np.int64(starts[block])
+        hi = np.int64(starts[block + 1])
         if hi - lo == 2:  # deep in a walk most blocks are pairs
             out_items[place] = items[lo]
             out_items[place + 1] = items[lo + 1]
