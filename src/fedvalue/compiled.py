@@ -8,7 +8,7 @@ Rules of a kernel of the engine (modules named `*_kernels.py`):
 - It releases the interpreter lock, and its machine code is kept on disk.
 """
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,call-arg"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,call-arg,method-assign"
 # numba infers the types of compiled functions from their arguments.
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core import event
+from numba.core.caching import IndexDataCacheFile
 from numba.core.options import DefaultOptions
 from numba.cpython.unsafe.numbers import trailing_zeros
 
@@ -37,6 +38,24 @@ class _Announcer(event.Listener):
 
 
 event.register("numba:compile", _Announcer())
+
+
+def _load_current(load_index: Any) -> Any:
+    """Numba's reader of the list of kept kernels, which is empty if another release of FedValue kept them.
+
+    Numba compares the age of the source only after unpickling, which fails for types that were renamed since.
+    """
+
+    def load(self: Any) -> Any:
+        try:
+            return load_index(self)
+        except (AttributeError, ImportError):
+            return {}
+
+    return load
+
+
+IndexDataCacheFile._load_index = _load_current(IndexDataCacheFile._load_index)
 
 
 def _options(**private: bool) -> dict[str, Any]:
