@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fedvalue.cli.terminal import show_valuation
+from fedvalue.reports.view import view
 from fedvalue.valuation.result import PartyValue, Valuation
 from tests.unit.decisions.results import result_of_game
 from tests.unit.reports.test_noisy_report import noisy
@@ -98,3 +99,25 @@ def test_nothing_is_not_printed_as_less_than_nothing(capsys):
     utility = next(line for line in lines(capsys, replace(result, parties=parties)) if "utility  " in line)
     assert "-0.0" not in utility
     assert "-0.0" not in str(replace(result, parties=parties))
+
+
+def test_parts_of_a_total_that_may_be_nothing_are_not_printed(capsys):
+    """0.0102 of 0.01 ± 0.02 would be 102%; the same parts of 0.01 ± 0.005 are printed."""
+    parties = (
+        PartyValue(name="telco", value=0.1, share=0.5, learnable=0.0102, learnable_share=1.02),
+        PartyValue(name="shop", value=0.1, share=0.5, learnable=-0.0002, learnable_share=-0.02),
+    )
+    undecided, known = (
+        Valuation(
+            parties=parties, total=0.2, learnable_total=0.01, learnable_total_interval=ends, n_samples=120,
+            method="exact", label_entropy=0.6,
+        )
+        for ends in ((-0.01, 0.03), (0.005, 0.015))
+    )  # fmt: skip
+    for result, shown in ((undecided, False), (known, True)):
+        printed = [line for line in lines(capsys, result) + str(result).splitlines() if "telco  " in line]
+        assert len(printed) == 2
+        assert all(("102.0%" in line) is shown for line in printed)
+        assert view(result).shares is shown
+        assert [row.share for row in view(result).parties] == (["102%", "−2.0%"] if shown else ["", ""])
+        assert result["telco"].learnable_share == 1.02

@@ -93,7 +93,7 @@ def _print_values(valuation: Valuation, parties: Sequence[PartyValue]) -> None:
     from fedvalue.reports import wording
 
     learnable = any(party.learnable is not None for party in parties)
-    shares = [party.learnable_share if learnable else party.share for party in parties]
+    shares = [valuation.meaningful_share(party) for party in parties]
     columns: dict[str, list[str]] = {"party": [party.name for party in parties]}
     total = {"party": "all together"}
     if learnable:

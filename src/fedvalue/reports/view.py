@@ -47,7 +47,7 @@ class PartyRow:
     Args:
         bar: Length of its bar: the learnable value, or Shapley-CMI without learnable values.
         low, high: The 95% interval of that number; None without one.
-        share: Learnable share.
+        share: Learnable share; empty where the total may be nothing.
         value: The number of the bar, in nats.
         interval: Its 95% interval.
         cmi: Shapley-CMI with its interval, if `value` is another number.
@@ -155,7 +155,7 @@ def view(
     learnable = valuation.learnable_total is not None
     measure = "learnable values" if learnable else "Shapley-CMI"
     top = round_up(max([*((_interval(p) or (0.0, p.leading))[1] for p in parties), 1e-9]))
-    rows = tuple(_party(party, top) for party in parties)
+    rows = tuple(_party(valuation, party, top) for party in parties)
     label = wording.label_of(valuation)
     return ReportView(
         title="What each party’s data is worth" + (f" for predicting “{label}”" if label else ""),
@@ -204,14 +204,11 @@ def _interval(party: PartyValue) -> tuple[float, float] | None:
     return party.interval if party.learnable is None else party.learnable_interval
 
 
-def _party(party: PartyValue, top: float) -> PartyRow:
+def _party(valuation: Valuation, party: PartyValue, top: float) -> PartyRow:
     def place(value: float) -> float:
         return round(100 * min(max(value, 0.0), top) / top, 3)
 
-    ends = _interval(party)
-    share = party.learnable_share
-    if share is None and party.learnable is None:
-        share = party.share
+    ends, share = _interval(party), valuation.meaningful_share(party)
     what = "Shapley-CMI" if party.learnable is None else "learnable value"
     return PartyRow(
         name=party.name,

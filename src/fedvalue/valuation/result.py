@@ -365,6 +365,17 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
         return workbook.write(self, path)
 
+    def meaningful_share(self, party: PartyValue) -> float | None:
+        """The share of a party that is shown to people: learnable if known, otherwise of Shapley-CMI.
+
+        None where the interval of the learnable total reaches 0: parts of a total that may be nothing are
+        noise, such as 102% and −1%.
+        """
+        if party.learnable is None:
+            return party.share
+        ends = self.learnable_total_interval
+        return None if ends is not None and ends[0] <= 0 else party.learnable_share
+
     def _repr_html_(self) -> str:
         from fedvalue.reports import html
 
@@ -382,7 +393,7 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         lines = [f"{'party':{wide}}  learnable   share  Shapley-CMI"]
         for party in sorted(self.parties, key=lambda p: -p.leading):
             learned = "" if party.learnable is None else f"{party.learnable:z.4f}"
-            share = party.share if party.learnable_share is None else party.learnable_share
+            share = self.meaningful_share(party)
             part = "" if share is None else f"{100 * share:z.1f}%"
             lines.append(f"{party.name:{wide}}  {learned:>9}  {part:>6}  {_or_unknown(party.value):>11}")
         learned = "" if self.learnable_total is None else f"{self.learnable_total:z.4f}"
