@@ -116,7 +116,7 @@ class FeatureTable:
         """A table with the feature columns behind the joint codes; joint codes where there is no codebook.
 
         Raises:
-            InputError: A codebook that does not cover the codes of its party.
+            InputError: A codebook that does not cover the codes of its party, or with a negative code.
         """
         books = counts.codebooks or (None,) * counts.n_parties
         parties = {
@@ -154,6 +154,8 @@ def _decode(
         return [codes]
     if len(codes) and int(codes.max()) >= book.n_codes:
         raise InputError(f"codebook of {who}: expected {int(codes.max()) + 1} rows, got {book.n_codes}")
+    if book.codes.min(initial=0) < 0:
+        raise InputError(f"codebook of {who}: codes must not be negative")
     return {
         feature: column.astype(narrow_type(column))[codes]
         for feature, column in zip(book.features, book.codes.T, strict=True)

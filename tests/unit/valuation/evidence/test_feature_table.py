@@ -69,6 +69,15 @@ def test_codebooks_give_the_same_table_as_columns():
         )
 
 
+def test_a_negative_code_in_a_codebook_is_refused():
+    """Codes are narrowed to unsigned types, in which -1 would be another code."""
+    codes = np.array([0, 1, 1, 0])
+    book = Codebook(("x",), np.array([[0], [-1]]))
+    counts = JointCounts.from_columns(label=codes, parties={"a": codes}, codebooks=[book])
+    with pytest.raises(InputError, match="codebook of party 'a': codes must not be negative"):
+        FeatureTable.from_counts(counts)
+
+
 def test_joint_codes_are_one_column_per_party():
     counts = JointCounts.from_columns(
         label=np.array([0, 1, 1, 0]), parties={"a": np.array([0, 1, 1, 0]), "b": np.array([0, 0, 1, 1])}
