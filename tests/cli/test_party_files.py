@@ -148,7 +148,12 @@ def test_whole_numbers_with_a_decimal_point_match_those_without(tmp_path):
     pq.write_table(pa.table({"customer": ids, "left": label, "age": label}), tmp_path / "main.parquet")
     arguments = ("value", "main.parquet", *ASKED, "--party", "telco=telco.csv")
     rows = [f"{one}.0,{k}" for k, one in enumerate(ids)]
-    for changed, words in ((rows, "60 of 60 ids matched"), (["A.5,0", *rows[1:]], "without a decimal .0")):
+    cases = (
+        (rows, "60 of 60 ids matched"),
+        (["A.5,0", *rows[1:]], "without a decimal .0"),
+        (["1000.00,0", *rows], "without a decimal .0"),  # two ids, which must not become one
+    )
+    for changed, words in cases:
         (tmp_path / "telco.csv").write_text("\n".join(["customer,bill", *changed]) + "\n")
         ran = fedvalue_here(*arguments, cwd=tmp_path)
         assert words in ran.out + ran.err

@@ -18,7 +18,7 @@ from fedvalue.errors import InputError
 from fedvalue.tables.arrow_columns import as_names
 from fedvalue.tables.party_table import check_ids
 
-_DECIMAL_ZERO = r"^-?\d+\.0+$"
+_DECIMAL_ZERO = r"^-?\d+\.0$"
 
 LOW_MATCH = 0.5
 """Below this fraction of matched ids, a wrong id column is more likely than different customers."""
@@ -123,9 +123,8 @@ def _suspicion(match: Match, ids: Any, table: Any, column: str) -> str:
         words: pc.sum(pc.is_in(plain(ids), value_set=plain(theirs))).as_py() or 0
         for words, plain in _DIFFERENCES.items()
     }
-    words = max(
-        alike, key=alike.__getitem__
-    )  # the first of the best: a single difference before all together
+    # The first of the best: a single difference before all together.
+    words = max(alike, key=alike.__getitem__)
     if alike[words] > match.n_matched:
         return f"{alike[words]:,} would match without {words}: write the ids in the same way in both files"
     return f"is {column!r} the right id?"
