@@ -86,7 +86,7 @@ def take_part(
     _erase_expired(config.state)
     signed = _agreed(config, identity, role)
     manifest = signed.manifest
-    feature_columns(config.table, identity.card.name, role)  # a slip of the pen ends nobody's run
+    feature_columns(config.table, identity.card.name, role)  # a mistyped name must not end the run
     report("reading", "reading the table")
     source = described_source(
         config.table.source, "" if role == "task" else identity.card.name, config.table.file

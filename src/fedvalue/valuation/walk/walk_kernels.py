@@ -5,7 +5,7 @@ the 10^6 blocks of a region two share a key with probability 3·10^-8), its mass
 *witness*) and the set of columns that made it (the *generator*): its items are those that agree with the
 witness on the generator. So a block takes a few words, however many items it has.
 
-Blocks are blocks by key in an open hash table whose slots hold the key and the masses side by side, one cache
+Blocks are found by key in an open hash table whose slots hold the key and the masses side by side, one cache
 line per look-up. The blocks of one rank, the number of walked columns on which they are constant, form a
 linked list; parts have a larger rank, so that going through the lists by rising rank meets every block after
 it has received all its mass.
