@@ -81,7 +81,7 @@ def _of_items(
     work_limit: int,
     execution: Execution,
 ) -> tuple[Valuation, Floats | None, JointTableGame | None]:
-    """All that is computed on the item table, which a large table has no room to keep for longer.
+    """Everything that is computed from the item table, whose memory is free again afterwards.
 
     Returns:
         (Shapley-CMI and, with statistics, its errors; val of every coalition where it was counted; the

@@ -47,7 +47,7 @@ def pieces(items: ItemTable, top: int) -> Iterator[Piece]:
         high = max(low + 1, int(np.searchsorted(starts, starts[low] + PIECE_ITEMS, side="right")) - 1)
         members = order[starts[low] : starts[high]]
         table = items._replace(
-            codes=items.codes[:top, members],
+            codes=items.codes[:top].take(members, axis=1),
             label=items.label[members],
             weight=items.weight[members],
             by_task=np.arange(len(members), dtype=np.uint32),

@@ -34,6 +34,8 @@ def test_pieces_hold_the_blocks_of_more_than_one_label(monkeypatch, most, top):
         borders = piece.table.task_start
         found |= {tuple(block.tolist()) for block in np.split(piece.members, borders[1:-1])}
         assert piece.table.codes.tolist() == items.codes[:top, piece.members].tolist()
+        # Another layout would compile every kernel twice, and spread a party's codes over the cache.
+        assert piece.table.codes.flags.c_contiguous
         assert piece.table.label.tolist() == items.label[piece.members].tolist()
         assert len(piece.members) <= most or len(borders) == 2
     assert found == expected
