@@ -24,9 +24,10 @@ main()
 def test_a_server_multiplies_in_one_thread_from_the_moment_numpy_is_loaded(tmp_path: Path) -> None:
     """OpenBLAS reads the variable when it is loaded; set later, `gram` takes five times the CPU."""
     config = tmp_path / "server.toml"
+    config.write_text('listen = "127.0.0.1:0"\nidentity = "identity"\npeers = "peers"\nstate = "state"\n')
     ran = subprocess.run(
         [sys.executable, "-c", WATCHED, str(config)],
         capture_output=True, text=True, check=False, timeout=60, env={"PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     assert ran.stdout.splitlines()[:1] == ["threads: 1"], ran.stderr
-    assert "cannot read" in ran.stderr
+    assert "cannot read" in ran.stderr  # the identity, which a server reads next

@@ -109,7 +109,7 @@ def test_a_database_uri_stays_as_it_is_and_out_of_repr(tmp_path):
         (
             '["mirror", "paper"]',
             '["mirror", "psi"]',
-            r"some of mirror, gram, paper, single",
+            r"chosen from mirror, gram, paper, single",
         ),
         ('["mirror", "paper"]', '"mirror"', r"accept.protocols: expected `array`, got `str`"),
         ("research = true", 'research = "yes"', r"accept.research: expected `bool`, got `str`"),

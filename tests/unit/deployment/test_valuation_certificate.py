@@ -361,7 +361,7 @@ def test_values_of_another_version_are_not_called_false(terms):
             party.update({key: party[key] / 2 for key in ("value", "learnable") if party.get(key)})
 
     roles, _, agreed = run(versions=old, **terms)
-    with pytest.raises(ConfigError, match=r"Use FedValue 0\.1\.9") as caught:
+    with pytest.raises(ConfigError, match=r"check them with FedValue 0\.1\.9") as caught:
         check(certify(roles["bank"], agreed, change))
     assert caught.value.code == "E_VERSION"
     roles, _, agreed = run(**terms)
