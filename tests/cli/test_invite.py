@@ -63,6 +63,18 @@ def test_doctor_after_an_invitation_warns_and_does_not_fail(bank):
     assert done.err.endswith("warnings\n")
 
 
+def test_doctor_checks_the_terms_of_an_open_invitation(bank, tmp_path):
+    """They were checked again only after everybody had signed."""
+    shutil.copytree(bank / "fedvalue", tmp_path / "fedvalue")
+    (tmp_path / "fedvalue" / "accept.toml").write_text("exact = false\n")
+    done = fedvalue_here("doctor", cwd=tmp_path)
+    assert done.code == 4
+    (refused,) = [line for line in done.out.splitlines() if line.startswith("fail")]
+    assert refused.startswith("fail  agreement ")
+    assert "[E_MANIFEST]" in refused
+    assert "-> ask the task party for other terms" in done.out
+
+
 def test_an_agreement_of_another_release_does_not_keep_the_others_from_being_seen(bank, tmp_path):
     """Found after an upgrade: one old file ended `status` and `doctor` with an error."""
     old = tmp_path / "fedvalue" / "agreements" / "000000000000"

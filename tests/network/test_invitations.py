@@ -123,10 +123,24 @@ def code_of(act, *arguments) -> str:
     return caught.value.code
 
 
+def unheard(stage: str, words: str) -> None:
+    """A report that nobody reads."""
+
+
+def test_who_accepts_before_the_servers_run_reads_at_once_for_which_it_waits(guests):
+    heard: list[tuple[str, str]] = []
+    accepted = guests.accept("telco")
+    assert code_of(deliver, *accepted, 0.0, lambda *words: heard.append(words)) == "E_UNREACHABLE"
+    assert [stage for stage, _ in heard] == ["waiting", "waiting"]
+    for name, (_, words) in zip(("compute", "validate"), heard, strict=True):
+        assert words.startswith(f"server '{name}' cannot be reached: nothing listens at ")
+        assert "its operator starts it with `fedvalue serve`" in words
+
+
 def test_an_exchange_survives_a_restart_of_both_servers(guests):
     """The card is in the lobby, both servers stop and start, the rest follows; new cards need no restart."""
     with guests.serving():
-        deliver(*guests.accept("telco"), PATIENCE)
+        deliver(*guests.accept("telco"), PATIENCE, unheard)
     with guests.serving():
         ends = guests.agree("bank", "telco")
         assert isinstance(ends["bank"], SignedManifest), ends
@@ -140,8 +154,8 @@ def test_an_exchange_survives_a_restart_of_both_servers(guests):
         until(lambda: guests.home("compute").agreement().signed is not None, what="the server's copy")
         assert guests.home("compute").agreement().signed == ends["bank"]
         # Accepting again changes nothing; a second telco finds the seat taken.
-        deliver(*guests.accept("telco"), PATIENCE)
-        assert code_of(deliver, *guests.accept("telco", "thief"), PATIENCE) == "E_CONFLICT"
+        deliver(*guests.accept("telco"), PATIENCE, unheard)
+        assert code_of(deliver, *guests.accept("telco", "thief"), PATIENCE, unheard) == "E_CONFLICT"
 
 
 def test_a_stranger_does_not_get_into_the_lobby_nor_a_guest_out_of_it(guests, tmp_path):
@@ -175,7 +189,7 @@ def code_or_none(lobby: RemoteLobby) -> str | None:
 def test_a_server_that_swaps_a_card_in_its_lobby_is_found_out(guests):
     """The validation server puts a card of its own in the site of telco's: nobody signs anything."""
     with guests.serving():
-        deliver(*guests.accept("telco"), PATIENCE)
+        deliver(*guests.accept("telco"), PATIENCE, unheard)
         agreement, identity = guests.accept("telco", "evil")
         fake = agreement.exchange(identity).outgoing()["acceptance"]
         with closing(

@@ -113,6 +113,7 @@ def test_without_its_servers_a_party_still_sees_what_it_knows(tmp_path: Path) ->
     assert "nothing listens at" in run.next
     (offline,) = read_status(site_of(config_of(town, "shop"), HOME), ask=False).runs
     assert offline.servers == ()
+    assert offline.next == "Start `fedvalue run` or `fedvalue join`, unless it is running already."
 
 
 def test_after_the_end_the_status_says_so_everywhere(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def accept(
         return
     from fedvalue.deployment.parties.accepting import deliver
 
-    deliver(agreement, identity, _DELIVER_SECONDS)
+    deliver(agreement, identity, _DELIVER_SECONDS, lambda stage, words: say(f"{stage}: {words}"))
     say(f"Accepted as {seat.name}: all servers have your card.")
     say(f"Next: fedvalue join --table FILE --id COLUMN{where}")
 

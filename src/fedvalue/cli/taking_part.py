@@ -244,8 +244,9 @@ def _confirm(task: str, own: str, heard: str | None, *, skip: bool) -> Callable[
 
 def _differ() -> VerificationError:
     return VerificationError(
-        "the words differ: someone has swapped cards or terms on the way. Nothing was signed; talk to both "
-        "operators and start with a new invitation",
+        "the words differ, and nothing was signed. If a word was misheard or mistyped, start the command "
+        "again; if they really differ, someone has swapped cards or terms on the way: talk to both operators "
+        "and start with a new invitation",
         code="E_WORDS",
     )
 

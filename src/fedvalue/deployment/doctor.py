@@ -25,7 +25,6 @@ from fedvalue.deployment.health import (
     clock_difference,
     guarded,
 )
-from fedvalue.deployment.home import Agreement
 from fedvalue.deployment.network.rpc_client import ASK_SECONDS, ServerClient
 from fedvalue.deployment.network.tls_probe import probe
 from fedvalue.deployment.run_status import invitation_status
@@ -76,21 +75,28 @@ def examine(site: Site) -> Iterator[Finding]:
         if identity.card.role not in SERVER_ROLES:
             yield from _party(site, manifest, identity)
     elif site.inviting:
-        yield from _invitation(site.inviting[0], identity)
+        yield from _invitation(site, identity)
         if identity.card.role not in SERVER_ROLES:
             yield _columns(site, identity)
     if site.listen:
         yield _port(site.listen)
 
 
-def _invitation(agreement: Agreement, identity: Identity) -> Iterator[Finding]:
+def _invitation(site: Site, identity: Identity) -> Iterator[Finding]:
+    agreement = site.inviting[0]
+    try:
+        check_terms(agreement.invitation.proposal, site.accept)
+    except FedValueError as error:
+        yield _failed("agreement", error, _REMEDIES.get(error.code, "ask the task party for other terms"))
     status = invitation_status(agreement, identity, ask=True)
     unsigned = f"invitation {agreement.id}: not everybody has signed yet"
     yield Finding("agreement", Level.WARN, unsigned, status.next)
     for view in status.servers:
         name = f"server {view.name}"
         if view.problem:
-            yield Finding(name, Level.WARN, view.problem, "ask its operator")
+            yield Finding(
+                name, Level.WARN, view.problem, "ask its operator; a wrong address needs a new invitation"
+            )
         else:
             yield Finding(name, Level.OK, "answers to the invitation")
 
@@ -108,6 +114,9 @@ def _agreement(signed: SignedManifest, site: Site, identity: Identity) -> Findin
     return Finding(name, Level.OK, f"{run}: signed by all, keys pinned, terms accepted, until {until}")
 
 
+_AT_THE_DOOR = "ask its operator; a wrong address in the agreement needs a new invitation (fedvalue invite)"
+"""Remedy where no call reaches a server; the problem names the step that fails."""
+
 _REMEDIES = {
     "E_VERSION": "install a release with the agreed versions everywhere",
     "E_IDENTITY": "compare fingerprints and pin the card, or ask for an agreement with the pinned keys",
@@ -121,7 +130,7 @@ def _server(
     target = address or server.endpoint
     problem = probe(identity, server, address)
     if problem is not None:
-        yield Finding(name, Level.FAIL, problem)
+        yield Finding(name, Level.FAIL, problem, _AT_THE_DOOR)
         return
     client = ServerClient(identity, server, manifest, patience=0.0, address=address, call_seconds=ASK_SECONDS)
     try:

@@ -34,7 +34,8 @@ SCHEMA = "fedvalue.status/1"
 
 ADVICE = {
     "E_DEADLINE": "Ask the missing participants when they can take part, then repeat the run.",
-    "E_POPULATION": "Compare the extracts, or agree on a run that reduces the tables to the common ids.",
+    "E_POPULATION": "Compare the extracts and repeat the run with --again, or invite again with "
+    "`--align intersect`, which reduces the tables to the common ids.",
     "E_GATE": "A table breaks a limit that protects single persons: use fewer or coarser columns.",
     "E_IDENTITY": "Compare fingerprints; perhaps a card is not pinned yet.",
     "E_MANIFEST": "Check the agreement: `fedvalue manifest verify` and `show`.",
@@ -295,8 +296,9 @@ def _next(status: RunStatus, me: str, signed: SignedManifest | None) -> str:
             left = duration(max(0.0, status.deadline.timestamp() - time.time()))
             late = f" They have {left} left."
         return f"Wait for {', '.join(status.awaited)}, or remind them.{late}"
-    begun = any(server.stage for server in status.servers) or not status.servers
-    return "Wait: the servers are at work." if begun else "Start `fedvalue run` or `fedvalue join`."
+    begun = any(server.stage for server in status.servers) or (status.state != "open" and not status.servers)
+    start = "Start `fedvalue run` or `fedvalue join`, unless it is running already."
+    return "Wait: the servers are at work." if begun else start
 
 
 def _audit(lines: Sequence[str], identity: Identity) -> str:

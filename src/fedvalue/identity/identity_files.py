@@ -24,17 +24,29 @@ CARD, SIGN, TLS = "card.json", "sign.key", "tls.key"
 
 
 def save_identity(identity: Identity, folder: Path) -> None:
-    """Write a new identity. An existing one is never overwritten.
+    """Write a new identity, whole or not at all. An existing one is never overwritten.
 
     Raises:
         ConfigError: There is one already.
         EngineError: E_STORAGE.
     """
-    if any((folder / name).exists() for name in (CARD, SIGN, TLS)):
+    there = [name for name in (CARD, SIGN, TLS) if (folder / name).exists()]
+    if there and CARD not in there:
+        raise ConfigError(
+            f"{folder} holds private keys without {CARD}: put it back, or rename the folder and run the "
+            "command again",
+            code="E_IDENTITY",
+        )
+    if there:
         raise ConfigError(f"{folder} already holds an identity; it is never overwritten", code="E_IDENTITY")
-    write_durably(folder / SIGN, identity.signing_pem())
-    write_durably(folder / TLS, identity.tls_key)
-    write_card(identity.card, folder / CARD)
+    try:
+        write_durably(folder / SIGN, identity.signing_pem())
+        write_durably(folder / TLS, identity.tls_key)
+        write_card(identity.card, folder / CARD)
+    except BaseException:
+        for name in (SIGN, TLS, CARD):  # a full disk: the same command must succeed later
+            (folder / name).unlink(missing_ok=True)
+        raise
 
 
 def read_identity(folder: Path) -> Identity:

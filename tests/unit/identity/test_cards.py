@@ -14,8 +14,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
-from fedvalue.errors import ConfigError, VerificationError
+from fedvalue.errors import ConfigError, EngineError, VerificationError
+from fedvalue.identity import identity_files
 from fedvalue.identity.cards import Card, create_identity, load_identity, verify
+from fedvalue.identity.identity_files import read_identity, save_identity
 from fedvalue.identity.tls_certificates import check_tls_certificate, spki_sha256
 from tests.support.consortium import NOW, identity
 
@@ -209,3 +211,29 @@ def test_a_certificate_with_an_extension_twice_is_refused(monkeypatch):
     with pytest.raises(ConfigError) as caught:
         check_tls_certificate(twice, "alpha", "data", "telco")
     assert caught.value.code == "E_IDENTITY"
+
+
+def test_an_identity_that_a_full_disk_interrupted_is_made_by_the_same_command(tmp_path, monkeypatch):
+    """Keys without a card would be refused for ever as an identity that is there."""
+    ours = create_identity("credit", "data", "telco")
+
+    def full(card: object, path: object) -> None:
+        raise EngineError(f"cannot write to {path}: No space left on device", code="E_STORAGE")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(identity_files, "write_card", full)
+        with pytest.raises(EngineError, match="No space left"):
+            save_identity(ours, tmp_path)
+    save_identity(ours, tmp_path)
+    assert read_identity(tmp_path).card == ours.card
+
+
+def test_keys_without_their_card_are_kept_and_the_remedy_is_named(tmp_path):
+    save_identity(create_identity("credit", "data", "telco"), tmp_path)
+    key = (tmp_path / "sign.key").read_bytes()
+    (tmp_path / "card.json").unlink()
+    with pytest.raises(
+        ConfigError, match=r"private keys without card\.json: put it back, or rename the folder"
+    ):
+        save_identity(create_identity("credit", "data", "telco"), tmp_path)
+    assert (tmp_path / "sign.key").read_bytes() == key

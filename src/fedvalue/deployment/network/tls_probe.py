@@ -55,7 +55,10 @@ def _no_connection(error: OSError, target: str) -> str:
         name = target.rpartition(":")[0]
         return f"the name {name} is not known here ({error.strerror}): check the address and the DNS"
     if isinstance(error, ConnectionRefusedError):
-        return f"nothing listens at {target}: the server is not running, or it has another address"
+        return (
+            f"nothing listens at {target}: the server is not running (its operator starts it with "
+            "`fedvalue serve`), or it has another address"
+        )
     if isinstance(error, TimeoutError):
         return f"{target} does not answer: a firewall, a proxy or a wrong address is in the way"
     return f"{target} cannot be reached: {error.strerror or error}"

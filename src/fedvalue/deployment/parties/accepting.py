@@ -22,8 +22,12 @@ class NotYetError(Exception):
     """The words are not asked for at `deliver`; nothing is signed there."""
 
 
-def deliver(agreement: Agreement, identity: Identity, seconds: float) -> None:
+def deliver(
+    agreement: Agreement, identity: Identity, seconds: float, report: Callable[[str, str], None]
+) -> None:
     """Send our acceptance to both servers, and what else can go without waiting for others.
+
+    `report` is called with (stage, words) while a server does not answer.
 
     Raises:
         TransportError: E_UNREACHABLE: a server did not answer within `seconds`.
@@ -34,7 +38,9 @@ def deliver(agreement: Agreement, identity: Identity, seconds: float) -> None:
         raise NotYetError
 
     with _lobbies(agreement) as lobbies:
-        agreeing = Agreeing(agreement.exchange(identity), lobbies, fix=agreement.fix, consent=not_yet)
+        agreeing = Agreeing(
+            agreement.exchange(identity), lobbies, fix=agreement.fix, consent=not_yet, report=report
+        )
         try:
             agreeing.once(seconds)
         except NotYetError:
