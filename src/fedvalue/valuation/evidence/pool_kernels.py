@@ -425,14 +425,14 @@ def fit_pools(rows, keys, start, coefficients, kept, rules, head, scratch, out, 
     load_only_block(rows, scratch)
     loaded = len(scratch.everything) > 0
     for pool in range(len(keys)):
-        k = 0
+        k = np.int64(0)  # a literal would compile everything below a second time
         for e in range(keys.shape[1]):
             if keys[pool, e]:
                 chosen[k] = e
                 w[k] = start[e]
                 k += 1
         if loaded:
-            _load(rows, chosen, k, 0, scratch, len(rows.label))
+            _load(rows, chosen, k, np.int64(0), scratch, len(rows.label))
         if k > 0 and head.n_items > 0:
             # Where this ends, converged or not, is a good start.
             fit(rows, chosen, k, head, scratch, loaded, head.n_items)

@@ -261,3 +261,12 @@ def test_log_likelihood_of_extreme_odds():
     assert log_likelihood(np.array([[800.0, -800.0, 0.0]])) == pytest.approx([-800.0, 0.0, -np.log(2)])
     assert log_likelihood(np.array([[800.0], [800.0]])) == pytest.approx([-800.0 - np.log(2)])
     assert log_likelihood(np.zeros((0, 3))).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_no_kernel_is_compiled_for_a_literal_number():
+    """It would be compiled again for any number. Kernels from the cache have no signatures to look at."""
+    game = game_of(2)
+    chosen = np.arange(game.arrays.n_evidences)
+    fit_pool(game.arrays, chosen, np.full(len(chosen), PRIOR_WEIGHT), n_samples=game.n_samples, compiled=True)
+    for one in (pool_kernels.fit, pool_kernels.left_out, newton_kernels.newton_target):
+        assert "Literal" not in str(one.signatures)
