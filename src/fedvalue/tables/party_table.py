@@ -94,12 +94,13 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     joint, codebook = joined(tuple(columns), codes)
     notes = column_notes(codings)
     if components:
-        lost = "; what predicts the label may be in the rest: compare with a valuation without --pca"
-        notes = (
-            f"{name}: {len(components)} principal components of {n_numbers} columns keep {kept:.0%} of their "
-            f"variance{lost if kept < 1 - 1e-9 else ''}",
-            *notes,
-        )
+        some = "1 principal component" if len(components) == 1 else f"{len(components)} principal components"
+        keep = f"{name}: {some} of {n_numbers} columns {'keeps' if len(components) == 1 else 'keep'}"
+        if kept < 1 - 1e-9:
+            rest = "what predicts the label may be in the rest: compare with a valuation without --pca"
+            notes = (f"{keep} {min(kept, 0.99):.0%} of their variance; {rest}", *notes)
+        else:
+            notes = (f"{keep} 100% of their variance", *notes)
     return PartyTable(name, joint, codebook.n_codes, codebook, tuple(codings), notes)
 
 

@@ -101,11 +101,18 @@ def test_the_note_says_how_much_variance_is_kept_and_that_the_rest_may_predict()
     a, b = [1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]
     X = {"a": a, "b": b, "twice a": [2 * value for value in a]}
     assert party_table("p", X, CodingSettings(pca=1)).notes[0] == (
-        "p: 1 principal components of 3 columns keep 67% of their variance; what predicts the label may be "
+        "p: 1 principal component of 3 columns keeps 67% of their variance; what predicts the label may be "
         "in the rest: compare with a valuation without --pca"
     )
     whole = party_table("p", X, CodingSettings(pca=2)).notes[0]
     assert whole == "p: 2 principal components of 3 columns keep 100% of their variance"
+
+
+def test_components_that_lose_a_little_are_not_said_to_keep_everything():
+    """Components of columns x and x + e, with e orthogonal and tiny, keep all but a trace of the variance."""
+    x, e = np.array([1.0, 1.0, -1.0, -1.0]), 0.01 * np.array([1.0, -1.0, 1.0, -1.0])
+    note = party_table("p", {"x": x, "y": x + e}, CodingSettings(pca=1)).notes[0]
+    assert "keeps 99% of their variance; what predicts" in note
 
 
 @pytest.mark.parametrize(
