@@ -165,7 +165,7 @@ def true_game(split: Split) -> list[float]:
 
 
 def valued(split: Split, bins: int) -> Numbers:
-    """What `fedvalue.value` says with so many bins."""
+    """Learnable values by `fedvalue.value` with this number of bins."""
     known, _ = split.tables()
     start = time.process_time()
     result = fedvalue.value(

@@ -94,14 +94,18 @@ def party_table(name: str, X: object, settings: CodingSettings | None = None) ->
     joint, codebook = joined(tuple(columns), codes)
     notes = column_notes(codings)
     if components:
-        some = "1 principal component" if len(components) == 1 else f"{len(components)} principal components"
-        keep = f"{name}: {some} of {n_numbers} columns {'keeps' if len(components) == 1 else 'keep'}"
-        if kept < 1 - 1e-9:
-            rest = "what predicts the label may be in the rest: compare with a valuation without --pca"
-            notes = (f"{keep} {min(kept, 0.99):.0%} of their variance; {rest}", *notes)
-        else:
-            notes = (f"{keep} 100% of their variance", *notes)
+        notes = (f"{name}: {_variance_note(len(components), n_numbers, kept)}", *notes)
     return PartyTable(name, joint, codebook.n_codes, codebook, tuple(codings), notes)
+
+
+def _variance_note(n_components: int, n_numbers: int, kept: float) -> str:
+    """How much of the variance of a party's numbers its components keep; 100% only if they keep all."""
+    keep = "1 principal component" if n_components == 1 else f"{n_components} principal components"
+    keep += f" of {n_numbers} columns {'keeps' if n_components == 1 else 'keep'}"
+    if kept >= 1 - 1e-9:
+        return f"{keep} 100% of their variance"
+    rest = "what predicts the label may be in the rest: compare with a valuation without --pca"
+    return f"{keep} {min(kept, 0.99):.0%} of their variance; {rest}"
 
 
 def task_table(
