@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import queue
 import re
 import resource
 import signal
@@ -120,10 +121,21 @@ class HandshakeWatch:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set."""
+    """An event that SIGTERM and SIGINT set.
+
+    The handlers must not set it themselves: one that interrupts its own thread inside `stop.wait()`, while that
+    holds the event's lock, would wait for ever. A `SimpleQueue` can be filled from anywhere.
+    """
     stop = threading.Event()
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def pass_on() -> None:
+        signals.get()
+        stop.set()
+
+    threading.Thread(target=pass_on, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _: signals.put(number))
     return stop
 
 

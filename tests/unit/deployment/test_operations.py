@@ -254,3 +254,15 @@ def test_a_server_that_has_pinned_nobody_does_not_start(tmp_path):
     refused = fedvalue("serve", "compute", "--config", tmp_path / "server.toml")
     assert refused.code == 4
     assert f"no card is pinned in {tmp_path / 'peers'}, so nobody could connect [E_IDENTITY]" in refused.err
+
+
+def test_a_signal_while_the_event_is_in_use_still_stops_the_process():
+    """The handler interrupts the thread that waits, which may hold the event's lock at that moment."""
+    program = (
+        "import signal\n"
+        "from fedvalue.deployment.process import stop_on_signals\n"
+        "stop = stop_on_signals()\n"
+        "with stop._cond: signal.raise_signal(signal.SIGTERM)\n"
+        "assert stop.wait(60)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
