@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import gc
 import os
-import queue
 import re
 import resource
 import signal
@@ -123,19 +122,22 @@ class HandshakeWatch:
 def stop_on_signals() -> threading.Event:
     """An event that SIGTERM and SIGINT set.
 
-    The handlers must not set it themselves: one that interrupts its own thread inside `stop.wait()`, while that
-    holds the event's lock, would wait for ever. A `SimpleQueue` can be filled from anywhere.
+    A thread of its own reads the signals from a pipe and sets the event. Handlers could not do it: Python
+    runs them in the main thread, which waits on if the system interrupts another thread with the signal. And
+    one that interrupts `stop.wait()` while that holds the event's lock would wait for the lock for ever.
     """
     stop = threading.Event()
-    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
 
-    def pass_on() -> None:
-        signals.get()
+    def set_on_signal() -> None:
+        os.read(reading, 1)
         stop.set()
 
-    threading.Thread(target=pass_on, name="signals", daemon=True).start()
+    threading.Thread(target=set_on_signal, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: signals.put(number))
+        signal.signal(number, lambda *_: None)
     return stop
 
 

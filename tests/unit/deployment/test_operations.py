@@ -256,13 +256,25 @@ def test_a_server_that_has_pinned_nobody_does_not_start(tmp_path):
     assert f"no card is pinned in {tmp_path / 'peers'}, so nobody could connect [E_IDENTITY]" in refused.err
 
 
-def test_a_signal_while_the_event_is_in_use_still_stops_the_process():
-    """The handler interrupts the thread that waits, which may hold the event's lock at that moment."""
-    program = (
-        "import signal\n"
+_STOPPED = {
+    "a signal that interrupts another thread": (
+        "def interrupted():\n"
+        "    time.sleep(0.5)\n"
+        "    signal.pthread_kill(threading.get_ident(), SIGTERM)\n"
+        "threading.Thread(target=interrupted).start()\n"
+        "stop.wait()\n"
+    ),
+    "a signal while the event's lock is held": "with stop._cond: signal.raise_signal(SIGTERM)\nstop.wait()\n",
+}
+
+
+@pytest.mark.parametrize("program", _STOPPED.values(), ids=_STOPPED)
+def test_every_stop_signal_reaches_a_thread_that_waits(program):
+    """Python would run the handler in the main thread, when that next runs; here it waits."""
+    start = (
+        "import signal, threading, time\n"
+        "from signal import SIGTERM\n"
         "from fedvalue.deployment.process import stop_on_signals\n"
         "stop = stop_on_signals()\n"
-        "with stop._cond: signal.raise_signal(signal.SIGTERM)\n"
-        "assert stop.wait(60)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
+    subprocess.run([sys.executable, "-c", start + program], check=True, timeout=PATIENCE)
