@@ -59,9 +59,9 @@ class Layout:
         for name, columns in layout.parties:
             if not columns:
                 raise InputError(f"party {name!r}: at least one column is needed, got none")
-        repeated = sorted({name for name in layout.columns if layout.columns.count(name) > 1})
+        repeated = sorted({repr(name) for name in layout.columns if layout.columns.count(name) > 1})
         if repeated:
-            raise InputError(f"a column can have one owner only; {repeated} have several")
+            raise InputError(f"a column can have one owner only; named twice: {', '.join(repeated)}")
         return layout
 
     @property

@@ -73,6 +73,12 @@ def peak(decode: Callable[[bytes], object], samples: list[bytes]) -> int:
         tracemalloc.stop()
 
 
+def test_a_reply_in_a_log_or_traceback_shows_no_message():
+    mail = wire.Mail(1, (b"token", b"more"), wire.Standing(1, "open", 0, 2))
+    assert repr(mail) == "Mail(2 messages, 9 bytes)"
+    assert "token" not in repr(wire.Post(1, bytes(32), 0, memoryview(b"token")))
+
+
 def test_the_samples_are_all_kinds_of_messages():
     kinds = {kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Frame)}
     assert {type(one) for one in FRAMES} == kinds - {wire.Frame}

@@ -159,6 +159,9 @@ class Mail(Frame, frozen=True):
     bodies: Annotated[tuple[Body, ...], Meta(max_length=MAX_MAIL)]
     standing: Standing
 
+    def __repr__(self) -> str:
+        return f"Mail({len(self.bodies)} messages, {sum(map(len, self.bodies)):,} bytes)"
+
 
 class Note(msgspec.Struct, frozen=True, array_like=True):
     """A sealed message in a lobby."""
