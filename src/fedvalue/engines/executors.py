@@ -139,10 +139,11 @@ def map_in_order(
     tasks: Iterable[tuple[Any, ...]],
     *,
     done: Callable[[int], None] | None = None,
+    ahead: int = 2,
 ) -> Iterator[Result]:
     """Results of `work(*task)` for every task, in the order of the tasks.
 
-    At most a few tasks per worker are under way, so that tasks may be made lazily and no result is kept
+    At most `ahead` tasks per worker are under way, so that tasks may be made lazily and no result is kept
     longer than needed. When the caller stops early, by an error, an interrupt or a `break`, tasks that have
     not started are cancelled.
 
@@ -151,11 +152,13 @@ def map_in_order(
         work: A module-level function, so that it can travel.
         tasks: Argument tuples.
         done: Called with the number of finished tasks after each one.
+        ahead: Tasks per worker. Where some take much longer than others, more of them keep all workers busy
+            while the oldest is awaited.
 
     Raises:
         EngineError: Workers were lost more often than can be repaired.
     """
-    window = 2 * n_workers(executor) + 1
+    window = ahead * n_workers(executor) + 1
     waiting = _Waiting(executor, work)
     todo = iter(tasks)
     finished = 0

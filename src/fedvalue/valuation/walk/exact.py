@@ -78,6 +78,10 @@ TOLERANCE = 3
 """An expected number of blocks may be this many times too small before its region is split after all."""
 
 
+AHEAD = 16
+"""Regions per worker that are under way. One may take a thousand times as long as another."""
+
+
 @dataclass(slots=True)
 class _Sums:
     """Sums over the regions walked so far."""
@@ -189,7 +193,7 @@ class ExactWalk:
                     yield shared, under_way[-1], self._region_blocks
 
             while stack:
-                for result in engines.map_in_order(pool, visit, tasks()):
+                for result in engines.map_in_order(pool, visit, tasks(), ahead=AHEAD):
                     region = under_way.popleft()
                     if isinstance(result, Walked):
                         sums.add(region, result)
