@@ -192,8 +192,8 @@ def size_rows() -> Iterator[Row]:
     sizes = (
         ("breast", None, 60.0, None),
         ("credit", None, 300.0, None),
-        *([("distinct", None, None, 2048.0)] if harness.LONG else []),
         ("music", 24, None, None),
+        *([("distinct", None, None, 2048.0), ("music", 40, None, None)] if harness.LONG else []),
     )
     for name, n_parties, limit, most_mib in sizes:
         if load(name, n_parties) is None:
