@@ -1,4 +1,4 @@
-"""The compiler, loaded here and nowhere else: decorators of kernels, and two functions that they share.
+"""The compiler, loaded here and nowhere else: decorators of kernels, and three functions that they share.
 
 Rules of a kernel of the engine (modules named `*_kernels.py`):
 - Loops only. It takes arrays, numbers and `NamedTuple`s of these, and one type of each: a second signature
@@ -24,7 +24,16 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from fedvalue import compile_notice
 
-__all__ = ["bit_index", "float_kernel", "inlined_kernel", "inner_kernel", "kernel", "njit", "xi_of"]
+__all__ = [
+    "add_compensated",
+    "bit_index",
+    "float_kernel",
+    "inlined_kernel",
+    "inner_kernel",
+    "kernel",
+    "njit",
+    "xi_of",
+]
 
 
 class _Announcer(event.Listener):
@@ -96,3 +105,12 @@ def xi_of(k, xi):
 def bit_index(word):
     """Position of the lowest set bit."""
     return np.int64(trailing_zeros(word))
+
+
+@inlined_kernel
+def add_compensated(sums, carry, k, term):
+    """Add to `sums[k]` as Kahan does: many small terms go into one number."""
+    term -= carry[k]
+    bigger = sums[k] + term
+    carry[k] = (bigger - sums[k]) - term
+    sums[k] = bigger

@@ -15,13 +15,13 @@ from fedvalue.valuation.items import item_table
 
 
 def compile_kernels(progress: Progress | None = None) -> None:
-    """Use every kernel of walk, permutations, statistics, pooled evidence and counting once.
+    """Use every kernel of exact and sampled values, statistics, pooled evidence and counting once.
 
     Args:
         progress: Called before each of the three parts.
     """
     parts = (
-        ("walks and permutations", _walk_kernels),
+        ("exact and sampled values", _shapley_cmi_kernels),
         ("pooled evidence", _evidence_kernels),
         ("counting", _counting_kernels),
     )
@@ -31,7 +31,8 @@ def compile_kernels(progress: Progress | None = None) -> None:
         compile_part()
 
 
-def _walk_kernels() -> None:
+def _shapley_cmi_kernels() -> None:
+    from fedvalue.valuation.cubes.cube_sum import CubeSum
     from fedvalue.valuation.permutations.sampling import walk_chunk
     from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
     from fedvalue.valuation.statistics.joint_table_game import joint_table_game, subtree_entropies
@@ -43,6 +44,8 @@ def _walk_kernels() -> None:
     parties = {f"p{k}": (rows * (k + 2) // 7 + label * (k % 2)) % 4 for k in range(21)}
     items = item_table(JointCounts.from_columns(label=label, parties=parties, task=rows // 20))
     ExactWalk(items, region_blocks=200).run()
+    if (cubes := CubeSum.of(items)) is not None:
+        cubes.run()
     walk_chunk(items, 2, "compilation", 0, 4, 0, 0)
     exact_influence(items, budget=10**9)
     sampled_influence(items, 8, 0)

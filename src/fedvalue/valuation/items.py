@@ -107,3 +107,24 @@ def dense_codes(codes: NDArray[np.integer]) -> Codes:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     return np.asarray(rank[codes])
+
+
+def splittable_items(task: NDArray[np.integer], label: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The items whose task code has more than one label, rising; items are sorted by label."""
+    first = np.zeros((2, int(task.max(initial=0)) + 1), dtype=np.int64)
+    first[0, task[::-1]], first[1, task] = label[::-1], label
+    return np.flatnonzero((first[0] != first[1])[task])
+
+
+def lane_width(n_codes: int) -> int:
+    """Bits of a lane that holds any of this number of codes: 8, 16 or 32."""
+    return next(bits for bits in (8, 16, 32) if n_codes <= 1 << bits)
+
+
+def lanes(codes: NDArray[np.integer], bits: int) -> NDArray[np.uint64]:
+    """The codes of each item, a row of `codes`, side by side in lanes of 64-bit words."""
+    per_word = 64 // bits
+    n_words = max(1, -(-codes.shape[1] // per_word))
+    row = np.zeros((len(codes), n_words * per_word), dtype=f"<u{bits // 8}")
+    row[:, : codes.shape[1]] = codes
+    return row.view("<u8").astype(np.uint64)

@@ -1,7 +1,8 @@
 """Shapley-CMI of an item table, and the choice of its method.
 
 - Every coalition of a small table, or of few parties, is counted.
-- Otherwise the exact walk is taken where it is affordable, and sampled permutations where it is not.
+- Otherwise exact values come from all coalitions (`cubes`) or from all distinct blocks (`walk`), whichever is
+  cheaper, where that is affordable, and from sampled permutations where it is not.
 - A reproducible valuation decides by the sizes of the table alone, so that another machine with the same
   table makes the same choice.
 """
@@ -12,17 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedvalue import engines
 from fedvalue.engines import HERE, Execution
 from fedvalue.valuation.entropies import CmiValues, coalition_entropies, conditional_label_entropy, is_small
 from fedvalue.valuation.settings import WORK_LIMIT
 from fedvalue.valuation.shapley_indices import shapley_of
 
 if TYPE_CHECKING:
+    from fedvalue.valuation.cubes.cube_sum import CubeSum
     from fedvalue.valuation.items import ItemTable
     from fedvalue.valuation.settings import ValuationSettings
+    from fedvalue.valuation.walk.exact import ExactWalk
 
 AFFORDABLE_SECONDS = 60.0
-"""`method="auto"` takes the exact walk when it is predicted to need no more than this."""
+"""`method="auto"` computes exact values when they are predicted to take no longer than this."""
+
+QUICK_SECONDS = 1.0
+"""A sum over all coalitions that is predicted to be done by then is taken; predicting the walk takes time."""
 
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
@@ -71,21 +78,33 @@ def shapley_cmi(
         reason = "as asked for"
     else:
         reason = ""
-    from fedvalue.valuation.walk.exact import ExactWalk
-
-    walk = ExactWalk(items, time_limit=settings.time_limit)
+    exact = _exact(items, settings.time_limit)
     if not reason:
-        seconds = walk.predict(execution).seconds
-        reason = f"the exact walk is predicted to take {_about(seconds)}"
+        seconds = exact.predicted_seconds(engines.n_workers(execution.executor))
+        reason = f"exact values are predicted to take {_about(seconds)}"
         if settings.time_limit is None and seconds > AFFORDABLE_SECONDS:
             reason += f", more than the {AFFORDABLE_SECONDS:.0f} s that auto allows"
             return _sampled(items, settings, reason, execution)
-    exact = walk.run(execution)
-    if exact is None:
+    values = exact.run(execution)
+    if values is None:
         when = "by hand" if execution.stop.asked else f"after {settings.time_limit:g} s"
-        reason = f"the exact walk was stopped {when}, so permutations were sampled"
+        reason = f"exact values were stopped {when}, so permutations were sampled"
         return _sampled(items, settings, reason, execution)
-    return exact, reason
+    return values, reason
+
+
+def _exact(items: ItemTable, time_limit: float | None) -> CubeSum | ExactWalk:
+    """The cheaper way to exact values on one core. No clock decides: the last bits depend on the way."""
+    from fedvalue.valuation.cubes.cube_sum import CubeSum
+    from fedvalue.valuation.walk.exact import ExactWalk
+
+    cubes = CubeSum.of(items, time_limit=time_limit)
+    if cubes is not None and cubes.predicted_seconds() <= QUICK_SECONDS:
+        return cubes
+    walk = ExactWalk(items, time_limit=time_limit)
+    if cubes is not None and cubes.predicted_seconds() <= walk.rough_seconds():
+        return cubes
+    return walk
 
 
 def small_values(items: ItemTable) -> CmiValues:

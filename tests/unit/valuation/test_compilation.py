@@ -21,6 +21,7 @@ from fedvalue.valuation.statistics.influence import exact_influence, sampled_inf
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 from fedvalue.valuation.evidence.evidence_values import evidence_values
 from fedvalue.valuation.evidence.feature_table import FeatureTable
+from fedvalue.valuation.cubes.cube_sum import CubeSum
 from fedvalue.valuation.walk.exact import ExactWalk
 
 for n_parties, n_items in ((9, 150), (22, 60)):
@@ -31,6 +32,7 @@ for n_parties, n_items in ((9, 150), (22, 60)):
     walk = ExactWalk(items, region_blocks=300)
     walk.predict()
     walk.run()
+    CubeSum.of(items).run()
     sampled_values(items, n_permutations=2000)
     exact_influence(items)
     sampled_influence(items, 100, 0)

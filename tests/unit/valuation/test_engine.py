@@ -8,6 +8,7 @@ import pytest
 from fedvalue.errors import InputError
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation import shapley_cmi
+from fedvalue.valuation.cubes import cube_sum
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.settings import ValuationSettings
 from fedvalue.valuation.walk import exact as walk
@@ -80,13 +81,13 @@ def test_every_coalition_of_a_small_table_is_counted() -> None:
     assert "every coalition was counted" in result.method_reason
 
 
-def test_auto_takes_the_exact_walk_when_it_is_cheap_and_says_why() -> None:
+def test_auto_computes_exact_values_when_they_are_cheap_and_says_why() -> None:
     result = value_counts(table(n_parties=9), ValuationSettings(statistics=False))
     assert result.method == "exact"
     assert "predicted" in result.method_reason
 
 
-def test_auto_samples_when_the_walk_is_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_samples_when_exact_values_take_too_long_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapley_cmi, "AFFORDABLE_SECONDS", -1.0)
     result = value_counts(table(n_parties=9), ValuationSettings(statistics=False, n_permutations=50))
     assert result.method == "sampled"
@@ -105,8 +106,13 @@ def test_reproducible_auto_looks_at_sizes_only(monkeypatch: pytest.MonkeyPatch) 
     assert (limited.method, "above the work limit" in limited.method_reason) == ("sampled", True)
 
 
-def test_a_stopped_walk_says_so_and_carries_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "FIRST_BLOCKS", 100)  # a walk of a few thousand blocks would end at once
+@pytest.mark.parametrize("way", ["cubes", "walk"])
+def test_stopped_exact_values_say_so_and_carry_their_error(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to exact values, in pieces so small that the first does not end the work."""
+    monkeypatch.setattr(walk, "FIRST_BLOCKS", 100)
+    monkeypatch.setattr(cube_sum, "TASK_SECONDS", 1e-12)
+    if way == "walk":
+        monkeypatch.setattr(cube_sum, "cube_table", lambda items: None)
     counts = table(n_parties=12, n=400)
     exact = value_counts(counts, ValuationSettings(method="exact", statistics=False))
     stopped = value_counts(counts, ValuationSettings(method="exact", statistics=False, time_limit=1e-9))

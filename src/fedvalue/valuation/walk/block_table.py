@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedvalue.valuation.frozen_random import random_words
-from fedvalue.valuation.items import dense_codes
+from fedvalue.valuation.items import dense_codes, lane_width, lanes, splittable_items
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,13 +143,6 @@ def restrict(table: BlockTable, items: NDArray[np.integer], columns: Sequence[in
     )
 
 
-def splittable_items(task: NDArray[np.integer], label: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The items whose task code has more than one label, rising; items are sorted by label."""
-    first = np.zeros((2, int(task.max(initial=0)) + 1), dtype=np.int64)
-    first[0, task[::-1]], first[1, task] = label[::-1], label
-    return np.flatnonzero((first[0] != first[1])[task])
-
-
 def _squeezed(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Codes renumbered without gaps, in their order."""
     present = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
@@ -175,10 +168,10 @@ def _lay_out(
     sizes = np.diff(members_start)
     modal = np.array([lo + np.argmax(sizes[lo:hi]) for lo, hi in pairwise(first_cell[:-1])], dtype=np.int64)
     rare = cells[:, :-1] != modal
-    lane_bits = next(bits for bits in (8, 16, 32) if max(widths[:-1], default=1) <= 1 << bits)
+    lane_bits = lane_width(max(widths[:-1], default=1))
     return BlockTable(
         cells=cells.astype(np.uint32),
-        rows=_lanes(codes[:, :-1], lane_bits),
+        rows=lanes(codes[:, :-1], lane_bits),
         lane_bits=lane_bits,
         first_cell=first_cell,
         label=label,
@@ -219,11 +212,3 @@ def _bitsets(
         bits[r, members[start[cell] : start[cell + 1]]] = 1
     packed = np.packbits(bits, axis=1, bitorder="little")
     return row, np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
-
-
-def _lanes(codes: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    per_word = 64 // bits
-    n_words = max(1, -(-codes.shape[1] // per_word))
-    lanes = np.zeros((len(codes), n_words * per_word), dtype=f"<u{bits // 8}")
-    lanes[:, : codes.shape[1]] = codes
-    return lanes.view("<u8").astype(np.uint64)

@@ -71,6 +71,9 @@ if TYPE_CHECKING:
 ESTIMATE_AFTER = 1.0
 """Seconds after which a walk whose work was not predicted estimates it, for its progress."""
 
+ROUGH_KEEP = 200
+"""Nodes per depth of a rough prediction."""
+
 FIRST_BLOCKS = 50_000
 """A table is first walked up to this number of blocks, a tenth of a second: most tables are done by then."""
 
@@ -122,16 +125,23 @@ class ExactWalk:
         self._first: Walked | None = None
         self._predicted_work: float | None = None
 
-    def predict(self, execution: Execution = HERE) -> WalkPrediction:
+    def predict(self, n_workers: int = 1) -> WalkPrediction:
         """Predict the cost: counted by walking where there are few blocks, else from a sample of them."""
         first = self._walk_small()
-        workers = engines.n_workers(execution.executor)
         if first is None:
-            prediction = sample_walk(self._table, n_workers=workers)
+            prediction = sample_walk(self._table, n_workers=n_workers)
         else:
-            prediction = predicted_walk(np.array([[first.n_blocks, first.work]]), workers, exact=True)
+            prediction = predicted_walk(np.array([[first.n_blocks, first.work]]), n_workers, exact=True)
         self._predicted_work = prediction.work
         return prediction
+
+    def predicted_seconds(self, n_workers: int = 1) -> float:
+        """The time that the walk should take on this number of workers."""
+        return self.predict(n_workers).seconds
+
+    def rough_seconds(self) -> float:
+        """The time on one core to a factor of two or so, quickly and without a look at the clock."""
+        return sample_walk(self._table, keep=ROUGH_KEEP, rounds=2).seconds
 
     def run(self, execution: Execution = HERE) -> CmiValues | None:
         """Walk to the end, or until the time limit or a person stops it: then None.

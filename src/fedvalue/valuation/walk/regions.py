@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fedvalue.valuation.items import splittable_items
 from fedvalue.valuation.walk import walk_kernels as kernels
 from fedvalue.valuation.walk.block_kernels import block_scratch
-from fedvalue.valuation.walk.block_table import BlockTable, restrict, splittable_items
+from fedvalue.valuation.walk.block_table import BlockTable, restrict
 from fedvalue.valuation.walk.block_tree import find_roots, sample_tree
 from fedvalue.valuation.walk.tree_kernels import needed_columns
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedvalue.compiled import bit_index, inlined_kernel, inner_kernel, kernel
+from fedvalue.compiled import add_compensated, bit_index, inlined_kernel, inner_kernel, kernel
 from fedvalue.valuation.frozen_random import GOLDEN
 from fedvalue.valuation.walk.block_kernels import block_items, count_cells, is_constant, label_runs
 from fedvalue.valuation.walk.split_kernels import split_narrow, split_two, split_wide
@@ -200,17 +200,8 @@ def _pass_on(table, scratch, blocks, n_walked, m, parent, n_parts, count):
     return count
 
 
-@inlined_kernel
-def _credit(gains, carry, column, term):
-    """Compensated sum (Kahan): many small terms go into one number."""
-    term -= carry[column]
-    bigger = gains[column] + term
-    carry[column] = (bigger - gains[column]) - term
-    gains[column] = bigger
-
-
 @kernel
-def walk_blocks(region, scratch, blocks):
+def walk_blocks(region, scratch, blocks):  # noqa: PLR0915 - one loop, kept together for speed
     """Split the blocks that wait in `blocks.heads`, by rising rank, and their parts after them.
 
     Args:
@@ -265,7 +256,8 @@ def walk_blocks(region, scratch, blocks):
             arrived = shares[j] * (awaited - j)
         for column in range(len(remains)):
             if remains[column] >= 0.0:
-                _credit(blocks.gains, blocks.carry, column, shares[awaited] * (cost - remains[column]))
+                gain = shares[awaited] * (cost - remains[column])
+                add_compensated(blocks.gains, blocks.carry, column, gain)
         count = _pass_on(table, scratch, blocks, n_walked, m, entry, n_parts, count)
         n_done += 1
         work += m * n_free
