@@ -1,15 +1,15 @@
-"""The valuation engine: sampled permutations and exact walks against the paper's published procedure.
+"""The valuation engine: sampled permutations and exact values against the paper's published procedure.
 
 One feature per party in five equal-width bins on 80% of the rows, as in the paper's repeats; all features
 are data parties'. The published procedure recounts every prefix of every permutation with Python
 counters (`tests.algorithm1`); its time for 10,000 permutations is extrapolated from a few. Times
 are CPU seconds of this process, so that a busy machine does not blur the ratios.
 
-`python benchmarks/bench_engine.py exact NAME [N_PARTIES [N_ROWS]]` runs one walk alone and prints its seconds
-and peak memory as JSON (0 parties: all); the larger sizes are measured that way. Besides the data sets
-there are `quantiles`, Credit in quantile bins (22,087 distinct rows and fifteen times the blocks: not among
-the rows of `make bench`), and `distinct`, Credit with a first party that has another code for every
-sample, as a time stamp would: 24,000 distinct rows.
+`python benchmarks/bench_engine.py exact NAME [N_PARTIES [N_ROWS]]` computes exact values alone and prints
+the seconds and the peak memory as JSON (0 parties: all); the larger sizes are measured that way. `cubes` or
+`walk` in place of `exact` takes that way instead of the cheaper one. Besides the data sets there are
+`quantiles`, Credit in quantile bins (22,087 distinct rows), and `distinct`, Credit with a first party that
+has another code for every sample, as a time stamp would: 24,000 distinct rows.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ import numpy as np
 import pandas as pd
 
 import fedvalue
-from fedvalue.engines import Execution, n_cores, thread_engine
+from fedvalue.engines import HERE, Execution, n_cores, thread_engine
 from fedvalue.information.contingency import JointCounts
-from fedvalue.valuation.items import item_table
+from fedvalue.valuation.cubes.cube_sum import CubeSum
+from fedvalue.valuation.entropies import CmiValues
+from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
+from fedvalue.valuation.settings import ValuationSettings
+from fedvalue.valuation.shapley_cmi import shapley_cmi
 from fedvalue.valuation.walk.block_table import block_table
 from fedvalue.valuation.walk.exact import ExactWalk
 from fedvalue.valuation.walk.prediction import sample_walk
@@ -106,6 +110,11 @@ def codes(column: pd.Series, *, quantiles: bool = False) -> np.ndarray:
     return pd.factorize(column, sort=True)[0]
 
 
+def exact_values(items: ItemTable, execution: Execution = HERE) -> CmiValues:
+    """Exact Shapley-CMI, the way that a valuation takes."""
+    return shapley_cmi(items, ValuationSettings(method="exact"), execution=execution)[0]
+
+
 def published_seconds(counts: JointCounts, n_orders: int) -> float:
     """CPU seconds per permutation of the published procedure."""
     return seconds(lambda: published_procedure(counts, n_orders), clock=time.process_time) / n_orders
@@ -148,15 +157,15 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         if counts is None:
             continue
         items = item_table(counts)
-        ExactWalk(items).run(Execution(one))
+        exact_values(items, Execution(one))
         mine = seconds(
-            lambda items=items: ExactWalk(items).run(Execution(one)),
-            repeat=5 if name in ("wine", "parkinsons") else 1,
+            lambda items=items: exact_values(items, Execution(one)),
+            repeat=1 if name == "breast" else 5,
             clock=time.process_time,
         )
         published = published_seconds(counts, n_orders) * 10_000
         yield at_least(
-            f"exact walk alone: {name}, {counts.n_parties} parties, one core",
+            f"exact values alone: {name}, {counts.n_parties} parties, one core",
             f"10,000 permutations of {PUBLISHED}",
             published / mine,
             wanted,
@@ -165,10 +174,10 @@ def exact_rows(one: Executor) -> Iterator[Row]:
         yield from call_rows(name, published, mine)
 
 
-def call_rows(name: str, published: float, walk: float) -> Iterator[Row]:
+def call_rows(name: str, published: float, alone: float) -> Iterator[Row]:
     """`fedvalue.value` as a user calls it, on as many cores as there are: CPU seconds of all of them."""
     parties, label = columns(name)
-    for statistics, limit in ((False, 2 * walk + 0.005), (True, CALL_LIMITS.get(name, 2 * walk))):
+    for statistics, limit in ((False, 2 * alone + 0.005), (True, CALL_LIMITS.get(name, 2 * alone))):
 
         def call(statistics: bool = statistics) -> None:
             fedvalue.value(label=label, parties=parties, binning="width", statistics=statistics)
@@ -182,7 +191,7 @@ def call_rows(name: str, published: float, walk: float) -> Iterator[Row]:
             published / mine,
             f"at most {limit:.3g} s of CPU",
             mine <= limit,
-            f"{mine:.3g} s of CPU (the walk alone: {walk:.3g} s)",
+            f"{mine:.3g} s of CPU (exact values alone: {alone:.3g} s)",
             aim=statistics,
         )
 
@@ -192,8 +201,10 @@ def size_rows() -> Iterator[Row]:
     sizes = (
         ("breast", None, 60.0, None),
         ("credit", None, 300.0, None),
+        ("quantiles", None, None, None),
+        ("distinct", None, None, 2048.0),
         ("music", 24, None, None),
-        *([("distinct", None, None, 2048.0), ("music", 40, None, None)] if harness.LONG else []),
+        *([("music", 40, None, None)] if harness.LONG else []),
     )
     for name, n_parties, limit, most_mib in sizes:
         if load(name, n_parties) is None:
@@ -205,8 +216,7 @@ def size_rows() -> Iterator[Row]:
             (limit or found["seconds"]) / found["seconds"],
             f"at most {limit:g} s" if limit else f"at most {most_mib:g} MiB" if most_mib else "",
             found["seconds"] <= limit if limit else found["peak_mib"] <= most_mib if most_mib else None,
-            f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of CPU, {found['blocks']:,} blocks, "
-            f"peak memory {found['peak_mib']:,.0f} MiB",
+            f"{found['seconds']:.1f} s, {found['cpu']:.1f} s of CPU, peak {found['peak_mib']:,.0f} MiB",
         )
     counts = load("music")
     if counts is not None:
@@ -222,18 +232,21 @@ def size_rows() -> Iterator[Row]:
 
 
 def alone(name: str, n_parties: int | None) -> dict[str, float]:
-    """One walk in a process of its own, so that its peak memory is its own."""
+    """Exact values in a process of their own, so that its peak memory is theirs."""
     command = [sys.executable, __file__, "exact", name, *([] if n_parties is None else [str(n_parties)])]
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
+def main(way: str, name: str, n_parties: int | None = None, n_rows: int | None = None) -> None:
+    """Exact values by the cheaper way, or by the one that is named."""
     counts = load(name, n_parties, n_rows)
     assert counts is not None, f"{name} is missing; set FEDVALUE_DATA"
-    ExactWalk(item_table(load("wine")), region_blocks=500).run()  # compiles
+    wine = load("wine")
+    assert wine is not None
+    compute = {"exact": exact_values, "cubes": by_cubes, "walk": by_walk}[way]
+    compute(item_table(wine))  # compiles
     before, start, cpu = peak_memory_mib(), time.perf_counter(), time.process_time()
-    found = ExactWalk(item_table(counts)).run()
-    assert found is not None
+    values = compute(item_table(counts))
     print(
         json.dumps(
             {
@@ -243,15 +256,30 @@ def main(name: str, n_parties: int | None = None, n_rows: int | None = None) -> 
                 "n_items": counts.n_items,
                 "seconds": time.perf_counter() - start,
                 "cpu": time.process_time() - cpu,
-                "blocks": found.n_blocks,
-                "work": found.work,
+                "blocks": values.n_blocks,
+                "work": values.work,
                 "peak_mib": peak_memory_mib(),
                 "peak_before_mib": before,
-                "total": found.total,
+                "total": values.total,
             }
         )
     )
 
 
+def by_cubes(items: ItemTable, execution: Execution = HERE) -> CmiValues:
+    """All coalitions."""
+    cubes = CubeSum.of(items)
+    values = cubes and cubes.run(execution)
+    assert values is not None, "too many columns or samples"
+    return values
+
+
+def by_walk(items: ItemTable, execution: Execution = HERE) -> CmiValues:
+    """All distinct blocks."""
+    values = ExactWalk(items).run(execution)
+    assert values is not None
+    return values
+
+
 if __name__ == "__main__":
-    main(sys.argv[2], *(int(number) or None for number in sys.argv[3:5]))
+    main(sys.argv[1], sys.argv[2], *(int(number) or None for number in sys.argv[3:5]))

@@ -1,4 +1,4 @@
-"""Growth of an exact walk over codes and over workers, as JSON lines: `python benchmarks/curves.py`.
+"""Growth of exact values over codes and workers, both ways, as JSON: `python benchmarks/curves.py`.
 
 Growth over parties and rows: `python benchmarks/bench_engine.py exact credit 15`, `… exact credit 0 6000`.
 """
@@ -10,23 +10,23 @@ import time
 from collections.abc import Callable
 
 import bench_engine
+from bench_engine import by_cubes, by_walk
 
 from fedvalue.engines import Execution, thread_engine
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.items import item_table
-from fedvalue.valuation.walk.exact import ExactWalk
 
 
 def main() -> None:
     """Credit, one feature per party."""
-    ExactWalk(item_table(credit(5))).run()  # compiles
+    measured(credit(10), 1)  # compiles
     counts = credit(17)
     for workers in (1, 2):
-        print(json.dumps({"threads": workers, **walked(counts, workers)}), flush=True)
+        print(json.dumps({"threads": workers, **measured(counts, workers)}), flush=True)
     for bins in (2, 3, 5, 8, 12):
         bench_engine.BINS = bins
         counts = credit(13)
-        print(json.dumps({"bins": bins, "distinct": counts.n_items, **walked(counts, 2)}), flush=True)
+        print(json.dumps({"bins": bins, "distinct": counts.n_items, **measured(counts, 2)}), flush=True)
 
 
 def credit(n_parties: int) -> JointCounts:
@@ -36,15 +36,17 @@ def credit(n_parties: int) -> JointCounts:
     return counts
 
 
-def walked(counts: JointCounts, workers: int) -> dict[str, float]:
-    """Visits and seconds of one walk on `workers` threads."""
+def measured(counts: JointCounts, workers: int) -> dict[str, float]:
+    """Seconds and CPU seconds of both ways on `workers` threads, and the walk's visits."""
     clocks: tuple[Callable[[], float], ...] = (time.perf_counter, time.process_time)
+    found: dict[str, float] = {}
     with thread_engine(workers) as executor:
-        before = [clock() for clock in clocks]
-        walk = ExactWalk(item_table(counts)).run(Execution(executor))
-        assert walk is not None
-        wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
-    return {"visits": walk.n_blocks, "seconds": round(wall, 2), "cpu": round(cpu, 2)}
+        for name, compute in (("cubes", by_cubes), ("walk", by_walk)):
+            before = [clock() for clock in clocks]
+            values = compute(item_table(counts), Execution(executor))
+            wall, cpu = (clock() - start for clock, start in zip(clocks, before, strict=True))
+            found |= {f"{name}_seconds": round(wall, 3), f"{name}_cpu": round(cpu, 3)}
+        return found | {"visits": values.n_blocks}
 
 
 if __name__ == "__main__":

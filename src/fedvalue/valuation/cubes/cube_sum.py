@@ -10,7 +10,7 @@ with w(s) = s!(p−s−1)!/p! and w(p) = 0: one sum for everybody, less what cou
 Three ways to sum, each where it is fast:
 - Most columns are decided one after another, inside the coalition or outside. A column inside splits the
   blocks. Pure parts cost nothing to any larger coalition.
-- A block of at most four items is summed in closed form for all coalitions of the columns still undecided.
+- A block of at most six items is summed in closed form for all coalitions of the columns still undecided.
   With a(U) = Σ_{V⊆U} (−1)^{|U|−|V|} c(V), and A_U the columns on which the items of U agree, it costs the
   coalition T Σ_U a(U)·[T ⊆ A_U], and the weights of all T ⊆ A_U are summed beforehand.
 - The last eight columns are decided all at once. Items that agree on them are merged into rows. For each row
@@ -60,10 +60,10 @@ TASK_SECONDS = 0.1
 MOST_TASKS = 1 << 12
 """Every task goes the way to its first leaf again."""
 
-LEAF_SECONDS = 1.0e-6
+LEAF_SECONDS = 0.6e-6
 SPLIT_SECONDS = 8.0e-9
 CLOSED_SECONDS = 0.4e-6
-SMALL_SECONDS = 0.3e-6
+SMALL_SECONDS = 0.35e-6
 PAIR_SECONDS = 4.0e-9
 """Cost of a leaf, of an item split, of a block closed above the leaves and at one, and of comparing two rows.
 Measured on one core (Spect, Credit, Breast, Music)."""
@@ -178,7 +178,7 @@ def _paths(n: int, size: int) -> Iterator[int]:
 def _leaf_seconds(table: CubeTable, totals: Floats) -> float:
     n_words, n_labels = table.packed.shape[1], table.n_labels
     # A cell takes eight additions to each word, a look-up for each label and for their sum, and a division.
-    row = (1 << CUBE_COLUMNS) * (0.4 * n_words + 0.35 * (n_labels + 1)) * 1e-9
+    row = (1 << CUBE_COLUMNS) * (0.4 * n_words + 0.5 * (n_labels + 1)) * 1e-9
     return float(
         LEAF_SECONDS
         + SPLIT_SECONDS * totals[counted.SPLIT]

@@ -29,8 +29,8 @@ CUBE_COLUMNS = 8
 LANES = 16
 """Rows of a block that share a cube: a multiple of what vector instructions take."""
 
-SMALL_BLOCK = 4
-"""Blocks of at most this number of items are summed in closed form, over 2^4 subsets of the items."""
+SMALL_BLOCK = 6
+"""Blocks of at most this number of items are summed in closed form, over the 2^6 subsets of the items."""
 
 WORD = 64
 """Bits of a word."""
