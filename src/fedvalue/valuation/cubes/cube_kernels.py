@@ -1,6 +1,6 @@
 """Compiled: what the blocks of one leaf cost all coalitions of the cube.
 
-A cube holds, for 16 rows of blocks at a time, how many samples of each label agree with the row on each
+A cube holds, for eight rows of blocks at a time, how many samples of each label agree with the row on each
 coalition: every row of the block counts at the columns on which it agrees, and sums over supersets do the
 rest. Rows side by side make every step a vector instruction.
 
@@ -108,21 +108,15 @@ def add_costs_of_two(table, scratch):
     """
     bits = np.uint64(table.field_bits)
     field = (_ONE << bits) - _ONE
-    xi, weight, shift, cube, costs = (
-        table.xi,
-        scratch.lane_weight,
-        scratch.lane_shift,
-        scratch.cube,
-        scratch.costs,
-    )
+    xi, inverse, cube, costs = table.xi, table.inverse, scratch.cube, scratch.costs
+    weight, frequent = scratch.lane_weight, scratch.lane_shift
     for coalition in range(len(costs)):
         row = cube[coalition * LANES : (coalition + 1) * LANES]
         cost = 0.0
         for lane in range(LANES):
             one, other = row[lane] & field, row[lane] >> bits
-            shared = max(one + other - ((row[lane] >> shift[lane]) & field), _ONE)  # a free lane has none
-            part = xi[one + other] - xi[one] - xi[other]
-            cost += part / np.float64(np.int64(shared)) * weight[lane]
+            shared = (row[lane] >> (bits - frequent[lane])) & field
+            cost += (xi[one + other] - xi[one] - xi[other]) * inverse[shared] * weight[lane]
         costs[coalition] += cost
 
 
@@ -131,13 +125,8 @@ def add_costs(table, scratch):
     """The same for any number of labels."""
     n_words = table.packed.shape[1]
     field = (_ONE << np.uint64(table.field_bits)) - _ONE
-    xi, cube, costs, count, part = (
-        table.xi,
-        scratch.cube,
-        scratch.costs,
-        scratch.lane_count,
-        scratch.lane_cost,
-    )
+    xi, inverse, cube, costs = table.xi, table.inverse, scratch.cube, scratch.costs
+    count, part, weight = scratch.lane_count, scratch.lane_cost, scratch.lane_weight
     for coalition in range(len(costs)):
         for lane in range(LANES):
             count[lane] = 0
@@ -153,9 +142,8 @@ def add_costs(table, scratch):
         cost = 0.0
         for lane in range(LANES):
             at = (coalition * n_words + scratch.lane_word[lane]) * LANES + lane
-            left_out = (cube[at] >> scratch.lane_shift[lane]) & field
-            shared = max(count[lane] - left_out, _ONE)
-            cost += (part[lane] + xi[count[lane]]) / np.float64(np.int64(shared)) * scratch.lane_weight[lane]
+            shared = count[lane] - ((cube[at] >> scratch.lane_shift[lane]) & field)
+            cost += (part[lane] + xi[count[lane]]) * inverse[shared] * weight[lane]
         costs[coalition] += cost
 
 

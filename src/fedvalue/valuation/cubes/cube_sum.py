@@ -15,7 +15,7 @@ Three ways to sum, each where it is fast:
   coalition T Σ_U a(U)·[T ⊆ A_U], and the weights of all T ⊆ A_U are summed beforehand.
 - The last eight columns are decided all at once. Items that agree on them are merged into rows. For each row
   of a block, the samples that agree with it on a coalition S are those whose columns of agreement contain
-  S: a sum over supersets, in eight passes over 256 cells for 16 rows at a time. A block's cost is divided
+  S: a sum over supersets, in eight passes over 256 cells for eight rows at a time. A block's cost is divided
   among its samples whose label is not its most frequent one, so only rows with such samples take a lane.
 
 The columns that tell least are in the cube, where items then merge best; those that tell most are decided

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fedvalue.valuation.items import ItemTable
 
 CUBE_COLUMNS = 8
-"""Columns of the cube: its 256 coalitions of 16 lanes fit into the first-level cache."""
+"""Columns of the cube: its 256 coalitions of 8 lanes fit into the first-level cache."""
 
-LANES = 16
-"""Rows of a block that share a cube: a multiple of what vector instructions take."""
+LANES = 8
+"""Rows of a block that share a cube: what the widest vector instructions take. More would often stay free."""
 
 SMALL_BLOCK = 6
 """Blocks of at most this number of items are summed in closed form, over the 2^6 subsets of the items."""
@@ -39,7 +39,7 @@ MOST_COLUMNS = 62
 """Coalitions are bits of a signed word."""
 
 MOST_SAMPLES = 1 << 22
-"""k ln k is looked up for every k up to the number of samples: 32 MiB."""
+"""k ln k and 1 / k are looked up for every k up to the number of samples: 64 MiB."""
 
 
 class CubeTable(NamedTuple):
@@ -58,6 +58,7 @@ class CubeTable(NamedTuple):
         order: The items, grouped by task code and sorted by their codes in the cube.
         starts: Where each task code starts in `order`, and its end.
         xi: k ln k.
+        inverse: 1 / k, and 0 for 0.
         weights: Σ_T weight(s + |T|) over the coalitions T of r columns, for a coalition of s columns and each
             r: how often a cost counts for everybody.
         member_weights: The same for how often it counts against a member of the coalition.
@@ -76,6 +77,7 @@ class CubeTable(NamedTuple):
     order: NDArray[np.uint32]
     starts: NDArray[np.int64]
     xi: Floats
+    inverse: Floats
     weights: Floats
     member_weights: Floats
     sizes: NDArray[np.int64]
@@ -223,6 +225,7 @@ def cube_table(items: ItemTable) -> tuple[CubeTable, NDArray[np.int64]] | None:
         order=order.astype(np.uint32),
         starts=np.append(np.flatnonzero(np.diff(task[order].astype(np.int64), prepend=-1)), len(kept)),
         xi=count * np.log(np.maximum(count, 1.0)),
+        inverse=np.minimum(count, 1.0) / np.maximum(count, 1.0),
         weights=weights,
         member_weights=member_weights,
         sizes=np.array([coalition.bit_count() for coalition in range(1 << n_cube)]),
