@@ -14,12 +14,12 @@ from fedvalue.cli import value as command
 from fedvalue.cli.progress import interruptible
 from tests.cli.here import fedvalue_here
 
-N_PARTIES = 16
+N_PARTIES = 20
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Random codes: more blocks than are tried before the walk falls into regions."""
+    """Random codes: exact values take several tasks."""
     rng = np.random.default_rng(5)
     rows = np.c_[rng.integers(0, 2, 600), rng.integers(0, 3, (600, N_PARTIES))]
     path = tmp_path / "table.csv"

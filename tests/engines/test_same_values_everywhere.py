@@ -9,6 +9,7 @@ import pytest
 
 from fedvalue.engines import Execution, map_in_order, n_workers, share
 from fedvalue.errors import InputError
+from fedvalue.valuation.cubes import cube_sum
 from fedvalue.valuation.items import ItemTable, item_table
 from fedvalue.valuation.permutations.sampling import sampled_values
 from fedvalue.valuation.statistics.influence import exact_influence, sampled_influence
@@ -64,6 +65,19 @@ def test_exact_values_are_bit_equal(engine: Executor, items: ItemTable) -> None:
     there = exact_values(items, region_blocks=MANY_REGIONS, execution=Execution(engine))
     assert there.values.tobytes() == here.values.tobytes()
     assert there.n_blocks == here.n_blocks
+
+
+def test_sums_over_all_coalitions_are_bit_equal(
+    engine: Executor, items: ItemTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine parties, one outside the cube: a task without it and one with it."""
+    monkeypatch.setattr(cube_sum, "TASK_SECONDS", 1e-12)
+    cubes = cube_sum.CubeSum.of(items)
+    assert cubes is not None
+    here, there = cubes.run(), cubes.run(Execution(engine))
+    assert here is not None
+    assert there is not None
+    assert there.values.tobytes() == here.values.tobytes()
 
 
 def test_exact_values_are_those_of_the_definition(engine: Executor) -> None:

@@ -107,7 +107,7 @@ class Manifest(Document, frozen=True, kw_only=True, tag_field="schema", tag=SCHE
         max_bytes: Largest upload of one party to one server.
         chunk_bytes: Size of one chunk; a server holds about four of them per party while they arrive.
         deadlines: Seconds per stage.
-        work_limit: Most visits, samples times coalitions, of an exact walk that method "auto" may start.
+        work_limit: Most samples times coalitions for which method "auto" computes exact values.
         versions: Versions that the software of all participants must share.
         epsilon: Noise on the tables behind the values (mirror and gram, policy valuation): a decimal number
             as text, like "0.5". None adds none.

@@ -117,7 +117,7 @@ def agreed_terms(
     work_limit: Annotated[
         int,
         _method(
-            "Largest exact walk that method auto starts, in samples times coalitions; above it, "
+            "Most samples times coalitions for which method auto computes exact values; above it, "
             "permutations are sampled."
         ),
     ] = 2**32,

@@ -21,7 +21,7 @@ def make_valuer(
 ) -> Valuer:
     """The function that both servers apply to their counts, or to tables with noise.
 
-    `work_limit` is the most visits of an exact walk that method "auto" starts.
+    `work_limit` is the most samples times coalitions for which method "auto" computes exact values.
     """
 
     def valuer(counted: JointCounts | PairTables, run: RunTerms) -> Answer:

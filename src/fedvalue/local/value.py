@@ -138,7 +138,7 @@ def value(
         utility: Your own utility or estimator: a function from a tuple of party names to the worth of that
             coalition. Its Shapley values replace `learnable`, without intervals, for at most 12 parties.
         sensitivity: Value again with other bins; `details["sensitivity"]` says whether the advice changes.
-        time_limit: Seconds after which an exact walk is replaced by sampled permutations.
+        time_limit: Seconds after which exact values are replaced by sampled permutations.
         protocol: Run a federated protocol in process, all roles real: "single", "paper", "mirror",
             "gram" or "vpsic", or `Single`, `Paper`, `Mirror`, `Gram` or `Vpsic` with their options.
         ids: For the protocols: one id per sample, or a dict of ids by party, with the task party's under

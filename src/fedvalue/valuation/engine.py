@@ -52,7 +52,7 @@ def value_counts(
         settings: What to compute; the defaults when None.
         reproducible: Let only the counts and the settings decide, neither the clock nor the size of this
             machine, so that another machine with the same counts gives the same answer.
-        work_limit: Most visits, items times coalitions, of an exact walk that a reproducible "auto" takes.
+        work_limit: Most items times coalitions for which a reproducible "auto" computes exact values.
         execution: Where the work runs, who watches it, and who may stop it.
 
     Raises:

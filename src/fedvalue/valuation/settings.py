@@ -29,20 +29,20 @@ LIMITS: dict[str, tuple[int, int]] = {
 """Smallest and largest value of each whole number. Seeds stay below 2^53, as JSON numbers must."""
 
 WORK_LIMIT = 2**32
-"""Visits, items times coalitions, of an exact walk that a reproducible "auto" takes. At the worst rate known,
-1e-7 s per visit (20 binary parties, 65,000 items, nothing to prune), that is seven minutes of one core, a
-ninth of the default deadline of a server's computation."""
+"""Items times coalitions up to which a reproducible "auto" computes exact values. At the worst rate known,
+1.5e-7 s (predicted for 200,000 items of 12 parties), that is eleven minutes of one core, less than a fifth of
+the default deadline of a server's computation."""
 
 
 class ValuationSettings(Document, frozen=True, kw_only=True):
     """How to compute values.
 
     Args:
-        method: "exact", "sampled", or "auto": exact when the walk is predicted to be affordable.
+        method: "exact", "sampled", or "auto": exact when that is predicted to be affordable.
         n_permutations: Permutations of the sampled method; an upper bound when `precision` is set.
         precision: Stop sampling when the largest standard error is at most this fraction of the total.
         seed: Of the sampled permutations.
-        time_limit: Seconds after which an exact walk gives way to sampled permutations; None for no limit.
+        time_limit: Seconds after which exact values give way to sampled permutations; None for no limit.
         statistics: Whether to compute standard errors, learnable values, interactions and uplift.
         coalitions: Whether to keep the values of all coalitions, where there are few enough.
         columns: "features": `learnable` sees a party's columns one by one and in pairs. "joint": it sees
@@ -78,7 +78,7 @@ class ValuationSettings(Document, frozen=True, kw_only=True):
             _number("time_limit", self.time_limit, "a positive number of seconds", 0.0, float("inf"))
             if self.method == "sampled":
                 raise InputError(
-                    "time_limit bounds an exact walk: it cannot be used with the method 'sampled'"
+                    "time_limit bounds exact values: it cannot be used with the method 'sampled'"
                 )
 
 

@@ -29,7 +29,7 @@ AFFORDABLE_SECONDS = 60.0
 """`method="auto"` computes exact values when they are predicted to take no longer than this."""
 
 QUICK_SECONDS = 1.0
-"""A sum over all coalitions that is predicted to be done by then is taken; predicting the walk takes time."""
+"""A sum over all coalitions that should be done by then is taken: predicting the walk takes as long."""
 
 AUTO_PRECISION = 0.001
 """Where `method="auto"` samples, it stops when every standard error is at most this part of the total."""
@@ -59,7 +59,7 @@ def shapley_cmi(
         items: The items.
         settings: Method, permutations, precision, seed and time limit.
         reproducible: Decide by sizes alone, not by a prediction or a clock.
-        work_limit: Most visits, items times coalitions, of a walk that a reproducible "auto" takes.
+        work_limit: Most items times coalitions for which a reproducible "auto" computes exact values.
         execution: Where the work runs, who watches it, and who may stop it.
     """
     if settings.method == "sampled":

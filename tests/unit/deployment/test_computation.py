@@ -1,7 +1,8 @@
 """A computing run can be ended: by its deadline, its operator, a party, or a server that stops.
 
-The table is the one of the review (finding 7): 20 binary parties, 65,000 rows, an exact walk of more than an
-hour. A stub role stands for the protocol; journal, worker, process and commands are the real ones.
+The table is one that once blocked a server for an hour and a half: 20 binary parties, 65,000 rows. Exact
+values still take a minute. A stub role stands for the protocol; journal, worker, process and commands are the
+real ones.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ValuationProcess
 
 
 def test_a_deadline_ends_a_computing_run_and_the_next_run_works(tmp_path, processes, monkeypatch):
-    """The old rule: `tick` left a busy run alone, so the walk went on for its hour and a half."""
+    """The old rule: `tick` left a busy run alone, so the computation went on to its end."""
     server = Server(tmp_path, agreed(seconds=2))
     try:
         server.compute()
@@ -400,11 +401,11 @@ def test_errors_of_a_valuation_keep_their_class_and_code(processes):
         counts.cache_clear()
 
 
-def test_auto_does_not_start_the_walk_of_the_review():
-    """65,000 items and 20 parties were within the old limit of 2^36 visits: a walk predicted at 6,393 s."""
+def test_auto_computes_exact_values_well_within_the_deadline():
+    """65,000 items and 20 parties were within an earlier limit of 2^36 visits."""
     items, parties = LONG
     assert WORK_LIMIT < items * 2**parties <= 2**36
-    assert Deadlines().compute / 8 > WORK_LIMIT * 1e-7  # seconds at the worst rate measured
+    assert Deadlines().compute / 5 > WORK_LIMIT * 1.5e-7  # seconds at the worst rate known
     assert agreed().manifest.work_limit == WORK_LIMIT
 
 

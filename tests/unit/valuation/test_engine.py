@@ -130,7 +130,7 @@ def test_stopped_exact_values_say_so_and_carry_their_error(way: str, monkeypatch
         ({"time_limit": float("nan")}, "got nan"),
         ({"time_limit": "5"}, "got '5'"),
         ({"time_limit": 5.0, "reproducible": True}, "time_limit cannot bound a reproducible valuation"),
-        ({"time_limit": 5.0, "method": "sampled"}, "time_limit bounds an exact walk"),
+        ({"time_limit": 5.0, "method": "sampled"}, "time_limit bounds exact values"),
         ({"n_permutations": 10.5}, "n_permutations must be a whole number, got 10.5"),
         ({"seed": None}, "seed must be a whole number, got None"),
         ({"precision": "high"}, "between 0 and 1, got 'high'"),
