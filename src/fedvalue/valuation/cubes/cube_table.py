@@ -274,7 +274,7 @@ def cube_scratch(table: CubeTable) -> CubeScratch:
 
 
 def _cube_words(rows: NDArray[np.uint64], lane_bits: int) -> int:
-    return min(CUBE_COLUMNS * lane_bits // WORD, rows.shape[1])
+    return min(CUBE_COLUMNS * lane_bits // WORD, int(rows.shape[1]))
 
 
 def _weights(p: int) -> tuple[Floats, Floats]:
