@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fedvalue.agreement.run_settings import credentials_of
 from fedvalue.deployment.network import wire
 from fedvalue.deployment.parties.party_journal import PartyJournal, PartyResult
-from fedvalue.deployment.parties.party_run import PartyRun
+from fedvalue.deployment.parties.party_run import PartyRun, party_role
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.parties.server_heads import ServerHeads
 from fedvalue.deployment.parties.server_links import Outgoing
@@ -17,6 +20,8 @@ from fedvalue.errors import ConfigError, FedValueError, RemoteProtocolError, Ver
 from fedvalue.identity.audit_log import ChainWriter, Receipt, read_log
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.key_agreement import KeyAgreement
+from fedvalue.protocol.transitions import State
 from tests.support.consortium import identity, manifest, signed
 from tests.support.roles import party_input
 
@@ -217,6 +222,95 @@ def test_a_notice_ends_the_run_whatever_its_code_and_the_seed_is_erased(tmp_path
     assert error.code == code
     assert "\x1b" not in str(error)
     assert row == ("failed", b"")
+
+
+class _Endless(_Silent):
+    """A server with as much mail as anybody takes, which `message` makes by its number."""
+
+    def __init__(self, name: str, message: Callable[[int], m.AnyMessage | None]) -> None:
+        super().__init__(name)
+        self._message, self.n_sent = message, 0
+
+    def poll(self, run_id: bytes, number: int, wait: float, patience: float) -> wire.Mail:
+        mail = []
+        for k in range(number, number + wire.MAX_MAIL):
+            message = self._message(k)
+            if message is not None:
+                mail.append(codec.encode(m.Envelope(run_id, self.name, "telco", message)))
+        self.n_sent += len(mail)
+        return wire.Mail(wire.VERSION, tuple(mail), standing(None, accepted=0))
+
+
+def ended(tmp_path, monkeypatch, server: _Endless, **options: Any) -> tuple[FedValueError, PartyRun]:
+    """How a party ends that gets mail from this computation server."""
+    store = PartyStore(tmp_path)
+    party = PartyRun(
+        identity("telco"), signed(), GIVEN, store,
+        finish=lambda outcome: PartyResult(valuation=None), **options,
+    )  # fmt: skip
+    monkeypatch.setattr(party, "_client", lambda name: server if name == server.name else _Silent(name))
+    monkeypatch.setattr("fedvalue.deployment.parties.party_run._NOTICE_SECONDS", 0.0)
+    caught: list[FedValueError] = []
+
+    def run() -> None:
+        try:
+            party.run()
+        except FedValueError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join(20.0)
+        assert caught, f"still taking mail after {server.n_sent} messages"
+        return caught[0], party
+    finally:
+        server._message = lambda k: None
+        store.close()
+
+
+def test_a_server_that_sends_the_same_message_for_ever_ends_the_run(tmp_path, monkeypatch):
+    """A role ignores a resend, and a party keeps what it receives until something leaves."""
+    role = party_role(identity("telco"), manifest(), GIVEN.samples, b"s" * 32)
+    (hello,) = role.start()
+    bank, shop = (
+        KeyAgreement(role.terms, name, credentials_of(manifest(), identity(name), b"t" * 32), b"").hello()
+        for name in ("bank", "shop")
+    )
+    roster = m.KeyRoster((bank, hello.message, shop))
+    role.receive(m.Envelope(signed().run_id, "compute", "telco", roster))  # legal, and ignored when repeated
+    assert role.receive(m.Envelope(signed().run_id, "compute", "telco", roster)) == []
+    monkeypatch.setattr("secrets.token_bytes", lambda n: b"s" * n)
+    error, party = ended(tmp_path, monkeypatch, _Endless("compute", lambda k: roster))
+    assert (error.code, len(party._slots)) == ("E_CONFLICT", 1)
+    assert "sent a second KeyRoster" in str(error)
+
+
+def test_a_server_that_always_has_another_message_does_not_keep_a_party_beyond_its_deadline(
+    tmp_path, monkeypatch
+):
+    class Patient:
+        """Takes every message, and is never done."""
+
+        state = State.UPLOADING
+        terms = party_role(identity("telco"), manifest(), GIVEN.samples, b"s" * 32).terms
+        taken = 0
+
+        def start(self) -> list[m.Envelope]:
+            return []
+
+        def receive(self, envelope: m.Envelope) -> list[m.Envelope]:
+            self.taken += 1
+            return []
+
+        def fail(self, error: FedValueError) -> list[m.Envelope]:
+            return []
+
+    role = Patient()
+    monkeypatch.setattr("fedvalue.deployment.parties.party_run.party_role", lambda *_: role)
+    server = _Endless("compute", lambda k: m.ResultChunk(k, 2**31, b"", b"x").with_digest())
+    error, _ = ended(tmp_path, monkeypatch, server, clock=lambda: 1e9 * (role.taken > 100))
+    assert error.code == "E_DEADLINE"
 
 
 def test_seeds_of_expired_runs_are_erased(tmp_path):

@@ -100,6 +100,7 @@ class PartyRun:
         self._clock = clock
         self._journal = PartyJournal(store, identity, signed.manifest)
         self._heads = ServerHeads(self._manifest, map(Receipt.from_line, self._journal.receipts()))
+        self._slots: set[tuple[object, ...]] = set()
         self._uploading = False
         self._final = False
         self._awaited = ""
@@ -159,10 +160,7 @@ class PartyRun:
                 if received is not None:
                     self._journal.receive(*received)
                     self._step(role, links, received)
-                elif self._clock() > end:
-                    late = TransportError("the servers did not finish in time", code="E_DEADLINE")
-                    self._give_notice(role, links, late)
-                    raise late
+                self._check_time(role, links, end)
             assert role.outcome is not None
             result = self._finish(role.outcome)
             self._keep_receipts()
@@ -195,6 +193,7 @@ class PartyRun:
                 raise RemoteProtocolError(
                     f"{server!r} sent a message as {envelope.sender!r}", code="E_SENDER"
                 )
+            self._check_new(server, envelope)
             replies = role.receive(envelope)
         except ScratchError:
             raise  # our own disk, and nothing has left: the same command continues
@@ -205,6 +204,27 @@ class PartyRun:
             self._before_upload()
             self._uploading = True
         return replies
+
+    def _check_time(self, role: PartyRole, links: ServerLinks, end: float) -> None:
+        """End a run that takes too long, also while messages come: a server could send some for ever."""
+        if role.state is State.DONE or self._clock() <= end:
+            return
+        late = TransportError("the servers did not finish in time", code="E_DEADLINE")
+        self._give_notice(role, links, late)
+        raise late
+
+    def _check_new(self, server: str, envelope: Envelope) -> None:
+        """A role ignores a resend. Here it is none: messages are fetched by number, each once.
+
+        What is received is kept until something leaves: a server that repeats itself would fill our memory.
+        """
+        slot = (server, *envelope.message.slot)
+        if slot in self._slots:
+            raise RemoteProtocolError(
+                f"{server!r} sent a second {type(envelope.message).__name__} in the place of the first",
+                code="E_CONFLICT",
+            )
+        self._slots.add(slot)
 
     def _give_notice(self, role: PartyRole, links: ServerLinks, error: FedValueError) -> None:
         """Tell the servers that we failed, if they can be reached soon."""
