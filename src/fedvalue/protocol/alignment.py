@@ -43,8 +43,9 @@ class PartyAlignment:
         self._ids = tuple(ids)
         self._keys = keys
         self._orders: dict[str, NDArray[np.int64]] = {}
+        most = m.n_parts(m.n_parts(terms.max_samples, 8), _part_bytes(terms))
         self._masks: dict[str, m.OrderedParts[m.AlignMask]] = {
-            server: m.OrderedParts(f"the mask of {server!r}") for server in terms.servers
+            server: m.OrderedParts(f"the mask of {server!r}", most) for server in terms.servers
         }
         self._common: dict[str, NDArray[np.int64]] = {}
 
@@ -103,8 +104,9 @@ class ServerAlignment:
     def __init__(self, terms: RunTerms, name: str) -> None:
         self._terms = terms
         self._to = m.Sender(terms.run_id, name).to
+        most = m.n_parts(TOKEN_BYTES * terms.max_samples, _part_bytes(terms))
         self._parts: dict[str, m.OrderedParts[m.AlignTokens]] = {
-            party: m.OrderedParts(f"the tokens of {party!r}") for party in terms.everybody
+            party: m.OrderedParts(f"the tokens of {party!r}", most) for party in terms.everybody
         }
         self._tokens: dict[str, Tokens] = {}
         self.done = False

@@ -109,12 +109,17 @@ def bulk_digest(index: int, total: int, *parts: bytes | memoryview) -> bytes:
     return state.digest()
 
 
+def n_parts(n_bytes: int, size: int) -> int:
+    """Number of parts of at most `size` bytes."""
+    return -(-n_bytes // size)
+
+
 Data = TypeVar("Data", bytes, memoryview)
 
 
 def cut(data: Data, size: int) -> Iterator[tuple[int, int, Data]]:
     """(index, total, bytes) of consecutive parts of at most `size` bytes; nothing where there are no data."""
-    total = -(-len(data) // size)
+    total = n_parts(len(data), size)
     for index in range(total):
         yield index, total, data[index * size : (index + 1) * size]
 
@@ -123,10 +128,17 @@ Part = TypeVar("Part", bound=BulkMessage)
 
 
 class OrderedParts(Generic[Part]):
-    """Consecutive bulk messages of one sender; `name` says in errors what they carry."""
+    """Consecutive bulk messages of one sender.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: What they carry, for errors.
+        most: Parts that they can have. Receivers look at all parts with each new one, so their number is not
+            the sender's choice.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
         self._name = name
+        self._most = most
         self._total: int | None = None
         self._n_added = 0
         self.messages: list[Part] = []
@@ -136,8 +148,12 @@ class OrderedParts(Generic[Part]):
         """Keep the next part.
 
         Raises:
-            RemoteProtocolError: Out of order, or one too many (E_DECLARED).
+            RemoteProtocolError: Out of order, one too many, or cut into too many (E_DECLARED).
         """
+        if part.total > self._most:
+            raise RemoteProtocolError(
+                f"{self._name}: {part.total} parts, expected at most {self._most}", code="E_DECLARED"
+            )
         total = part.total if self._total is None else self._total
         if part.total != total or part.index != self._n_added or part.index >= total:
             raise RemoteProtocolError(f"{self._name}: a part is out of order", code="E_DECLARED")

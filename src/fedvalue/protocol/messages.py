@@ -74,6 +74,7 @@ from fedvalue.protocol.message_types import (
     Sizes,
     bulk_digest,
     cut,
+    n_parts,
 )
 from fedvalue.protocol.settings import MAX_PARTIES
 
@@ -83,7 +84,7 @@ MAX_REASON = 2000
 __all__ = [
     "BulkMessage", "GramCheck", "GramCoin", "GramCommitment", "GramDeclaration", "GramPledge", "GramReveal",
     "GramSigned", "GramSigns", "GramTest", "Message", "OrderedParts", "SaltedMessage", "SecretMessage",
-    "bulk_digest", "cut",
+    "bulk_digest", "cut", "n_parts",
 ]  # fmt: skip
 
 

@@ -26,9 +26,11 @@ class ResultInbox:
         self._settings = settings
         self._limit = limit
         self._pins = pins
+        most = m.n_parts(limit, settings.chunk_bytes)
         self._parts: dict[str, m.OrderedParts[m.ResultChunk]] = {
-            server: m.OrderedParts(f"the result of {server!r}") for server in settings.servers
+            server: m.OrderedParts(f"the result of {server!r}", most) for server in settings.servers
         }
+        self._sizes = dict.fromkeys(settings.servers, 0)
         self._sealed: dict[str, m.ResultSeal] = {}
 
     def add(self, server: str, chunk: m.ResultChunk) -> None:
@@ -37,9 +39,9 @@ class ResultInbox:
         Raises:
             RemoteProtocolError: Out of order, after the seal, or beyond the limit.
         """
-        parts = self._parts[server]
-        parts.add(chunk)  # a seal comes after the last part, so nothing comes after a seal
-        if not chunk.data or sum(len(part.data) for part in parts.messages) > self._limit:
+        self._parts[server].add(chunk)  # a seal comes after the last part, so nothing comes after a seal
+        self._sizes[server] += len(chunk.data)
+        if not chunk.data or self._sizes[server] > self._limit:
             raise RemoteProtocolError(f"the result of {server!r} is too large, or empty", code="E_SIZE")
 
     def seal(self, server: str, seal: m.ResultSeal, *, with_bytes: bool, digest: bytes | None = None) -> None:

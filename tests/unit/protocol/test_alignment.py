@@ -70,6 +70,20 @@ def test_every_party_learns_exactly_its_common_rows(chunk_bytes):
         ]
 
 
+def test_tokens_and_masks_come_in_no_more_parts_than_they_need():
+    server = ServerAlignment(terms(max_samples=1000, chunk_bytes=1024), "compute")
+    token = m.AlignTokens(0, 1000, b"", bytes(16), memoryview(bytes(16))).with_digest()
+    one = party("telco", IDS["telco"], max_samples=1000, chunk_bytes=1024)
+    one.begin()
+    for take, sender, part, most in (
+        (server.take, "telco", token, 16),  # 16,000 bytes in parts of 1024
+        (one.take, "compute", mask(0, 4, b"x"), 1),  # four bytes
+    ):
+        with pytest.raises(RemoteProtocolError, match=f"parts, expected at most {most}") as refused:
+            take(sender, part)
+        assert refused.value.code == "E_DECLARED"
+
+
 def test_tokens_of_the_two_servers_have_nothing_in_common_and_show_no_id():
     _, sent = align()
     tokens = {

@@ -171,7 +171,7 @@ def test_parts_are_taken_in_order_up_to_the_total_of_the_first() -> None:
     def chunk(index: int, total: int) -> m.ResultChunk:
         return m.ResultChunk(index, total, b"", bytes([index])).with_digest()
 
-    parts: m.OrderedParts[m.ResultChunk] = m.OrderedParts("the result")
+    parts: m.OrderedParts[m.ResultChunk] = m.OrderedParts("the result", 3)
     parts.add(chunk(0, 2))
     assert not parts.complete
     for wrong in (chunk(0, 2), chunk(2, 2), chunk(1, 3)):
@@ -182,3 +182,13 @@ def test_parts_are_taken_in_order_up_to_the_total_of_the_first() -> None:
     assert [part.data for part in parts.messages] == [b"\0", b"\1"]
     with pytest.raises(RemoteProtocolError, match="out of order"):
         parts.add(chunk(2, 2))
+
+
+def test_parts_are_not_more_than_an_honest_sender_makes() -> None:
+    """Receivers look at all parts with each new one: 40,000 took 14 s, and 2^21 were allowed."""
+    parts: m.OrderedParts[m.ResultChunk] = m.OrderedParts("the result", m.n_parts(9, 4))
+    with pytest.raises(RemoteProtocolError, match="the result: 4 parts, expected at most 3") as refused:
+        parts.add(m.ResultChunk(0, 4, b"", b"x").with_digest())
+    assert refused.value.code == "E_DECLARED"
+    assert not parts.messages
+    parts.add(m.ResultChunk(0, 3, b"", b"x").with_digest())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fedvalue.crypto import keys
 from fedvalue.errors import FedValueError
@@ -16,7 +17,7 @@ DATA = bytes(range(250)) * 10
 
 def inbox(limit: int = len(DATA)) -> ResultInbox:
     pins = dict.fromkeys(("compute", "validate"), keys.signing_public(KEY))
-    return ResultInbox(World.drawn(1).settings(), limit, pins)
+    return ResultInbox(replace(World.drawn(1).settings(), chunk_bytes=1024), limit, pins)
 
 
 def sent(data: bytes = DATA, run_id: bytes = RUN_ID) -> tuple[list[m.ResultChunk], m.ResultSeal]:
@@ -42,10 +43,16 @@ def test_a_whole_result_is_what_the_server_sent() -> None:
     assert box.complete
 
 
-@pytest.mark.parametrize("limit", [0, 1024, len(DATA) - 1])
-def test_a_result_above_the_limit_is_refused_part_by_part(limit: int) -> None:
+@pytest.mark.parametrize("limit", [0, 1024, 2048])
+def test_a_result_of_more_parts_than_fit_the_limit_is_refused_at_the_first(limit: int) -> None:
+    with pytest.raises(FedValueError, match=f"3 parts, expected at most {limit // 1024}") as refused:
+        inbox(limit).add("compute", sent()[0][0])
+    assert refused.value.code == "E_DECLARED"
+
+
+def test_a_result_above_the_limit_is_refused_part_by_part() -> None:
     with pytest.raises(FedValueError, match="too large, or empty") as refused:
-        filled(sent()[0], limit)
+        filled(sent()[0], len(DATA) - 1)
     assert refused.value.code == "E_SIZE"
 
 
