@@ -1,15 +1,20 @@
-"""Item 38: SIGTERM while a chunk is on its way. It is stored whole, or sent again, and counts once."""
+"""A server that stops: at SIGTERM while a chunk is on its way (item 38), or because it cannot start."""
 
 from __future__ import annotations
 
+import socket
 import threading
 
 import pytest
+from msgspec.structs import replace
 
+from fedvalue.deployment.config import MetricsConfig, read_server_config
 from fedvalue.deployment.network import wire
-from fedvalue.errors import FedValueError
+from fedvalue.deployment.servers.server_process import serve
+from fedvalue.errors import EngineError, FedValueError
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.storage.durable_files import exclusive_lock
 from tests.support.databases import opened
 from tests.support.fault_proxy import FaultProxy
 from tests.support.processes import PATIENCE, Process, until
@@ -17,6 +22,49 @@ from tests.support.programs import server_program
 from tests.support.town import TASK, Town
 
 pytestmark = pytest.mark.network
+
+
+@pytest.mark.parametrize("busy", ["port", "metrics"])
+def test_a_server_that_cannot_start_is_at_rest_before_its_lock_is_free(tmp_path, busy):
+    """It had taken up an unfinished run. The next process would have worked on the same one beside it."""
+    town = Town(tmp_path, n=100, parties=("telco",)).start("compute")
+    town.client(TASK).submit(town.consortium.signed.to_json().encode())
+    town.stop()
+    config = read_server_config(town.member("compute").folder / "server.toml")
+    before = set(threading.enumerate())
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        host, _, port = config.listen.rpartition(":")
+        taken.bind((host, int(port) if busy == "port" else 0))
+        taken.listen()
+        if busy == "metrics":
+            config = replace(config, metrics=MetricsConfig(listen=f"{host}:{taken.getsockname()[1]}"))
+        with pytest.raises(EngineError, match="cannot listen on"):
+            serve(config)
+    left = [thread.name for thread in set(threading.enumerate()) - before]
+    assert not {name.split("_")[0] for name in left} & {"ticker", "courier", "worker", "cards"}, left
+    with exclusive_lock(config.state / "server.lock"):
+        pass
+
+
+def test_a_server_whose_preparation_fails_ends_at_once(tmp_path):
+    """Its page of metrics was never served, and waiting for that would have no end."""
+    town = Town(tmp_path, n=100, parties=("telco",))
+    config = read_server_config(town.member("compute").folder / "server.toml")
+    config = replace(config, metrics=MetricsConfig(listen="127.0.0.1:0"))
+
+    def fail() -> None:
+        raise EngineError("not today")
+
+    ended = threading.Event()
+
+    def attempt() -> None:
+        with pytest.raises(EngineError, match="not today"):
+            serve(config, on_start=fail)
+        ended.set()
+
+    threading.Thread(target=attempt, daemon=True).start()
+    assert ended.wait(PATIENCE)
 
 
 @pytest.mark.slow

@@ -265,15 +265,18 @@ class LoopbackServer:
         except OSError as error:
             raise EngineError(f"cannot listen on {listen}: {error.strerror}") from error
         self._server.daemon_threads = True
+        self._started = False
         self.port = int(self._server.server_address[1])
 
     def start(self) -> None:
         """Begin to answer. Earlier requests wait: a server that does not listen yet is not healthy."""
+        self._started = True
         threading.Thread(target=self._server.serve_forever, name="loopback", daemon=True).start()
 
     def stop(self) -> None:
         """Stop answering."""
-        self._server.shutdown()
+        if self._started:  # otherwise it would wait for a loop that never began
+            self._server.shutdown()
         self._server.server_close()
 
 

@@ -16,9 +16,11 @@ from fedvalue.storage.durable_files import PUBLIC, exclusive_lock, make_private_
 if TYPE_CHECKING:
     from fedvalue.deployment.config import ServerConfig
     from fedvalue.deployment.process import HandshakeWatch
+    from fedvalue.deployment.servers.door import Door
     from fedvalue.deployment.servers.observability import LoopbackServer, Routes
     from fedvalue.deployment.servers.relay_server import RelayServer
     from fedvalue.deployment.servers.server_role import MakeRole
+    from fedvalue.deployment.servers.usher import Usher
 
 GRACE_SECONDS = 10.0
 """How long calls under way may take to finish after a stop; clients repeat those that did not."""
@@ -78,34 +80,33 @@ def serve(
             identity, cards, config.state, terms=config.accept, limits=config.limits, log=log,
             make_role=make_role or server_role,
         )  # fmt: skip
-        network = Door(config, identity, relay, log)
-        usher = None if home is None else Usher(home, identity, relay.lobbies, log, network.reopen)
-        if handshakes is not None:
-            handshakes.notify = relay.handshake_failed
-        metrics = _operator_pages(config, relay, routes or {})
-        # The first start on a machine compiles the kernels, for up to a minute.
-        log.event("starting", role=identity.card.role, version=__version__)
-        warm_up(values=True)
-        on_start()
-        network.start()
-        if config.port_file is not None:
-            write_durably(config.port_file, f"{network.port}\n".encode(), mode=PUBLIC)
-        log.event("listening", role=identity.card.role, address=config.listen, version=__version__)
-        if metrics is not None:
-            metrics.start()
-        if usher is not None:
-            usher.start()
+        network: Door | None = None
+        usher: Usher | None = None
+        metrics: LoopbackServer | None = None
+        # It is at work already, on deadlines and unfinished runs. It ends before the lock is free, also if
+        # the start fails: another process may take over then.
         try:
+            network = Door(config, identity, relay, log)
+            usher = None if home is None else Usher(home, identity, relay.lobbies, log, network.reopen)
+            if handshakes is not None:
+                handshakes.notify = relay.handshake_failed
+            metrics = _operator_pages(config, relay, routes or {})
+            # The first start on a machine compiles the kernels, for up to a minute.
+            log.event("starting", role=identity.card.role, version=__version__)
+            warm_up(values=True)
+            on_start()
+            network.start()
+            if config.port_file is not None:
+                write_durably(config.port_file, f"{network.port}\n".encode(), mode=PUBLIC)
+            log.event("listening", role=identity.card.role, address=config.listen, version=__version__)
+            if metrics is not None:
+                metrics.start()
+            if usher is not None:
+                usher.start()
             _wait(stop, config, relay)
         finally:
             log.event("stopping")
-            if usher is not None:
-                usher.stop()
-            relay.drain()
-            network.stop(GRACE_SECONDS)
-            relay.stop()
-            if metrics is not None:
-                metrics.stop()
+            _stop(relay, network, usher, metrics)
     log.event("stopped")
 
 
@@ -117,6 +118,20 @@ def _wait(stop: threading.Event, config: ServerConfig, relay: RelayServer) -> No
         if relay.alive:
             tell_systemd("WATCHDOG=1")
     tell_systemd("STOPPING=1")
+
+
+def _stop(
+    relay: RelayServer, network: Door | None, usher: Usher | None, metrics: LoopbackServer | None
+) -> None:
+    """Stop what there is of a server."""
+    if usher is not None:
+        usher.stop()
+    relay.drain()
+    if network is not None:
+        network.stop(GRACE_SECONDS)
+    relay.stop()
+    if metrics is not None:
+        metrics.stop()
 
 
 def _operator_pages(config: ServerConfig, relay: RelayServer, routes: Routes) -> LoopbackServer | None:
