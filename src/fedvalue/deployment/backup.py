@@ -15,7 +15,6 @@ import io
 import re
 import sqlite3
 import tarfile
-import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -88,9 +87,15 @@ def back_up(site: Site, folder: Path, keep: int = 0) -> Path:
     )  # fmt: skip
     target = folder / f"fedvalue-{card.name}-{now:%Y%m%dT%H%M%S}Z.tar"
     write_durably(target, _archive({"contents.json": documents.encode(contents), **files}, now))
-    for old in sorted(folder.glob(f"fedvalue-{card.name}-*Z.tar"))[:-keep] if keep else ():
+    for old in _archives_of(card.name, folder)[:-keep] if keep else ():
         old.unlink()
     return target
+
+
+def _archives_of(name: str, folder: Path) -> list[Path]:
+    """A participant's archives, the oldest first. `bank` has none of those of `bank-2`."""
+    form = re.compile(rf"fedvalue-{re.escape(name)}-\d{{8}}T\d{{6}}Z\.tar")
+    return sorted(path for path in folder.iterdir() if form.fullmatch(path.name))
 
 
 def restore(archive: Path, home: Path) -> Contents:
@@ -119,9 +124,10 @@ def restore(archive: Path, home: Path) -> Contents:
                 code="E_IDENTITY",
             )
     with exclusive_lock(state / "restore.lock"):
-        for name, data in files.items():
+        # The ledger first: interrupted before it, a party would start again with nothing spent.
+        for name in sorted(files, key=lambda name: name != "state/ledger.sqlite"):
             if name != "identity/card.json":
-                write_durably(home / name, data, mode=0o644 if name.startswith("peers/") else 0o600)
+                write_durably(home / name, files[name], mode=0o644 if name.startswith("peers/") else 0o600)
     return contents
 
 
@@ -130,20 +136,20 @@ def _digests(files: dict[str, bytes]) -> dict[str, str]:
 
 
 def _copied(path: Path) -> bytes:
-    """A consistent copy of a database in use, without unfinished runs."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as scratch, storage_errors(path):
-        copy = Path(scratch) / path.name
-        with (
-            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source,
-            closing(sqlite3.connect(copy, isolation_level=None)) as target,
-        ):
-            source.backup(target)
-            target.execute("PRAGMA secure_delete = ON")
-            for number, statement in enumerate(_END_RUNS.get(path.name, ())):
-                target.execute(statement, (_ENDED,) if number == 0 else ())
-            target.execute("PRAGMA journal_mode = DELETE")
-            target.execute("VACUUM")  # no page of what was left out remains
-        return copy.read_bytes()
+    """A consistent copy of a database in use, without unfinished runs.
+
+    In memory: a copy on disk would hold seeds until they are left out, and stay if the process is killed.
+    """
+    with (
+        storage_errors(path),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as target,
+    ):
+        source.backup(target)
+        for number, statement in enumerate(_END_RUNS.get(path.name, ())):
+            target.execute(statement, (_ENDED,) if number == 0 else ())
+        target.execute("VACUUM")  # no page of what was left out remains
+        return target.serialize()
 
 
 def _archive(files: dict[str, bytes], now: dt.datetime) -> bytes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
+import signal
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -13,14 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from fedvalue.deployment import backup
 from fedvalue.deployment.backup import back_up, restore
+from fedvalue.deployment.parties.ledger import Ledger
 from fedvalue.deployment.parties.party_store import PartyStore
 from fedvalue.deployment.servers.server_store import ServerStore
 from fedvalue.deployment.sites import Site
-from fedvalue.errors import ConfigError, FedValueError, InputError, VerificationError
+from fedvalue.errors import ConfigError, EngineError, FedValueError, InputError, VerificationError
 from fedvalue.identity.cards import create_identity
 from fedvalue.identity.identity_files import save_identity, write_card
 from tests.support.consortium import identity, signed
+from tests.support.processes import Process, files_in
 
 SEED = b"a secret seed of thirty-two byte"
 RUN, OLD = b"\x01" * 32, b"\x02" * 32
@@ -72,6 +77,55 @@ def test_no_secret_is_in_a_backup(party: Site, tmp_path: Path) -> None:
     assert any(SEED in path.read_bytes() for path in party.state.iterdir() if path.is_file())
 
 
+class _Killing(dict[str, tuple[str, ...]]):
+    def get(self, *_: object) -> tuple[str, ...]:  # type: ignore[override]
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def killed_backup(site: Site, folder: Path) -> None:
+    """A backup that is killed when the database is copied and nothing has been left out yet."""
+    backup._END_RUNS = _Killing()
+    backup.back_up(site, folder)
+
+
+def test_a_backup_that_is_killed_leaves_no_secret_behind(party: Site, tmp_path: Path) -> None:
+    """The run ends later and erases its seed; a copy would keep it for ever."""
+    process = Process(killed_backup, party, tmp_path / "backups", log=tmp_path / "backup.log")
+    assert process.wait() == -signal.SIGKILL
+    store = PartyStore(party.state)
+    store.finish(RUN, state="failed", code="E_ABORTED", reason="given up", kind="TransportError")
+    store.close()
+    for path in files_in(tmp_path):
+        assert SEED not in path.read_bytes(), path
+
+
+def test_a_database_in_a_folder_with_a_strange_name_is_backed_up(site: Site, tmp_path: Path) -> None:
+    """SQLite reads the copy's source as an address, in which ? and # mean something."""
+    strange = Site(site.identity, site.peers, tmp_path / "what? 100% #1" / "state")
+    PartyStore(strange.state).close()
+    restore(back_up(strange, tmp_path / "backups"), tmp_path / "fresh")
+
+
+def test_an_interrupted_restore_has_brought_back_what_was_spent(
+    party: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party that starts with its runs and an empty ledger would spend its budget again."""
+    Ledger(party.state).close()
+    archive = back_up(party, tmp_path / "backups")
+    write = backup.write_durably
+
+    def full(path: Path, data: bytes, **mode: int) -> None:
+        if path.name == "party.sqlite":
+            raise EngineError("no space left", code="E_STORAGE")
+        write(path, data, **mode)
+
+    monkeypatch.setattr(backup, "write_durably", full)
+    with pytest.raises(EngineError, match="no space left"):
+        restore(archive, tmp_path / "fresh")
+    assert (tmp_path / "fresh" / "state" / "ledger.sqlite").exists()
+
+
 def test_a_server_is_backed_up_while_it_writes(site: Site, tmp_path: Path) -> None:
     store = ServerStore(site.state)
     agreement = signed()
@@ -114,11 +168,12 @@ def test_old_archives_are_deleted_and_those_of_others_stay(party: Site, tmp_path
     folder = tmp_path / "backups"
     folder.mkdir()
     for name in ("fedvalue-telco-20200101T000000Z.tar", "fedvalue-telco-20200102T000000Z.tar",
-                 "fedvalue-shop-20200101T000000Z.tar"):  # fmt: skip
+                 "fedvalue-shop-20200101T000000Z.tar", "fedvalue-telco-2-20200101T000000Z.tar"):  # fmt: skip
         (folder / name).write_bytes(b"")
     newest = back_up(party, folder, keep=2)
     assert sorted(path.name for path in folder.iterdir()) == [
-        "fedvalue-shop-20200101T000000Z.tar", "fedvalue-telco-20200102T000000Z.tar", newest.name,
+        "fedvalue-shop-20200101T000000Z.tar", "fedvalue-telco-2-20200101T000000Z.tar",
+        "fedvalue-telco-20200102T000000Z.tar", newest.name,
     ]  # fmt: skip
 
 
