@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -151,6 +152,29 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ValuationProcess
     monkeypatch.setattr(ValuationProcess, "__init__", noted)
     yield started
     valuation_process.close_idle()
+
+
+def test_stopping_a_run_does_not_kill_the_process_that_another_one_has_got(monkeypatch):
+    """Right when its answer is there, a run gives its process back. The next run may have it at once."""
+    killed = []
+
+    class Instant:
+        def value(self, job: Job, seconds: float) -> str:
+            return "the answer"
+
+        def kill(self) -> None:
+            killed.append(self)
+
+    @contextmanager
+    def lent() -> Iterator[Instant]:
+        yield Instant()
+        work.stop(EngineError("stopped"))  # it is idle, or another run's
+
+    monkeypatch.setattr(computation, "borrowed", lent)
+    work = Computation(lambda: 60.0)
+    with work.entered():
+        assert work.value(job(agreed(), LONG), lambda *_: None) == "the answer"
+    assert not killed
 
 
 def test_a_deadline_ends_a_computing_run_and_the_next_run_works(tmp_path, processes, monkeypatch):

@@ -90,20 +90,14 @@ class Computation:
             TransportError: E_DEADLINE: it took longer than agreed.
             FedValueError: It failed, or `stop` was called with this.
         """
-        try:
-            seconds = self._begin()
-            self.check()
-            if is_quick(job):
-                return here(job.counts, job.run)
-            return self._elsewhere(job, seconds)
-        finally:
-            with self._lock:
-                self._process = None
+        seconds = self._begin()
+        self.check()
+        if is_quick(job):
+            return here(job.counts, job.run)
+        return self._elsewhere(job, seconds)
 
     def _elsewhere(self, job: Job, seconds: float) -> Answer:
-        with borrowed() as process:
-            with self._lock:
-                self._process = process
+        with borrowed() as process, self._killing(process):
             self.check()
             try:
                 answer = process.value(job, seconds)
@@ -113,6 +107,17 @@ class Computation:
         if answer is None:
             raise too_long(job.manifest)
         return answer
+
+    @contextmanager
+    def _killing(self, process: ValuationProcess) -> Iterator[None]:
+        """`stop` kills this process, until it is given back: then it may serve another run."""
+        with self._lock:
+            self._process = process
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._process = None
 
     def check(self) -> None:
         """Raise the reason for which this work is to stop, if there is one."""
