@@ -88,10 +88,13 @@ class Server(Role):
         return [] if uploads is None else uploads.missing(party)
 
     def awaited(self) -> tuple[str, ...]:
-        """The participants whose messages this server waits for now."""
+        """The participants whose messages this server waits for now.
+
+        Before the uploads, a shell may ask while another thread feeds the role.
+        """
+        alignment = self._alignment
         if self._state is State.ALIGNING:
-            assert self._alignment is not None
-            return self._alignment.missing()
+            return () if alignment is None else alignment.missing()
         if self._state is State.WRAPPING:
             return (self.terms.task,)
         if self._state in _COLLECTED:

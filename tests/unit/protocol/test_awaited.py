@@ -6,6 +6,8 @@ import pytest
 
 from fedvalue.protocol import codec
 from fedvalue.protocol import messages as m
+from fedvalue.protocol.server import Server
+from fedvalue.protocol.transitions import State
 from tests.support.consortium import signed
 from tests.support.roles import party_input, run_everybody
 from tests.support.town import columns
@@ -38,6 +40,21 @@ def test_the_party_that_went_silent_is_named_and_nobody_else(kind):
 def test_before_the_task_party_has_shared_the_key_it_alone_is_awaited():
     """Also when another one has died by then: nobody knows yet."""
     assert awaited("bank", m.WrappedKeys)["compute"] == ("bank",)
+
+
+def test_a_server_says_nobody_in_the_moment_in_which_all_ids_are_aligned(monkeypatch):
+    """A caller's thread asks while the worker's is between two lines: the party would have got E_ENGINE."""
+    asked = []
+    become = Server._become
+
+    def asking(role: Server, state: State) -> None:
+        if role.state is State.ALIGNING:
+            asked.append(role.awaited())
+        become(role, state)
+
+    monkeypatch.setattr(Server, "_become", asking)
+    assert awaited("shop", m.Chunk, align="intersect")["compute"] == ("shop",)
+    assert asked == [(), ()]
 
 
 @pytest.mark.parametrize("kind", [m.Ready, m.Declaration, m.Chunk])
