@@ -2,6 +2,7 @@
 
 A document is a frozen msgspec Struct whose fields are the JSON keys.
 
+- Lists and objects are nested at most `MAX_DEPTH` deep: what reads one can go through it by recursion.
 - Duplicate keys, unknown fields and unknown schemas are refused; msgspec alone would keep the last duplicate.
 - Errors are of the caller's kind and name the place in the document ("at `$.parties[0].value`").
 - `canonical` is the one spelling of a document, for hashes and signatures (RFC 8785 without fractions).
@@ -29,6 +30,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 D = TypeVar("D")
 
+MAX_DEPTH = 100
+"""Ours have at most about ten levels."""
+
 _prepared: set[type] = set()
 _preparing = threading.Lock()
 
@@ -51,11 +55,12 @@ def decode(kind: type[D], content: bytes | str, *, schema: str, error: type[FedV
 
 
 def parse(content: bytes | str, *, error: type[FedValueError] = InputError) -> Any:
-    """JSON data in which no key occurs twice and every number is finite."""
+    """JSON data in which no key occurs twice, every number is finite, and nothing is nested too deeply."""
     try:
         # Strictly UTF-8: json would guess the encoding, and let half characters through.
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
         data = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        _refuse_depth(text, data)
         _refuse_half_characters(text, data)
     except _DuplicateKeyError as problem:
         raise error(str(problem)) from None
@@ -135,6 +140,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = sorted({key for key in keys if keys.count(key) > 1})
         raise _DuplicateKeyError(f"the key {twice[0]!r} occurs twice")
     return data
+
+
+def _refuse_depth(text: str, data: Any) -> None:
+    """How deep Python can go depends on its version, and on who called whom."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    level = [item for item in (data,) if isinstance(item, dict | list)]
+    for _ in range(MAX_DEPTH):
+        items = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
+        level = [item for item in items if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"lists and objects are nested more than {MAX_DEPTH} deep")
 
 
 def _refuse_half_characters(text: str, data: Any) -> None:

@@ -87,6 +87,18 @@ def test_a_bomb_is_not_unpacked():
     assert code_of(text) == "E_INVITATION"
 
 
+def test_terms_of_any_depth_end_in_a_typed_error():
+    """Just before JSON itself became too deep, its canonical form ended in a traceback."""
+    content = documents.canonical(replace(invitation(), terms={"purpose": "HERE"})).decode()
+    for depth in (50, 99, 100, *range(900, 1000), 5_000, 100_000):
+        deep = content.replace('"HERE"', "[" * depth + "]" * depth)
+        packed = base64.b64encode(zlib.compress(deep.encode())).decode()
+        text = f"-----BEGIN FEDVALUE INVITATION-----\n{packed}\n-----END FEDVALUE INVITATION-----"
+        with pytest.raises(FedValueError) as refused:
+            Invitation.from_text(text)
+        assert refused.value.code == "E_INVITATION"
+
+
 def test_an_expired_invitation_and_one_for_another_version_are_refused():
     one = invitation()
     late = one.proposal.expires + dt.timedelta(seconds=1)
