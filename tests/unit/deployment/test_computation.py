@@ -8,6 +8,7 @@ real ones.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -152,6 +153,19 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ValuationProcess
     monkeypatch.setattr(ValuationProcess, "__init__", noted)
     yield started
     valuation_process.close_idle()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_all_processes_of_a_service_leaves_its_valuation_to_the_server(number):
+    """systemd's default on `stop`. The valuation died of it, and the run ended with "memory ran out"."""
+    process = ValuationProcess()
+    try:
+        assert process.value(job(agreed(), SHORT), PATIENCE) is not None  # it has started
+        os.kill(process.pid, number)
+        assert process.value(job(agreed(), SHORT), PATIENCE) is not None
+    finally:
+        process.close()
+    assert not process.usable
 
 
 def test_stopping_a_run_does_not_kill_the_process_that_another_one_has_got(monkeypatch):

@@ -8,6 +8,7 @@ With `compile` it fills the cache of compiled kernels at low priority and ends.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -28,7 +29,13 @@ _PARENT_SECONDS = 1.0
 
 
 def main() -> None:
-    """Value jobs."""
+    """Value jobs. Signals to stop are for the server, which ends us or is gone soon.
+
+    A service manager sends them to all processes of a service. A valuation that died of one would end a run
+    that the next start of the server continues.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     process.harden()
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     if sys.argv[1] == "compile":
