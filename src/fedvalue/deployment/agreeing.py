@@ -216,7 +216,8 @@ class Agreeing:
             if any(seen[key] != first[key] for seen in others):
                 raise VerificationError(
                     f"the servers {' and '.join(self._seen)} show different messages of {key[0]!r}: one of "
-                    "them has altered it. Nothing was signed; talk to both operators",
+                    "them has altered it, or someone else who has the invitation has answered in its place. "
+                    f"Nothing was signed; talk to {key[0]!r} and both operators, and make a new invitation",
                     code="E_EQUIVOCATION",
                 )
             self._exchange.receive(*key, first[key])

@@ -196,6 +196,8 @@ def test_a_single_server_that_swaps_a_card_is_found_out_by_the_other_one():
     agreeing = Agreeing(exchange("bank"), rooms, fix=lambda digest: None, consent=lambda view: True)
     error = refused("E_EQUIVOCATION", agreeing.once, 1.0)
     assert "compute and validate show different messages of 'telco'" in str(error)
+    # A reader of the invitation can do that between honest servers, while the answer is on its way to both.
+    assert "or someone else who has the invitation has answered in its place" in str(error)
     assert rooms[0].left == rooms[1].left == []
 
 
