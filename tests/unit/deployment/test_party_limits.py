@@ -48,7 +48,11 @@ def test_heads_that_grow_are_kept_once():
     heads.take("compute", standing(None, accepted=0))
     for events in (("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")):
         heads.take("compute", standing(history(*events)))
+    for _ in range(100):  # it waits
+        heads.take("compute", standing(history("a", "b", "c")))
+    assert len(heads._fresh) == 3
     assert [receipt.seq for receipt in heads.fresh()] == [0, 1, 2]
+    heads.take("compute", standing(history("a", "b", "c")))
     assert heads.fresh() == []
 
 

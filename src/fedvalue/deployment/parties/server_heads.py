@@ -55,8 +55,11 @@ class ServerHeads:
                 return
             receipt = Receipt(server, self._run, head.seq, head.head.hex(), head.signature)
             receipt.check(self._manifest.participant(server).sign_key)
+            known = self._seen.get((server, head.seq))
+            if known != receipt.head:
+                # A party that waits gets the same head with every poll, for hours or days.
+                self._fresh.append(receipt)
             known = self._seen.setdefault((server, head.seq), receipt.head)
-            self._fresh.append(receipt)
             if known != receipt.head:
                 raise _broken(server, f"has signed two different entries number {head.seq}")
             if before is not None and head.seq < before:
