@@ -9,8 +9,10 @@
 3. For more parties than a table can hold, without prices: the result has exact values of the sets along one
    order of joining. Starting with everybody, the last party of the order leaves as long as it does not
    clearly add anything to those before it.
-4. The steps list everybody in the order of joining, the invited parties first. A party is invited if and only
-   if its step says so, so the advice and its table cannot contradict each other.
+4. Parties that would be invited beside those if money did not matter are over budget. They are found together,
+   because two that need each other may each add nothing alone.
+5. The steps list everybody in the order of joining: the invited parties, those over budget, the others. A party
+   is invited if and only if its step says so, so the advice and its table cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Step:
         price: Its price; None without prices.
         invited: The advice is to invite it.
         adds: Its contribution to the parties before it. The verdict of an invited party is about its
-            contribution to all other invited ones.
+            contribution to all other invited ones, that of one over budget also to the others over budget.
         value: Value of all parties up to this one.
     """
 
@@ -117,7 +119,7 @@ class Selection:
 
     @property
     def unaffordable(self) -> tuple[Step, ...]:
-        """Parties that would add something but do not fit into the budget."""
+        """Parties that would add something to the invited ones but do not all fit into the budget."""
         return _others(self.steps, ContributionVerdict.ADDS)
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,7 +203,9 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
             party=joined.party,
             price=None,
             invited=k < n_invited,
-            adds=_invited(contribution) if k < n_invited else contribution,
+            adds=replace(contribution, verdict=ContributionVerdict.ADDS, rows_needed=None)
+            if k < n_invited
+            else contribution,
             value=joined.learnable,
         )
         for k, (joined, contribution) in enumerate(zip(joining, adds, strict=True))
@@ -229,11 +233,6 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
     )
 
 
-def _invited(adds: Contribution) -> Contribution:
-    """The contribution of an invited party, judged by what it adds to all the others."""
-    return replace(adds, verdict=ContributionVerdict.ADDS, rows_needed=None)
-
-
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """Turns the best set into the invited set and the steps of all parties."""
@@ -249,20 +248,32 @@ class _Choice:
             self.valuation.parties[k], self.game.gain(k, mask), error=self.game.error_of(k)
         )
 
-    def settle(self, mask: int) -> int:
-        """A set in which every party clearly adds something, and to which no other party clearly would."""
+    def settle(self, mask: int, kept: int = 0) -> int:
+        """A set in which every party clearly adds something, and to which no other party clearly would.
+
+        Args:
+            mask: Where to start.
+            kept: Parties that stay in any case.
+        """
         for _ in self.game.names:
-            mask = self._without_weak(mask)
+            mask = self._without_weak(mask, kept)
             grown = self._with_strong(mask)
             if grown == mask:
                 return mask
             mask = grown
-        return self._without_weak(mask)
+        return self._without_weak(mask, kept)
 
-    def _without_weak(self, mask: int) -> int:
+    def over_budget(self, invited: int) -> int:
+        """The parties that would be invited beside these if money did not matter."""
+        if self.purse.budget is None:
+            return 0
+        wealthy = replace(self, purse=replace(self.purse, budget=None))
+        return wealthy.settle(self.game.everybody, kept=invited) ^ invited
+
+    def _without_weak(self, mask: int, kept: int) -> int:
         while True:
             weak = []
-            for k in self._inside(mask):
+            for k in self._inside(mask & ~kept):
                 adds = self.adds(k, mask)
                 if adds.verdict is not ContributionVerdict.ADDS:
                     weak.append((adds.gain, -self.purse.price[k], k))
@@ -284,20 +295,28 @@ class _Choice:
 
     def steps(self, invited: int) -> tuple[Step, ...]:
         steps = []
+        over_budget = self.over_budget(invited)
+        useful = invited | over_budget
         mask = 0
-        for group in (invited, self.game.everybody ^ invited):
+        for group in (invited, over_budget, self.game.everybody ^ useful):
             rest = self._inside(group)
             while rest:
                 k, _ = _next(self.game, mask, rest, self.purse)
                 rest.remove(k)
                 adds = self.adds(k, mask)
+                if 1 << k & useful:
+                    adds = replace(adds, verdict=ContributionVerdict.ADDS, rows_needed=None)
+                elif adds.verdict is ContributionVerdict.ADDS:
+                    # It does so only beside parties that are themselves undecided.
+                    needed = self.adds(k, useful).rows_needed
+                    adds = replace(adds, verdict=ContributionVerdict.UNDECIDED, rows_needed=needed)
                 mask |= 1 << k
                 steps.append(
                     Step(
                         party=self.game.names[k],
                         price=self.purse.price[k] if self.purse.priced else None,
-                        invited=group == invited,
-                        adds=_invited(adds) if group == invited else adds,
+                        invited=bool(1 << k & invited),
+                        adds=adds,
                         value=self.game.value(mask),
                     )
                 )

@@ -165,6 +165,62 @@ def test_advice_and_steps_never_contradict_each_other(seed):
     assert found.steps[-1].value == pytest.approx(table[-1])
 
 
+def test_parties_that_only_help_together_are_over_budget_together():
+    """XOR of a and b, which cost 3 and 1 of a budget of 2: nobody adds anything, although b has room."""
+    table = [1.0 * (mask & 3 == 3) for mask in range(8)]
+    found = select(result_of_game(table, names=["a", "b", "idle"]), {"a": 3, "b": 1, "idle": 1}, 2)
+    assert found.parties == ()
+    assert {step.party for step in found.unaffordable} == {"a", "b"}
+    assert [step.party for step in found.steps[2:]] == ["idle"]
+    enough = select(result_of_game(table, names=["a", "b", "idle"]), {"a": 3, "b": 1, "idle": 1}, 4)
+    assert set(enough.parties) == {"a", "b"}
+
+
+def test_parties_over_budget_come_before_those_that_are_undecided():
+    """c is within the budget and has the best gain for its price, but is not known to help."""
+    table = [0.5 * bool(mask & 1) + 0.3 * bool(mask & 2) + 0.001 * bool(mask & 4) for mask in range(8)]
+    result = result_of_game(table, names=["a", "b", "c"], se=0.01, n_samples=1000)
+    found = select(result, {"a": 5, "b": 5000, "c": 1}, 10)
+    assert [step.party for step in found.steps] == ["a", "b", "c"]
+    assert [step.invited for step in found.steps] == [True, False, False]
+    assert [step.adds.verdict for step in found.steps] == ["adds", "adds", "undecided"]
+
+
+@pytest.mark.parametrize("prices", [None, {"p0": 1, "a": 1, "b": 1}])
+def test_a_party_that_helps_only_beside_an_undecided_one_is_undecided_too(prices):
+    """a and b bring 0.3 together and nothing alone, and a's error is too wide to tell.
+
+    b would add 0.3 to p0 and a, but a is not invited. Money is not what keeps b out.
+    """
+    table = [1.0 * bool(mask & 1) + 0.3 * (mask & 6 == 6) for mask in range(8)]
+    result = result_of_game(table, names=["p0", "a", "b"], n_samples=1000)
+    first, a, b = result.parties
+    a, b = replace(a, learnable_interval=(-0.5, 0.8)), replace(b, learnable_interval=(0.1, 0.2))
+    found = select(replace(result, parties=(first, a, b)), prices, None if prices is None else 3)
+    assert found.parties == ("p0",)
+    assert found.unaffordable == ()
+    assert {step.party for step in found.undecided} == {"a", "b"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_over_budget_does_not_fit_into_it(seed):
+    """In games where sets of parties need each other, the parties over budget and the invited cost too much."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(2, 7))
+    table = np.zeros(1 << p)
+    for needed in rng.integers(1, 1 << p, size=4):
+        table += rng.random() * np.array([mask & needed == needed for mask in range(1 << p)])
+    result = result_of_game(table, se=float(rng.random() * 0.4 * table[-1] / p), n_samples=500)
+    prices = {f"p{k}": int(rng.integers(0, 5)) for k in range(p)}
+    budget = int(rng.integers(0, 12))
+    found = select(result, prices, budget)
+    missed = [step.price or 0 for step in found.unaffordable]
+    assert not missed or (found.cost or 0) + sum(missed) > budget
+    order = [(step.invited, step in found.unaffordable) for step in found.steps]
+    assert order == sorted(order, reverse=True)
+    assert select(result).unaffordable == ()
+
+
 def test_many_parties_are_chosen_greedily_within_the_known_bound():
     """30 parties with falling returns (a coverage game): at least (1 - 1/e)/2 of the best, by its proof.
 
