@@ -38,7 +38,7 @@ def select(
             metavar="RESULT|DATA",
         ),
     ],
-    prices: Annotated[Path, typer.Option(help="CSV file with the columns party and price.", metavar="FILE")],
+    prices: Annotated[Path, typer.Option(help="Table with the columns party and price.", metavar="FILE")],
     budget: Annotated[str, typer.Option(help="Most that may be spent.", metavar="AMOUNT")],
     coding: Any,
     by: options.By = "learnable",
@@ -55,7 +55,7 @@ def select(
     their members and the interactions of pairs.
     """
     from fedvalue.decisions import selection
-    from fedvalue.decisions.money import read_prices
+    from fedvalue.decisions.price_list import read_prices
 
     listed = read_prices(prices)
     if label is None:

@@ -22,7 +22,7 @@ def report(
     ],
     prices: Annotated[
         Path | None,
-        typer.Option(help="CSV file with the columns party and price, for the selection.", metavar="FILE"),
+        typer.Option(help="Table with the columns party and price, for the selection.", metavar="FILE"),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Most that may be spent.", metavar="AMOUNT")] = None,
     peers: Peers = None,
@@ -33,7 +33,7 @@ def report(
     The page loads nothing and contains no script. A PDF needs Chromium, Chrome or Edge.
     """
     from fedvalue.cli.terminal import refuse_unwritable, say
-    from fedvalue.decisions.money import read_prices
+    from fedvalue.decisions.price_list import read_prices
     from fedvalue.errors import InputError
 
     if output.suffix.lower() not in (".html", ".htm", ".pdf"):

@@ -44,6 +44,7 @@ class Game:
             added, "sum of values" if values alone are.
         table: Values of all coalitions by bit mask, if known.
         error: Error of each party's gains, where it can be checked; empty for a table.
+        gain_of: What a party adds to a coalition without it, if that takes less than two values.
     """
 
     names: tuple[str, ...]
@@ -51,6 +52,7 @@ class Game:
     basis: str
     table: Floats | None = field(default=None, repr=False)
     error: tuple[float, ...] = ()
+    gain_of: Callable[[int, int], float] | None = field(default=None, repr=False)
 
     def error_of(self, k: int) -> float:
         """Error of the gains of party k because not every coalition was valued."""
@@ -63,6 +65,8 @@ class Game:
 
     def gain(self, k: int, mask: int) -> float:
         """What party k adds to the other parties of a coalition, of which it may be a member."""
+        if self.gain_of is not None:
+            return self.gain_of(k, mask & ~(1 << k))
         return self.value(mask | 1 << k) - self.value(mask & ~(1 << k))
 
     def members(self, mask: int) -> tuple[str, ...]:
@@ -138,9 +142,12 @@ def pair_game(
         inside = [k for k in range(len(names)) if mask >> k & 1]
         return float(single[inside].sum() + pairs[np.ix_(inside, inside)].sum() / 2)
 
+    def gain_of(k: int, mask: int) -> float:
+        return float(single[k] + pairs[k, [j for j in range(len(names)) if mask >> j & 1]].sum())
+
     last = single + pairs.sum(axis=1)
     error = tuple(max(abs(single[k] - alone), abs(last[k] - lost)) for k, (alone, lost) in enumerate(ends))
-    return Game(names, value, PAIRS, error=error)
+    return Game(names, value, PAIRS, error=error, gain_of=gain_of)
 
 
 def _ends(valuation: Valuation) -> list[tuple[float, float]]:

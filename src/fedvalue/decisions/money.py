@@ -1,13 +1,11 @@
-"""Exact amounts of money, rounded to the cent only once; prices from a file, and a budget."""
+"""Exact amounts of money, rounded to the cent only once; prices and a budget."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +19,9 @@ if TYPE_CHECKING:
 
 CENT = Decimal("0.01")
 
+MOST_DIGITS = 30
+"""Beyond the wealth of the world in any currency; 1e999999 would fill the screen."""
+
 
 def amount(text: object, what: str) -> Decimal:
     """A finite, non-negative amount from text or a number; `what` names it in errors.
@@ -33,9 +34,16 @@ def amount(text: object, what: str) -> Decimal:
         raise InputError(f"{what} must be an amount such as 1200.50, got {text!r}") from error
     if not value.is_finite():
         raise InputError(f"{what} must be finite, got {text!r}")
+    if value.adjusted() >= MOST_DIGITS:
+        raise InputError(f"{what} must have at most {MOST_DIGITS} digits before the point, got {text!r}")
     if value < 0:
         raise InputError(f"{what} must not be negative, got {value}")
-    return value
+    # As people write it: 1e9 is 1000000000, 12.5 is 12.50, 25000.0 is 25000, and -0 is 0.
+    value = Decimal(format(value.copy_abs(), "f"))
+    whole = value.to_integral_value()
+    if value == whole and isinstance(text, float):
+        return whole
+    return value.quantize(CENT) if value.as_tuple().exponent == -1 else value
 
 
 def cents(value: Decimal, what: str) -> int:
@@ -105,25 +113,3 @@ class Purse:
         if sum(units) > 2**62:
             raise InputError("prices have too many digits to be added exactly")
         return np.array(units, dtype=np.int64), unit
-
-
-def read_prices(path: str | Path) -> dict[str, Decimal]:
-    """Prices from a CSV file with the columns party and price, with or without a header of these names."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is not a CSV file: {error}") from error
-    if lines and [cell.strip().lower() for cell in lines[0]] == ["party", "price"]:
-        lines = lines[1:]
-    prices: dict[str, Decimal] = {}
-    for row in lines:
-        if len(row) != 2:
-            raise InputError(f"{path}: each line must hold a party and a price, got {len(row)} cells")
-        name = row[0].strip()
-        if name in prices:
-            raise InputError(f"{path}: party {name!r} has two prices")
-        prices[name] = amount(row[1], f"the price of party {name!r}")
-    return prices

@@ -9,10 +9,10 @@
 3. For more parties than a table can hold, without prices: the result has exact values of the sets along one
    order of joining. Starting with everybody, the last party of the order leaves as long as it does not
    clearly add anything to those before it.
-4. Parties that would be invited beside those if money did not matter are over budget. They are found together,
-   because two that need each other may each add nothing alone.
-5. The steps list everybody in the order of joining: the invited parties, those over budget, the others. A party
-   is invited if and only if its step says so, so the advice and its table cannot contradict each other.
+4. Parties that would be invited beside those if money did not matter are over budget. They are found
+   together, because two that need each other may each add nothing alone.
+5. The steps list everybody in the order of joining: the invited parties, those over budget, the others. A
+   party is invited if and only if its step says so, so the advice and its table cannot contradict each other.
 """
 
 from __future__ import annotations

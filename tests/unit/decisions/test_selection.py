@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from fedvalue.decisions import select
 from fedvalue.decisions.games import Game, game_of
-from fedvalue.decisions.money import read_prices
 from fedvalue.decisions.selection import GREEDY_BOUND
 from fedvalue.errors import InputError
 from fedvalue.valuation.result import JoiningStep, UpliftRow
@@ -204,7 +203,7 @@ def test_a_party_that_helps_only_beside_an_undecided_one_is_undecided_too(prices
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_over_budget_does_not_fit_into_it(seed):
-    """In games where sets of parties need each other, the parties over budget and the invited cost too much."""
+    """Where sets of parties need each other, the parties over budget and the invited ones cost too much."""
     rng = np.random.default_rng(seed)
     p = int(rng.integers(2, 7))
     table = np.zeros(1 << p)
@@ -309,38 +308,6 @@ def test_wrong_prices_and_budgets_are_refused():
         select(result_of_game([0, 1.0], learnable=False, coalitions=False), {"p0": 1}, 1, by="learnable")
 
 
-def test_prices_are_read_with_and_without_a_header(tmp_path):
-    file = tmp_path / "prices.csv"
-    file.write_text('party,price\ntelco, 12.50\n\n"a, b",3\n')
-    assert read_prices(file) == {"telco": Decimal("12.50"), "a, b": Decimal(3)}
-    file.write_text("telco,1\n")
-    assert read_prices(file) == {"telco": Decimal(1)}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("telco\n", "a party and a price, got 1"),
-        ("telco,1\ntelco,2\n", "'telco' has two prices"),
-        ("telco,-3\n", "must not be negative"),
-        ("telco,much\n", "must be an amount"),
-    ],
-)
-def test_wrong_price_files_are_refused(tmp_path, content, message):
-    file = tmp_path / "prices.csv"
-    file.write_text(content)
-    with pytest.raises(InputError, match=message):
-        read_prices(file)
-
-
-def test_unreadable_price_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
-        read_prices(tmp_path / "missing.csv")
-    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(InputError, match="not a CSV file"):
-        read_prices(tmp_path / "binary.csv")
-
-
 def pairs_only(result, interactions):
     """The result without its table of coalitions, with interactions of pairs instead."""
     return replace(result, coalitions=None, interactions=tuple(map(tuple, interactions)))
@@ -367,6 +334,9 @@ def test_the_pair_game_is_exact_for_games_of_pairs(p):
     game = game_of(pairs_only(result_of_game(table), interactions_of(table)))
     assert game.dense() == pytest.approx(table, abs=1e-12)
     assert [game.value(mask) for mask in range(1 << p)] == pytest.approx(table.tolist(), abs=1e-12)
+    for k, mask in itertools.product(range(p), range(1 << p)):
+        gain = table[mask | 1 << k] - table[mask & ~(1 << k)]
+        assert game.gain(k, mask) == pytest.approx(gain, abs=1e-12)
 
 
 def test_what_the_pair_game_misses_widens_the_intervals():
