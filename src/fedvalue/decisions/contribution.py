@@ -18,6 +18,7 @@ there is nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -111,9 +112,20 @@ class Judge:
         wide = None if half is None else math.hypot(half, error)
         return self._judge(gain, wide, noisy=self._valuation.privacy is not None)
 
-    def several(self, gain: float) -> Contribution:
-        """Judge the joint gain of several parties."""
-        return self._judge(gain, self.usual_half_width(gain) if self._errors_known else None, noisy=False)
+    def several(self, gain: float, members: Sequence[Contribution]) -> Contribution:
+        """Judge the joint gain of several parties, given the contribution of each.
+
+        The error that a gain of its size usually has does not grow with the number of parties. What a party's
+        error has beyond that does, linearly, because it has one direction: the luck of many columns is never
+        below 0, and agreed noise in the label's counts is the same for all.
+        """
+        if not self._errors_known:
+            return self._judge(gain, None, noisy=False)
+        beyond = 0.0
+        for member in members:
+            half = 0.0 if member.high is None else member.high - member.gain
+            beyond += math.sqrt(max(half**2 - self.usual_half_width(member.gain) ** 2, 0.0))
+        return self._judge(gain, math.hypot(self.usual_half_width(gain), beyond), noisy=False)
 
     def _judge(self, gain: float, half: float | None, *, noisy: bool) -> Contribution:
         if half is None:

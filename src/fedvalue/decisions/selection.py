@@ -172,7 +172,8 @@ def select(
     together = None
     if len(undecided) > 1:
         group = sum(1 << game.names.index(step.party) for step in undecided)
-        together = judge.several(game.value(invited | group) - game.value(invited))
+        gain = game.value(invited | group) - game.value(invited)
+        together = judge.several(gain, [step.adds for step in undecided])
     return Selection(
         parties=tuple(step.party for step in steps if step.invited),
         value=game.value(invited),
@@ -217,7 +218,9 @@ def _along_the_order(valuation: Valuation, joining: Sequence[JoiningStep], judge
         value=value,
         total=before,
         steps=steps,
-        undecided_together=judge.several(before - value) if len(undecided) > 1 else None,
+        undecided_together=judge.several(before - value, [step.adds for step in undecided])
+        if len(undecided) > 1
+        else None,
         budget=None,
         cost=None,
         curve=(
