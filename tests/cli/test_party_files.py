@@ -266,7 +266,31 @@ def test_a_result_says_where_it_comes_from_and_can_be_repeated(tmp_path):
     changed = fedvalue_here("value", "--from", tmp_path / "result.json", cwd=tmp_path)
     assert (changed.code, "telco.csv: has changed since" in changed.err) == (3, True)
     both = fedvalue_here("value", "--from", tmp_path / "result.json", "--label", "loss", cwd=tmp_path)
-    assert "takes label, parties and settings from the result" in both.err
+    assert "takes the label, the parties and all settings from the result: leave out --label" in both.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--bins", "8"), ("--accept", "auc_gain=0.1"), ("--decimal", ","), ("--no-statistics",),
+        ("--protocol", "mirror"), ("--drop", "a"), ("--seed", "0"), ("--clean-labels",), ("--each",),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_change_a_repeated_question_is_refused(tmp_path, option):
+    """It was ignored, and the result called the same. A default counts too if somebody writes it."""
+    (tmp_path / "result.json").write_text("{}")
+    ran = fedvalue_here("value", "--from", "result.json", *option, cwd=tmp_path)
+    assert ran.code == 3
+    assert f"leave out {option[0].replace('--no-statistics', '--statistics')}," in ran.err
+
+
+@pytest.mark.parametrize("option", [("--bins", "8"), ("--each",), ("--task", "a"), ("--columns", "joint")])
+def test_select_refuses_options_that_describe_a_table_beside_a_result(tmp_path, option):
+    (tmp_path / "prices.csv").write_text("party,price\na,1\n")
+    ran = fedvalue_here(
+        "select", "result.json", "--prices", "prices.csv", "--budget", "1", *option, cwd=tmp_path
+    )
+    assert (ran.code, f"{option[0]} describes a table, which needs --label too" in ran.err) == (3, True)
 
 
 def test_the_question_of_a_result_can_be_put_to_another_file(tmp_path):

@@ -87,6 +87,11 @@ def test_warnings_reasons_and_notes_are_printed_once(capsys):
     out = lines(capsys, result)
     assert out.count("Shapley-CMI has no interval: too few rows per cell.") == 1
     assert out.count("The label is rare.") == 1
+    known = (replace(parties[0], interval=(0.1, 0.2), interval_reason=""), *parties[1:])
+    rest = ", ".join(party.name for party in parties[1:-1]) + f" and {parties[-1].name}"
+    assert f"Shapley-CMI of {rest} has no interval: too few rows per cell." in lines(
+        capsys, replace(result, parties=known)
+    )
     assert out.count("note: n") == 1
 
 

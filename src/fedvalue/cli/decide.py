@@ -26,6 +26,9 @@ _BASIS = {
 }
 """How sets of parties were valued, by `Selection.basis`."""
 
+_ABOUT_CHOICE = ("source", "prices", "budget", "by", "json_file")
+"""Arguments of `select` that do not describe a table."""
+
 _REMEDY = "`fedvalue value` with --json FILE makes a result of it"
 
 
@@ -38,6 +41,7 @@ def select(
             metavar="RESULT|DATA",
         ),
     ],
+    context: typer.Context,
     prices: Annotated[Path, typer.Option(help="Table with the columns party and price.", metavar="FILE")],
     budget: Annotated[str, typer.Option(help="Most that may be spent.", metavar="AMOUNT")],
     coding: Any,
@@ -59,8 +63,11 @@ def select(
 
     listed = read_prices(prices)
     if label is None:
-        if party or each or task:
-            raise InputError("--party, --each and --task describe a table, which needs --label too")
+        if described := options.given(context, except_for=_ABOUT_CHOICE):
+            verb = "describes" if len(described) == 1 else "describe"
+            raise InputError(
+                f"{', '.join(described)} {verb} a table, which needs --label too; a result file has its answers"
+            )
         valuation = read_result(source, "add --label, and --party or --each, to value it")
     else:
         from fedvalue.valuation.settings import ValuationSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -186,6 +186,17 @@ def takes(name: str, shared: Callable[..., Any]) -> Callable[[Callable[..., T]],
         return with_options
 
     return decorate
+
+
+def given(context: typer.Context, *, except_for: Collection[str] = ()) -> list[str]:
+    """The options on the command line, as they are spelled, without those of these arguments."""
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in except_for
+        and (source := context.get_parameter_source(parameter.name or "")) is not None
+        and source.name == "COMMANDLINE"
+    ]
 
 
 def public_command(arguments: Sequence[str]) -> str:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from fedvalue.valuation.settings import ValuationSettings
 
 
+_BESIDE_FROM = ("data", "from_result", "cluster", "state", "sensitivity", "json_file", "html", "table")
+"""Arguments that may stand beside --from: they do not change the question."""
+
+
 def _shapley(help: str, metavar: str | None = None) -> Any:
     return typer.Option(help=help, metavar=metavar, rich_help_panel="Shapley-CMI")
 
@@ -36,6 +40,7 @@ def _federated(help: str, *names: str) -> Any:
 
 @options.takes("coding", options.coding_options)
 def value(
+    context: typer.Context,
     coding: Any,
     data: Annotated[
         str | None,
@@ -156,8 +161,11 @@ def value(
     from fedvalue.local.value_request import value_request
 
     if from_result is not None:
-        if label or party or each or task or id_column:
-            raise InputError("--from takes label, parties and settings from the result: leave them out")
+        if decided := options.given(context, except_for=_BESIDE_FROM):
+            raise InputError(
+                "--from takes the label, the parties and all settings from the result: leave out "
+                f"{', '.join(decided)}, or leave out --from and ask anew"
+            )
         from fedvalue.local.origin import repeated_request
         from fedvalue.valuation.result import Valuation
 

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from fedvalue.decisions.selection import select
 from fedvalue.documents import Document
+from fedvalue.valuation.acceptance_test import AcceptanceTest
 from fedvalue.valuation.result import Z95
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _asked(before: Valuation, after: Valuation) -> list[str]:
     if before.settings is not None and after.settings is not None:
         old, new = _flat(before.settings), _flat(after.settings)
         differences += [
-            f"{key.replace('_', ' ')}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]
+            f"{key.replace('_', ' ')}: {_said(old[key])} -> {_said(new[key])}"
+            for key in old
+            if old[key] != new[key]
         ]
     if before.protocol != after.protocol:
         differences.append(f"protocol: {before.protocol or 'none'} -> {after.protocol or 'none'}")
@@ -184,6 +187,16 @@ def _asked(before: Valuation, after: Valuation) -> list[str]:
 def _flat(settings: ValuationSettings) -> dict[str, Any]:
     fields = structs.asdict(settings)
     return fields | structs.asdict(fields.pop("coding"))
+
+
+def _said(setting: object) -> str:
+    """A setting as people write it."""
+    if isinstance(setting, AcceptanceTest):
+        whose = "" if setting.party is None else f"{setting.party}:"
+        return f"{whose}{setting.metric}={setting.threshold}"
+    if setting is None or isinstance(setting, bool):
+        return {None: "none", True: "yes", False: "no"}[setting]
+    return ", ".join(map(str, setting)) or "none" if isinstance(setting, list | tuple) else str(setting)
 
 
 def _columns(before: Valuation, after: Valuation) -> list[str]:

@@ -247,9 +247,13 @@ def flags(valuation: Valuation) -> list[tuple[list[str], str]]:
 
 
 def no_interval(valuation: Valuation) -> str:
-    """Why Shapley-CMI has no interval, if all parties have the same reason; otherwise empty."""
-    reasons = {party.interval_reason for party in valuation.parties if party.interval is None}
-    return f"Shapley-CMI has no interval: {reasons.pop()}." if len(reasons) == 1 and all(reasons) else ""
+    """Why Shapley-CMI has no interval, if all parties without one have the same reason; otherwise empty."""
+    without = [party for party in valuation.parties if party.interval is None]
+    reasons = {party.interval_reason for party in without}
+    if len(reasons) != 1 or not all(reasons):
+        return ""
+    whose = "" if len(without) == len(valuation.parties) else " of " + listing([p.name for p in without])
+    return f"Shapley-CMI{whose} has no interval: {reasons.pop()}."
 
 
 def measure(valuation: Valuation) -> str:

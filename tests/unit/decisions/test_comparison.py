@@ -7,6 +7,7 @@ from msgspec import structs
 
 import fedvalue
 from fedvalue.decisions.comparison import compare
+from fedvalue.valuation.acceptance_test import AcceptanceTest
 from fedvalue.valuation.provenance import Provenance, SourceFile
 
 
@@ -39,6 +40,26 @@ def test_what_was_asked_differently_is_listed():
     """Settings, columns and rows."""
     before, after = world(1), world(1, n=1500, bins=3)
     assert {"rows: 2,000 -> 1,500", "bins: 5 -> 3"} <= set(compare(before, after).asked)
+
+
+def test_settings_are_written_as_on_the_command_line():
+    """Not as Python writes its objects."""
+    before = world(1)
+    after = world(
+        1,
+        acceptance=AcceptanceTest.parse("a:auc_gain=0.02"),
+        categorical=["x"],
+        precision=0.01,
+        columns="joint",
+        clean_labels=True,
+    )
+    assert set(compare(before, after).asked) == {
+        "acceptance: none -> a:auc_gain=0.02",
+        "categorical: none -> x",
+        "precision: none -> 0.01",
+        "columns: features -> joint",
+        "clean labels: no -> yes",
+    }
     fewer = structs.replace(
         before,
         columns=tuple(structs.replace(one, name="z") if one.party == "a" else one for one in before.columns),
