@@ -103,6 +103,8 @@ def test_files_that_cannot_be_read_at_all_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,x\n")
     ran = fedvalue_here("check", tmp_path / "t.csv", "--label", "bb")
     assert (ran.code, "did you mean 'b'" in ran.err) == (3, True)
+    ran = fedvalue_here("check", tmp_path / "t.csv", "--categorical", "aa")
+    assert (ran.code, "--categorical: column 'aa' not found; did you mean 'a'" in ran.err) == (3, True)
 
 
 def test_a_reading_that_changes_far_down_is_the_reading_of_the_whole_column(tmp_path):

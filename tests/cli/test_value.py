@@ -181,6 +181,12 @@ def test_sampled_method_says_how_many_permutations(loans: Path) -> None:
         (["--label", "label", "--party", "a=bill", "--pca", "0"], 3, "pca must be a whole number from 1"),
         (["--label", "label", "--party", "a=bill", "--q", "3"], 3, "only with --protocol"),
         (["--label", "label", "--party", "a=bill", "--protocol", "magic"], 3, "magic"),
+        (["--label", "label", "--party", "a=bill", "--drop", "cals"], 3, "--drop: column 'cals' not found"),
+        (
+            ["--label", "label", "--party", "a=bill", "--categorical", "bil"],
+            3,
+            "--categorical: column 'bil' not found; did you mean 'bill'",
+        ),
         (["--party", "a=bill"], 2, "--label"),
         (["--label", "label", "--party", "a=bill", "--json", "/nowhere/at/all.json"], 3, "cannot write"),
         (["--label", "label", "--party", "a=bill", "--html", "/nowhere/at/all.html"], 3, "cannot write"),

@@ -46,7 +46,7 @@ def parse_request(
     import msgspec
 
     from fedvalue.local.inputs import refuse_shared
-    from fedvalue.tables.sources import column_names
+    from fedvalue.tables.sources import column_names, refuse_unknown_columns
     from fedvalue.valuation.provenance import PartyRequest, Request
 
     task_columns, dropped = tuple(split_names(task)), set(split_names(drop))
@@ -73,6 +73,14 @@ def parse_request(
         parties += [PartyRequest(name=column, columns=(column,)) for column in rest]
     if not parties:
         raise InputError("at least one data party is needed: give --party NAME=COL,… or --each")
+    if dropped:
+        own = [(known.source, known.name) for known in parties if known.source is not None]
+        present = [
+            column
+            for file, name in ((source, ""), *own)
+            for column in column_names(file, request.options_of(name))
+        ]
+        refuse_unknown_columns(sorted(dropped), present, "--drop")
     unknown = set(request.options) - {"", *(known.name for known in parties)}
     if unknown:
         raise InputError(f"{_listed(unknown)} is not a party of this command, so it has no file to read")

@@ -66,7 +66,8 @@ def select(
         if described := options.given(context, except_for=_ABOUT_CHOICE):
             verb = "describes" if len(described) == 1 else "describe"
             raise InputError(
-                f"{', '.join(described)} {verb} a table, which needs --label too; a result file has its answers"
+                f"{', '.join(described)} {verb} a table, which needs --label too; a result file has "
+                "its answers"
             )
         valuation = read_result(source, "add --label, and --party or --each, to value it")
     else:

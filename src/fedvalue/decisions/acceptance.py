@@ -50,7 +50,14 @@ class Acceptance:
 
 
 def check_party(test: AcceptanceTest | None, parties: Collection[str]) -> None:
-    """Refuse a test of an unknown party, before any work is done."""
+    """Refuse a test of an unknown party, or text in place of a test, before any work is done."""
+    from fedvalue.valuation.acceptance_test import AcceptanceTest
+
+    if not isinstance(test, AcceptanceTest | None):
+        raise InputError(
+            "acceptance must be a fedvalue.AcceptanceTest, as in AcceptanceTest(metric='auc_gain', "
+            f"threshold='0.02'), got {test!r}"
+        )
     if test is not None and test.party is not None and test.party not in parties:
         raise InputError(
             f"the acceptance test names {test.party!r}; the data parties are {', '.join(parties)}"

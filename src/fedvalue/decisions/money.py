@@ -91,6 +91,8 @@ class Purse:
             if budget is not None:
                 raise InputError("a budget needs prices: without them there is nothing to spend it on")
             return cls((Decimal(1),) * len(names), None, priced=False)
+        if not isinstance(prices, Mapping):
+            raise InputError(f"prices must be a dict of amounts by party name, got {type(prices).__name__}")
         missing = [name for name in names if name not in prices]
         if missing:
             raise InputError(f"no price for {', '.join(repr(name) for name in missing)}")

@@ -102,6 +102,9 @@ def check_sources(
     for wanted in (label, ids):
         if wanted is not None and not any(wanted in look.names for look in looks):
             refuse_unknown_columns([wanted], looks[0].names, shown(sources[0]))
+    if coding is not None:
+        names = [name for look in looks for name in look.names]
+        refuse_unknown_columns(coding.categorical, names, "--categorical")
     execution = Execution(progress=progress)
     for k, look in enumerate(looks):
         look.read(partial(execution.report, k, len(looks)))

@@ -72,6 +72,11 @@ def gathered_inputs(
         return _chosen(data, label, task, parties, ids, categorical, options)
     if isinstance(label, str):
         raise InputError(f"label {label!r} is a name: pass the column itself, or the table it is in as data")
+    if isinstance(ids, str):
+        raise InputError(
+            f"ids={ids!r} names a column of data: pass the table that has the label as data, or the ids "
+            "themselves; without data, tables match by index or row by row"
+        )
     inputs = ValueInputs(
         label=label,
         task=_read(task, categorical, options),

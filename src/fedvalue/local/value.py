@@ -25,7 +25,7 @@ from fedvalue.tables.column_report import CodedColumns
 from fedvalue.tables.file_options import AS_DETECTED, FileOptions
 from fedvalue.tables.label import leak_warnings, with_leaks
 from fedvalue.tables.party_table import PartyTable, label_table, party_table, task_table
-from fedvalue.tables.sources import is_file_name
+from fedvalue.tables.sources import is_file_name, refuse_unknown_columns
 from fedvalue.valuation.engine import value_counts
 from fedvalue.valuation.own_utility import with_utility
 from fedvalue.valuation.settings import ValuationSettings
@@ -161,7 +161,8 @@ def value(
         statistics=statistics and utility is None, coalitions=coalitions, columns=columns,
         acceptance=acceptance,
         coding=CodingSettings(
-            bins=bins, binning=binning, label_bins=label_bins, pca=pca, categorical=tuple(categorical),
+            bins=bins, binning=binning, label_bins=label_bins, pca=pca,
+            categorical=(categorical,) if isinstance(categorical, str) else tuple(categorical),
             clean_labels=clean_labels,
         ),
     )  # fmt: skip
@@ -236,6 +237,7 @@ def value_tables(
         raise InputError(f"the task party has {own.n_samples:,} rows, the label has {y.n_samples:,}")
     everybody = (y, own, *tables.values())
     codings = tuple(column for table in everybody for column in table.columns)
+    refuse_unknown_columns(coding.categorical, [column.name for column in codings], "categorical")
     if counts is not None:
         codings = with_leaks(codings, counts)
     warnings = (*y.warnings, *leak_warnings(codings))

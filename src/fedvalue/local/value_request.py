@@ -17,7 +17,7 @@ from fedvalue.local.origin import described_source, provenance, with_notes, with
 from fedvalue.local.party_files import join_by_id
 from fedvalue.tables.parts import shown, with_labels
 from fedvalue.tables.party_table import check_ids
-from fedvalue.tables.sources import read_table, reading_notes
+from fedvalue.tables.sources import read_table, reading_notes, refuse_unknown_columns
 from fedvalue.valuation.provenance import Request, SourceFile
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def value_request(
         raise InputError("--state keeps plain counts: it cannot be used with --protocol")
     if not request.one_source and request.id is None:
         raise InputError("files of several parties are joined by id: name its column with --id")
+    named = [
+        *request.columns,
+        *(column for party in request.parties if party.source for column in party.columns),
+    ]
+    refuse_unknown_columns(settings.coding.categorical, named, "--categorical")
     plain = request.one_source and request.protocol is None
     if state is not None or (plain and stream_by_default(request.source)):
         source = described_source(request.source, "", request.options_of())
