@@ -49,6 +49,22 @@ def test_going_by_the_papers_value_is_warned_about(folder):
     assert "Warning: Shapley-CMI also counts what is memorised" in ran.out
 
 
+@pytest.mark.parametrize("by", ["learnable", "shapley-cmi"])
+def test_a_party_with_a_leaked_label_is_to_be_checked_first(tmp_path, by):
+    """The table does not say "invite" below a warning not to; by the paper's value there is a warning too."""
+    with (tmp_path / "t.csv").open("w") as file:
+        file.write("y,loss,other\n" + "".join(f"{k % 2},{k % 2},{k % 3}\n" for k in range(300)))
+    (tmp_path / "prices.csv").write_text("loss,1\nother,1\n")
+    ran = fedvalue_here(
+        "select", "t.csv", "--label", "y", "--each", "--prices", "prices.csv", "--budget", "1", "--by", by,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "column 'loss' of loss reproduces the label" in ran.out
+    row = next(line for line in ran.out.splitlines() if line.strip().startswith("loss  "))
+    assert row.rstrip().endswith("check first")
+
+
 def test_json_stands_alone_and_has_the_curve(folder):
     ran = fedvalue(
         "select", folder / "result.json", "--prices", folder / "prices.csv", "--budget", "2000", "--json", "-"

@@ -108,11 +108,13 @@ def _value(
 
 def _show_selection(valuation: Valuation, selection: Selection) -> None:
     """Print the advice, the contributions of the parties in order, and the method."""
+    from fedvalue.decisions.leaks import Leaks
     from fedvalue.decisions.selection import GREEDY_BOUND
     from fedvalue.reports import wording
 
     for sentence in _sentences(valuation, selection):
         print_line(sentence)
+    doubtful = Leaks.of(valuation, selection.parties).parties
     print_table(
         ("party", "price", "adds", "95% interval", "value so far", "advice"),
         [
@@ -122,7 +124,7 @@ def _show_selection(valuation: Valuation, selection: Selection) -> None:
                 f"{step.adds.gain:z.4f}",
                 "" if step.adds.low is None else wording.interval((step.adds.low, step.adds.high or 0.0)),
                 f"{step.value:.4f}",
-                _advice(step),
+                "check first" if step.party in doubtful else _advice(step),
             )
             for step in selection.steps
         ],
@@ -136,12 +138,16 @@ def _show_selection(valuation: Valuation, selection: Selection) -> None:
 
 def _sentences(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
     from fedvalue.decisions.games import listing
+    from fedvalue.decisions.leaks import Leaks
     from fedvalue.reports import wording
 
     if selection.by == "learnable":
         return wording.decision(valuation, selection)
     chosen = listing(selection.parties) or "nobody"
+    leaks = Leaks.of(valuation, selection.parties)
+    doubt = (f"Warning: {leaks.suspicion}; {leaks.remedy}.",) if leaks.columns else ()
     return (
+        *doubt,
         f"With a budget of {selection.budget:,}, invite {chosen} for {selection.cost:,}, by Shapley-CMI.",
         "Warning: Shapley-CMI also counts what is memorised; the learnable value does not.",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from fedvalue.decisions.leaks import Leaks
 from fedvalue.decisions.selection import select
 from fedvalue.documents import Document
 from fedvalue.valuation.acceptance_test import AcceptanceTest
@@ -56,6 +57,7 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
         total: The learnable value of all parties together.
         parties: The learnable value of each party of both results.
         invited_before, invited_after: The parties that each result advises to invite.
+        doubts: Columns of these parties that reproduce the label, one sentence per result that has them.
     """
 
     same_rows: bool | None = None
@@ -66,6 +68,7 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     parties: tuple[ValueChange, ...] = ()
     invited_before: tuple[str, ...] = ()
     invited_after: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -75,6 +78,7 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
             sentences = [f"the advice is the same: invite {earlier}"]
         else:
             sentences = [f"the advice changes: invite {later} instead of {earlier}"]
+        sentences += self.doubts
         moved = [change for change in self.parties if change.beyond_error]
         for change in moved:
             rises = "rises" if change.after > change.before else "falls"
@@ -103,6 +107,8 @@ def compare(before: Valuation, after: Valuation) -> Comparison:
         for name, party in earlier.items()
         if name in later
     ]
+    invited = [select(result).parties for result in (before, after)]
+    doubts = [Leaks.of(result, parties) for result, parties in zip((before, after), invited, strict=True)]
     total = None
     if before.learnable_total is not None and after.learnable_total is not None:
         # The coalition of all is valued, not sampled: on the same rows it has no error.
@@ -115,8 +121,13 @@ def compare(before: Valuation, after: Valuation) -> Comparison:
         only_after=tuple(name for name in later if name not in earlier),
         total=total,
         parties=tuple(change for change in changes if change is not None),
-        invited_before=select(before).parties,
-        invited_after=select(after).parties,
+        invited_before=invited[0],
+        invited_after=invited[1],
+        doubts=tuple(
+            f"in the {which} result {doubt.suspicion}: {doubt.remedy}"
+            for which, doubt in zip(("first", "second"), doubts, strict=True)
+            if doubt.columns
+        ),
     )
 
 

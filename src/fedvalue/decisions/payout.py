@@ -12,7 +12,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ import msgspec
 from fedvalue.decisions import games, money
 from fedvalue.decisions.contribution import Judge
 from fedvalue.decisions.games import listing
+from fedvalue.decisions.leaks import Leaks
 from fedvalue.decisions.selection import select
 from fedvalue.decisions.stability import NO_POT, NOT_CHECKED, Stability, stability_of
 from fedvalue.errors import InputError
@@ -69,6 +70,7 @@ class Payout:
             would get by learnable value. None if the result has no learnable values.
         idle: Parties that the advice does not invite, because they add nothing worth mentioning.
         undecided: Parties for which the rows do not show whether they add anything.
+        leaks: Columns of paid parties that reproduce the label.
     """
 
     pot: Decimal
@@ -78,6 +80,7 @@ class Payout:
     memorised: Mapping[str, Decimal] | None
     idle: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+    leaks: Leaks = field(default_factory=Leaks)
 
     def to_csv(self) -> str:
         """One line per party, for the books; a name that a spreadsheet would run as a formula is quoted."""
@@ -95,6 +98,8 @@ class Payout:
         """Remarks on the shares, one sentence each."""
         remarks = []
         paid = {share.name: share.amount for share in self.shares}
+        if self.leaks.columns:
+            remarks.append(f"Warning: {self.leaks.suspicion}; {self.leaks.remedy} before you pay.")
         for name, fair in (self.memorised or {}).items():
             remarks.append(
                 f"Warning: {name} would be paid {paid[name]:,} mostly for memorised value; "
@@ -179,6 +184,7 @@ def payout(
         memorised=_memorised(valuation, by, amounts, pot_cents),
         idle=() if advice is None else tuple(step.party for step in advice.idle),
         undecided=() if advice is None else tuple(step.party for step in advice.undecided),
+        leaks=Leaks.of(valuation, [share.name for share in shares if share.amount > 0]),
     )
 
 

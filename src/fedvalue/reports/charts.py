@@ -10,6 +10,7 @@ import numpy as np
 
 from fedvalue.decisions.contribution import ContributionVerdict
 from fedvalue.decisions.games import listing
+from fedvalue.decisions.leaks import Leaks
 from fedvalue.decisions.redundancy import INTERACTIONS, redundancy
 from fedvalue.reports import wording
 from fedvalue.reports.gain_scale import UNCERTAINTY, gain_scale
@@ -106,6 +107,7 @@ def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
 
     steps = []
     start = 0.0
+    doubtful = Leaks.of(valuation, selection.parties).parties
     for step, level in zip(selection.steps, scale.levels, strict=True):
         steps.append(
             WaterfallStep(
@@ -116,7 +118,7 @@ def waterfall(valuation: Valuation, selection: Selection) -> Waterfall | None:
                 low=None if level.low is None else place(level.low),
                 high=None if level.high is None else place(level.high),
                 figure=scale.figure(start, level.value),
-                note=_note(step, valuation.n_samples),
+                note=_note(step, valuation.n_samples, doubtful=step.party in doubtful),
             )
         )
         start = level.value
@@ -139,8 +141,10 @@ def _kind(step: Step) -> str:
     return "unaffordable" if step.adds.verdict is ContributionVerdict.ADDS else step.adds.verdict.value
 
 
-def _note(step: Step, n_samples: int) -> str:
+def _note(step: Step, n_samples: int, *, doubtful: bool) -> str:
     price = "" if step.price is None else f" for {step.price:,}"
+    if doubtful:
+        return f"check first: it reproduces the label{price and f'; price {step.price:,}'}"
     if step.invited:
         return f"invite{price}" + (", for what it adds to the others" if step.only_together else "")
     if step.adds.verdict is ContributionVerdict.ADDS:

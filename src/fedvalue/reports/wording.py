@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedvalue.decisions.games import ADDITIVE, PAIRS, game_of, listing
+from fedvalue.decisions.leaks import Leaks
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
@@ -302,18 +303,12 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
 
 def _unless_leaked(valuation: Valuation, selection: Selection, invitation: str) -> list[str]:
     """The invitation, after a warning if an invited party has a column that reproduces the label."""
-    leaks = [c for c in valuation.columns if c.reproduces_label and c.party in selection.parties]
-    if not leaks:
+    leaks = Leaks.of(valuation, selection.parties)
+    if not leaks.columns:
         return [invitation]
-    whom = listing(list(dict.fromkeys(column.party for column in leaks)), NAMES_SHOWN)
-    what = listing([f"column {column.name!r} of {column.party}" for column in leaks], NAMES_SHOWN)
-    reproduce, they_are, them = "reproduce", "they are", "them"
-    if len(leaks) == 1:
-        reproduce, they_are, them = "reproduces", "it is", "it"
     return [
-        f"Do not invite {whom} yet: {what} {reproduce} the label and may be known only after it.",
-        f"If {they_are} known only then, leave {them} out and value again; otherwise "
-        f"{invitation[0].lower()}{invitation[1:]}",
+        f"Do not invite {listing(leaks.parties, NAMES_SHOWN)} yet: {leaks.suspicion}.",
+        f"{leaks.remedy[0].upper()}{leaks.remedy[1:]}; otherwise {invitation[0].lower()}{invitation[1:]}",
     ]
 
 

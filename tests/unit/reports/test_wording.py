@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from fedvalue.decisions import select
+from fedvalue.decisions import payout, select
+from fedvalue.decisions.comparison import compare
 from fedvalue.decisions.games import listing
 from fedvalue.reports import wording
+from fedvalue.reports.view import view
 from fedvalue.tables.column_report import ColumnCoding
 from tests.unit.decisions.results import result_of_game, result_of_values
 from tests.unit.reports.worlds import (
@@ -77,6 +79,25 @@ def test_a_leaked_label_is_named_before_its_party_is_recommended():
     )
     idle = replace(leak, party="utility")
     assert decision(replace(four_parties(), columns=(idle,))) == decision(four_parties())
+
+
+def test_a_leaked_label_is_named_wherever_its_party_would_be_invited_or_paid():
+    """The headline said "do not invite" above a chart that said "invite"; the payout said nothing."""
+    leak = ColumnCoding(party="shop", name="loss", kind="number", n_codes=5, reproduces_label=True)
+    result = replace(four_parties(), columns=(leak, replace(leak, party="utility")))
+    doubt = "column 'loss' of shop reproduces the label and may be known only after it"
+    chart = view(result).waterfall
+    assert chart is not None
+    notes = {step.party: step.note for step in chart.steps}
+    assert notes["shop"] == "check first: it reproduces the label"
+    assert notes["insurer"] == "invite"
+    assert "reproduces" not in notes["utility"]
+    assert payout(result, 100).remarks()[0].startswith(f"Warning: {doubt}; if it is known only then, leave")
+    compared = compare(four_parties(), result).sentences
+    assert (
+        compared[1] == f"in the second result {doubt}: if it is known only then, leave it out and value again"
+    )
+    assert not any("reproduces" in line for line in compare(four_parties(), four_parties()).sentences)
 
 
 def test_an_undecided_party_comes_with_the_rows_that_would_settle_it():
