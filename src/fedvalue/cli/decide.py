@@ -59,6 +59,7 @@ def select(
     their members and the interactions of pairs.
     """
     from fedvalue.decisions import selection
+    from fedvalue.decisions.own_share import refuse_own_share
     from fedvalue.decisions.price_list import read_prices
 
     listed = read_prices(prices)
@@ -75,6 +76,7 @@ def select(
 
         settings = ValuationSettings(columns=cast(Any, columns), coding=coding)
         valuation = _value(source, label, task, party or [], each, settings)
+    refuse_own_share(valuation, "selection")
     chosen = selection.select(valuation, listed, budget, by=by)
     if not wrote_json(chosen.to_dict(), json_file, "selection"):
         _show_selection(valuation, chosen)
@@ -176,11 +178,14 @@ def payout(
     Parties whose values differ by less than their error have the same rank. If the result has the value of
     every set of parties, the payout says whether any group gets less than it would bring alone.
     """
+    from fedvalue.decisions.own_share import refuse_own_share
     from fedvalue.decisions.payout import payout as divide
 
     if csv_file == "-" and json_file == "-":
         raise InputError("only one of --csv and --json can go to standard output")
-    payment = divide(read_result(result), pot, by=by, floor=floor, cap=cap)
+    valuation = read_result(result)
+    refuse_own_share(valuation, "payout")
+    payment = divide(valuation, pot, by=by, floor=floor, cap=cap)
     csv_alone = wrote_text(payment.to_csv(), csv_file, "CSV")
     json_alone = wrote_json(payment.to_dict(), json_file, "JSON")
     if not csv_alone and not json_alone:

@@ -49,10 +49,14 @@ def report(
         if peers is not None:
             raise InputError("--peers goes with a certificate; a result has no keys")
         from fedvalue.cli.decide import read_result
+        from fedvalue.decisions.own_share import refuse_own_share
         from fedvalue.reports import html
 
         listed = None if prices is None else read_prices(prices)
-        html.write(read_result(result), output, prices=listed, budget=budget)
+        valuation = read_result(result)
+        if listed is not None:
+            refuse_own_share(valuation, "selection")
+        html.write(valuation, output, prices=listed, budget=budget)
     say(f"report written to {output}")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from fedvalue.decisions.leaks import Leaks
+from fedvalue.decisions.own_share import is_own_share
 from fedvalue.decisions.selection import select
 from fedvalue.documents import Document
 from fedvalue.valuation.acceptance_test import AcceptanceTest
@@ -57,6 +58,7 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
         total: The learnable value of all parties together.
         parties: The learnable value of each party of both results.
         invited_before, invited_after: The parties that each result advises to invite.
+        advised: Both results advise anything; a data party's own result does not.
         doubts: Columns of these parties that reproduce the label, one sentence per result that has them.
     """
 
@@ -68,13 +70,17 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     parties: tuple[ValueChange, ...] = ()
     invited_before: tuple[str, ...] = ()
     invited_after: tuple[str, ...] = ()
+    advised: bool = True
     doubts: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The comparison in words, the advice first."""
         earlier, later = (", ".join(names) or "nobody" for names in (self.invited_before, self.invited_after))
-        if set(self.invited_before) == set(self.invited_after):
+        sentences: list[str] = []
+        if not self.advised:
+            pass
+        elif set(self.invited_before) == set(self.invited_after):
             sentences = [f"the advice is the same: invite {earlier}"]
         else:
             sentences = [f"the advice changes: invite {later} instead of {earlier}"]
@@ -121,6 +127,7 @@ def compare(before: Valuation, after: Valuation) -> Comparison:
         only_after=tuple(name for name in later if name not in earlier),
         total=total,
         parties=tuple(change for change in changes if change is not None),
+        advised=not (is_own_share(before) or is_own_share(after)),
         invited_before=invited[0],
         invited_after=invited[1],
         doubts=tuple(

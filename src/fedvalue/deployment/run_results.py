@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from fedvalue.agreement.run_settings import terms_of
 from fedvalue.decisions.acceptance import with_acceptance
+from fedvalue.decisions.own_share import OWN_SHARE
 from fedvalue.protocol.readiness import settings_of
 from fedvalue.tables.column_report import ColumnCoding
 from fedvalue.valuation.provenance import Provenance, SourceFile
@@ -65,6 +66,7 @@ def data_valuation(manifest: Manifest, name: str, outcome: Outcome) -> Valuation
         own = _on_steps(own, terms_of(manifest).share_step(own.n_samples))
     else:
         return None
+    own = replace(own, details={**own.details, OWN_SHARE: True})
     rates = match_rates(manifest, outcome)
     return _described(own, manifest, None if rates is None else {name: rates[name]})
 

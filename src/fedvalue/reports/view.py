@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.acceptance import acceptance
 from fedvalue.decisions.games import listing
+from fedvalue.decisions.own_share import is_own_share
 from fedvalue.decisions.selection import select
 from fedvalue.reports import wording
 from fedvalue.reports.charts import (
@@ -162,7 +163,7 @@ def view(
         decision=sentences[0],
         more=sentences[1:],
         acceptance=_acceptance(valuation),
-        about=f"{valuation.n_samples:,} cases, {len(rows)} data {'party' if len(rows) == 1 else 'parties'}.",
+        about=_about(valuation),
         waterfall=waterfall(valuation, selection),
         price_curve=price_curve(selection),
         learnable=learnable,
@@ -190,6 +191,13 @@ def view(
         columns_note=_columns_note(valuation),
         glossary=glossary(valuation),
     )
+
+
+def _about(valuation: Valuation) -> str:
+    if is_own_share(valuation):
+        return f"{valuation.n_samples:,} cases."
+    n_parties = len(valuation.parties)
+    return f"{valuation.n_samples:,} cases, {n_parties} data {'party' if n_parties == 1 else 'parties'}."
 
 
 def _acceptance(valuation: Valuation) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fedvalue.decisions.games import ADDITIVE, PAIRS, game_of, listing
 from fedvalue.decisions.leaks import Leaks
+from fedvalue.decisions.own_share import is_own_share
 from fedvalue.valuation.statistics import guard
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def decision(valuation: Valuation, selection: Selection) -> tuple[str, ...]:
             "No advice: learnable values were not computed, and Shapley-CMI alone also counts what is "
             "memorised.",
         )
+    if is_own_share(valuation):
+        return _own_share(valuation)
     if valuation.label_entropy is not None and valuation.label_entropy <= 0:
         return (
             "Invite nobody: the columns that are already there determine the label in these rows.",
@@ -299,6 +302,22 @@ def _invitation(valuation: Valuation, selection: Selection) -> str:
         return f"Invite {whom}: {they} {gain}."
     budget = "" if selection.budget is None else f"With a budget of {selection.budget:,}, i"
     return f"{budget or 'I'}nvite {whom} for {selection.cost:,}: {they} {gain}."
+
+
+def _own_share(valuation: Valuation) -> tuple[str, ...]:
+    """What a data party reads of its own result; whom to invite is not its decision."""
+    (party,) = valuation.parties
+    own = "" if party.learnable is None else f" is {nats(party.learnable)} nats per row"
+    if party.learnable_interval is not None:
+        own += f" (95% interval {interval(party.learnable_interval)})"
+    total = valuation.learnable_total
+    whole = "" if total is None else f"; that of all parties together is {nats(total)}"
+    agreement = valuation.details.get("agreement")
+    task = str(agreement.get("task", "")) if isinstance(agreement, dict) else ""
+    return (
+        f"The learnable value of {party.name}{own}{whole}.",
+        f"Whom to invite is for {task or 'the task party'} to decide, from finer numbers.",
+    )
 
 
 def _unless_leaked(valuation: Valuation, selection: Selection, invitation: str) -> list[str]:

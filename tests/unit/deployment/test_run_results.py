@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from fedvalue.decisions.comparison import compare
+from fedvalue.decisions.own_share import refuse_own_share
 from fedvalue.deployment import run_results
 from fedvalue.deployment.run_results import data_valuation, task_valuation, with_own_table
+from fedvalue.errors import InputError
 from fedvalue.protocol.outcome import Outcome
+from fedvalue.reports.view import view
 from fedvalue.valuation.acceptance_test import AcceptanceTest
 from fedvalue.valuation.provenance import Provenance
 from fedvalue.valuation.result import PrivacyStatement, Valuation
@@ -66,6 +70,27 @@ def test_a_value_above_its_step_keeps_its_share(monkeypatch):
     assert own["telco"].learnable_share == pytest.approx(0.75)
     assert own["telco"].flags == ()
     assert own.details["share_step"] == 0.1
+
+
+def test_a_data_party_is_not_advised_whom_to_invite(monkeypatch):
+    """Its report said "invite nobody yet: about 680 rows would settle it" of a value that rounding hides.
+
+    The task party's report of the same run said "invite telco".
+    """
+    own = rounded_share(0.2, 0.3, monkeypatch)
+    shown = view(own)
+    assert shown.decision == (
+        "The learnable value of telco is 0.200 nats per row (95% interval 0.0500 to 0.350); that of all "
+        "parties together is 0.300."
+    )
+    assert shown.more == ("Whom to invite is for bank to decide, from finer numbers.",)
+    assert shown.about == "300 cases."
+    assert not any("invite" in sentence for sentence in compare(own, own).sentences)
+    with pytest.raises(InputError, match="its own share alone, and no payout follows from it"):
+        refuse_own_share(own, "payout")
+    alone = task_valuation(manifest(policy="counts"), Outcome(counts=informative_and_not(400)))
+    refuse_own_share(alone, "payout")
+    assert view(alone).decision.startswith("Invite")
 
 
 def test_the_own_result_warns_about_the_label_and_one_with_noise_does_not():
