@@ -123,7 +123,7 @@ def _show_selection(valuation: Valuation, selection: Selection) -> None:
             (
                 step.party,
                 f"{step.price:,}",
-                f"{step.adds.gain:z.4f}",
+                f"{step.adds.gain:z.4f}".replace("-", "−"),
                 "" if step.adds.low is None else wording.interval((step.adds.low, step.adds.high or 0.0)),
                 f"{step.value:.4f}",
                 "check first" if step.party in doubtful else _advice(step),
@@ -240,7 +240,7 @@ def compare(
             [
                 [
                     change.name, f"{change.before:z.4f}", f"{change.after:z.4f}",
-                    f"{change.after - change.before:+z.4f}",
+                    f"{change.after - change.before:+z.4f}".replace("-", "−"),
                     "" if change.error is None else f"{1.96 * change.error:.4f}",
                     verdict[change.beyond_error],
                 ]

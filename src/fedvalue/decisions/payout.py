@@ -110,7 +110,7 @@ class Payout:
                 "Warning: without learnable values nobody can say how much of this pays for memorised value."
             )
         for names, reason in (
-            (self.undecided, "these rows do not show whether it adds anything"),
+            (self.undecided, "these rows do not show whether it adds anything to the others"),
             (self.idle, "it adds nothing worth mentioning to the others"),
         ):
             remarks += [

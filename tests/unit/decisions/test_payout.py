@@ -216,7 +216,10 @@ def test_payments_to_parties_that_the_advice_does_not_invite_are_named():
     """b is 0.004 +- 0.01 in 1,000 rows: undecided, and paid 1.96 of 100; a useless party is paid nothing."""
     paid = payout(with_undecided(), 100)
     assert paid.undecided == ("b",)
-    assert "b is paid 1.96 although these rows do not show whether it adds anything." in paid.remarks()
+    assert (
+        "b is paid 1.96 although these rows do not show whether it adds anything to the others."
+        in paid.remarks()
+    )
     useless = payout(four_parties(), 100)
     assert useless.idle == ("utility",)
     assert not any("utility" in remark for remark in useless.remarks())
