@@ -161,6 +161,9 @@ WIDTH, HEIGHT = 520.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 26.0, 16.0, 46.0
 """The drawing and its margins, in its own units."""
 
+_UNITS = ((1e9, "billions"), (1e6, "millions"))
+"""Of costs whose ticks would run into each other if written out, from ten of a unit."""
+
 MOST_DOTS = 60
 """Beyond this many points only the line is drawn; dots would cover it."""
 
@@ -182,6 +185,7 @@ class PriceCurve:
         path: The line, as an SVG path.
         x_ticks, y_ticks: Positions of costs and values, with their texts.
         budget_x: Position of the budget; None without one.
+        x_label: What the costs are, and in which unit.
         text: Alt text.
     """
 
@@ -190,6 +194,7 @@ class PriceCurve:
     x_ticks: tuple[tuple[float, str], ...]
     y_ticks: tuple[tuple[float, str], ...]
     budget_x: float | None
+    x_label: str
     text: str
 
 
@@ -199,6 +204,7 @@ def price_curve(selection: Selection) -> PriceCurve | None:
         return None
     top_cost = max(float(selection.curve[-1].cost), 1e-9)
     whole = max(selection.total, selection.curve[-1].value, 1e-9)
+    unit, unit_name = next(((u, name) for u, name in _UNITS if top_cost >= 10 * u), (1.0, ""))
 
     def x(cost: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * cost / top_cost, 2)
@@ -215,9 +221,12 @@ def price_curve(selection: Selection) -> PriceCurve | None:
             for (px, py), p in zip(points, selection.curve, strict=True)
             if len(points) <= MOST_DOTS
         ),
-        x_ticks=tuple((x(t), f"{t:,.10g}") for t in (0.0, *ticks(round_up(top_cost))) if t <= top_cost),
+        x_ticks=tuple(
+            (x(t), f"{t / unit:,.10g}") for t in (0.0, *ticks(round_up(top_cost))) if t <= top_cost
+        ),
         y_ticks=tuple((y(t), f"{t:g}%") for t in (0.0, *ticks(100.0))),
         budget_x=None if selection.budget is None else x(min(float(selection.budget), top_cost)),
+        x_label=f"cost, in {unit_name}" if unit_name else "cost",
         text=_in_words(selection, whole),
     )
 

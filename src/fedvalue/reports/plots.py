@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,10 @@ METRICS = {
     "log_loss": "log loss, nats per case (lower is better)",
 }
 """Metrics of an uplift curve, with the labels of its axis."""
+
+
+_LINE = 28
+"""Characters of a name in one line: about a third of a drawing of usual size."""
 
 
 class Plots:
@@ -356,8 +361,11 @@ def _ends(row: UpliftRow, metric: str, nobody: UpliftRow) -> tuple[float, float]
 
 
 def _literal(name: str) -> str:
-    """A name that is drawn as it is: between two dollar signs matplotlib would typeset mathematics."""
-    return name.replace("$", r"\$")
+    """A name that is drawn as it is: between two dollar signs matplotlib would typeset mathematics.
+
+    A long name has several lines, because one line would leave no room for the drawing.
+    """
+    return "\n".join(textwrap.wrap(name, _LINE) or [name]).replace("$", r"\$")
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -177,6 +177,15 @@ def test_values_against_bins_come_from_the_sensitivity(ax):
         four_parties().plot.bins(ax=ax)
 
 
+def test_a_long_name_leaves_room_for_the_drawing(ax):
+    """80 characters in one line are wider than a drawing; they take three or four lines."""
+    name = "Donaudampfschifffahrtsgesellschaft für Kapitänsmützen und verwandte Waren mbH & Co KG"
+    result_of_game([0, 1.0, 0.5, 1.1], names=[name, "b"]).plot.values(ax)
+    drawn = [label.get_text() for label in ax.get_yticklabels()]
+    assert sorted(len(text.splitlines()) for text in drawn) == [1, 4]
+    assert {text.replace("\n", "").replace(" ", "") for text in drawn} == {name.replace(" ", ""), "b"}
+
+
 def test_dollar_signs_in_names_are_drawn_as_they_are(ax):
     """Not as mathematics: a name with a formula that does not parse kept every plot from being drawn."""
     result = result_of_game([0, 1.0, 0.5, 1.1], names=["$$x_{", "a$b$c"])

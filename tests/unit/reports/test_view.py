@@ -196,6 +196,23 @@ def test_prices_and_budget_are_in_the_decision_and_the_waterfall(result):
     assert view(result).price_curve is None
 
 
+@pytest.mark.parametrize(
+    ("each", "label"),
+    [
+        (1000, "cost"),
+        (2_000_000, "cost"),
+        (123_456_789, "cost, in millions"),
+        (10**10, "cost, in billions"),
+    ],
+)
+def test_ticks_of_large_costs_have_room(result, each, label):
+    """500,000,000 written out runs into the next tick. The largest cost is at most four times a price."""
+    curve = view(result, prices=dict.fromkeys(result.values, each), budget=each).price_curve
+    assert curve.x_label == label
+    assert f">{label}</text>" in html.render(result, prices=dict.fromkeys(result.values, each), budget=each)
+    assert max(len(text) for _, text in curve.x_ticks) <= 9
+
+
 def test_a_missing_price_is_refused(result):
     with pytest.raises(InputError, match="no price for 'noise', 'rows'"):
         view(result, prices={"strong": 1, "weak": 1})
