@@ -128,8 +128,8 @@ class Plots:
             if level.low is not None and level.high is not None:
                 error = [[max(level.value - level.low, 0.0)], [max(level.high - level.value, 0.0)]]
             ax.barh(
-                step.party, level.value - start, left=start, height=0.6, color=_KINDS[kind][0], xerr=error,
-                ecolor=INK, capsize=3, label=None if kind in seen else _KINDS[kind][1],
+                _literal(step.party), level.value - start, left=start, height=0.6, color=_KINDS[kind][0],
+                xerr=error, ecolor=INK, capsize=3, label=None if kind in seen else _KINDS[kind][1],
             )  # fmt: skip
             seen.add(kind)
             start = level.value

@@ -189,7 +189,7 @@ def test_a_long_name_leaves_room_for_the_drawing(ax):
 def test_dollar_signs_in_names_are_drawn_as_they_are(ax):
     """Not as mathematics: a name with a formula that does not parse kept every plot from being drawn."""
     result = result_of_game([0, 1.0, 0.5, 1.1], names=["$$x_{", "a$b$c"])
-    for draw in (result.plot.values, result.plot.redundancy):
+    for draw in (result.plot.values, result.plot.redundancy, result.plot.shares, result.plot.waterfall):
         ax.clear()
         draw(ax=ax)
         ax.figure.canvas.draw()
