@@ -110,6 +110,9 @@ class Judge:
         """Judge the gain of one party; `error` is that of an approximate game."""
         half = self.half_width(party, gain)
         wide = None if half is None else math.hypot(half, error)
+        if party.n_codes == 1 and wide is not None:
+            # The same code in every row: it has no luck, and more rows like these have nothing to show.
+            return Contribution(gain, gain - wide, gain + wide, ContributionVerdict.NOTHING)
         return self._judge(gain, wide, noisy=self._valuation.privacy is not None)
 
     def several(self, gain: float, members: Sequence[Contribution]) -> Contribution:

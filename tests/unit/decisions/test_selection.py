@@ -99,6 +99,14 @@ def test_finding_nothing_in_a_few_rows_does_not_prove_that_there_is_nothing():
     assert [step.party for step in many.idle] == ["p1"]
 
 
+def test_a_column_with_the_same_value_in_every_row_adds_nothing_however_few_the_rows():
+    """An empty column was undecided at 100 rows, and more rows of it were recommended."""
+    result = result_of_values([0.2, 0.0], n_samples=100)
+    first, second = result.parties
+    found = select(replace(result, parties=(first, replace(second, n_codes=1))))
+    assert [step.party for step in found.idle] == ["p1"]
+
+
 def test_where_values_are_added_a_party_is_invited_when_its_own_interval_is_above_0():
     """0.0124 with a standard error of 0.0034, and 0.0049 with 0.0027, in 569 rows (as in Breast)."""
     result = result_of_values([0.3, 0.0124, 0.0049], n_samples=569)
