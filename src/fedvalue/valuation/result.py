@@ -17,6 +17,7 @@ from fedvalue import documents
 from fedvalue.documents import Document
 from fedvalue.errors import InputError
 from fedvalue.tables.column_report import ColumnCoding
+from fedvalue.untrusted_text import printable
 from fedvalue.valuation.provenance import Provenance
 from fedvalue.valuation.settings import ValuationSettings
 
@@ -267,6 +268,8 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         place = {party.name: k for k, party in enumerate(self.parties)}
         mask = 0
         for name in names:
+            if not isinstance(name, str):
+                raise InputError(f'name the parties one by one, as in v.coalition("a", "b"), got {name!r}')
             if name not in place:
                 raise InputError(f"no party {name!r} in this result; its parties are {', '.join(place)}")
             mask |= 1 << place[name]
@@ -389,13 +392,16 @@ class Valuation(Document, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         )
 
     def __str__(self) -> str:
-        wide = max([len(party.name) for party in self.parties] + [5])
+        names = {party.name: printable(party.name) for party in self.parties}
+        wide = max([len(name) for name in names.values()] + [5])
         lines = [f"{'party':{wide}}  learnable   share  Shapley-CMI"]
         for party in sorted(self.parties, key=lambda p: -p.leading):
             learned = "" if party.learnable is None else f"{party.learnable:z.4f}"
             share = self.meaningful_share(party)
             part = "" if share is None else f"{100 * share:z.1f}%"
-            lines.append(f"{party.name:{wide}}  {learned:>9}  {part:>6}  {_or_unknown(party.value):>11}")
+            lines.append(
+                f"{names[party.name]:{wide}}  {learned:>9}  {part:>6}  {_or_unknown(party.value):>11}"
+            )
         learned = "" if self.learnable_total is None else f"{self.learnable_total:z.4f}"
         lines.append(
             f"{'total':{wide}}  {learned:>9}  {'':>6}  {_or_unknown(self.total):>11}  nats, "

@@ -69,6 +69,8 @@ def test_coalitions_by_name() -> None:
     assert both.coalition("telco", by="value") == 0.3
     with pytest.raises(InputError, match="no party 'bank' in this result; its parties are telco, shop"):
         both.coalition("bank")
+    with pytest.raises(InputError, match="one by one"):
+        both.coalition(["shop", "telco"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no coalition values"):
         valuation().coalition("telco")
 
@@ -94,6 +96,13 @@ def test_repr_is_one_line_and_str_a_table() -> None:
         "telco     0.2000  100.0%       0.2500",
         "total     0.2000               0.2500  nats, 10 samples",
     ]
+
+
+def test_a_party_cannot_send_commands_to_the_terminal() -> None:
+    """A name with an escape sequence is printed as text."""
+    printed = str(valuation(parties=(party(name="\x1b[2Jtelco"),)))
+    assert "\x1b" not in printed
+    assert r"\x1b[2Jtelco" in printed
 
 
 def test_frame_has_a_row_per_party() -> None:
