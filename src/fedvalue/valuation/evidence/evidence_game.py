@@ -25,12 +25,12 @@ from fedvalue.valuation.evidence.evidence_pool import (
 )
 from fedvalue.valuation.evidence.label_evidence import LabelEvidence, base_log_odds, column_evidence
 from fedvalue.valuation.evidence.pair_search import VISITS, PairSearch, search_pairs
+from fedvalue.valuation.evidence.row_scores import fitted_log_odds
 from fedvalue.valuation.evidence.synergy import (
     MAX_SYNERGIES,
     synergistic_coalitions,
     synergy_evidence,
 )
-from fedvalue.valuation.evidence.unseen_errors import fitted_log_odds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

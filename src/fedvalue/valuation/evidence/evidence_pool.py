@@ -57,12 +57,12 @@ class EvidenceArrays:
     Args:
         index: Group of each item in each evidence, shape (n_evidences, n_items).
         tables: Log-odds of all groups, evidence after evidence, shape (n_groups, n_labels - 1).
-        ranking: Evidence for each label that depends on the cell alone, shape (n_groups, n_labels).
         first: Place in `tables` of each evidence's first group.
         size: Number of groups of each evidence.
-        decisive: What decisions are counted with (see `unseen_errors`), shape (n_groups, n_labels + 1): the
-            log-odds read from all rows, a row's own pull on them, and their spread.
-        decides: Which evidences take part in decisions: those that rank rows.
+        decisive: What new rows are scored with (see `row_scores`), shape (n_groups, n_labels + 2): the
+            log-odds read from all rows, a row's own pull on them, their variance, and the part of the pull
+            that moves a row against the average other one.
+        decides: Which evidences take part in that: those that are more likely than luck.
         base: Log-odds of label frequencies, shape (n_labels, n_labels - 1).
         fitted_base: The same, the row itself counted.
         label: Label per item.
@@ -71,7 +71,6 @@ class EvidenceArrays:
 
     index: NDArray[np.unsignedinteger] = field(repr=False)
     tables: Floats = field(repr=False)
-    ranking: Floats = field(repr=False)
     first: NDArray[np.int64] = field(repr=False)
     size: NDArray[np.int64] = field(repr=False)
     decisive: Floats = field(repr=False)
@@ -100,13 +99,12 @@ class EvidenceArrays:
         return cls(
             index=index,
             tables=np.concatenate(parts),
-            ranking=np.concatenate([np.zeros((0, len(base))), *(evidence.ranking for evidence in evidences)]),
             first=np.concatenate([[0], np.cumsum(sizes)])[: len(sizes)].astype(np.int64),
             size=np.array(sizes, dtype=np.int64),
             decisive=np.concatenate(
-                [np.zeros((0, len(base) + 1)), *(_decisive(evidence) for evidence in evidences)]
+                [np.zeros((0, len(base) + 2)), *(_decisive(evidence) for evidence in evidences)]
             ),
-            decides=np.array([bool(evidence.ranking.any()) for evidence in evidences], dtype=bool),
+            decides=np.array([evidence.decides for evidence in evidences], dtype=bool),
             base=base,
             fitted_base=fitted_base,
             label=label,
@@ -131,7 +129,9 @@ def _decisive(evidence: LabelEvidence) -> Floats:
     """
     n_other = evidence.log_odds.shape[1]
     pull = (evidence.log_odds - evidence.fitted).sum(axis=1) / max(1, n_other)
-    return np.column_stack([evidence.fitted, pull, (evidence.total - 1.0) * pull**2])
+    variance = (evidence.total - 1.0) * pull**2
+    apart = pull * (1.0 - evidence.total / evidence.n_samples)
+    return np.column_stack([evidence.fitted, pull, variance, apart])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

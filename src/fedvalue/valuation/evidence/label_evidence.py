@@ -40,21 +40,21 @@ class LabelEvidence:
         index: Group of each item that pools see, shape (n_pooled,).
         log_odds: Per group the evidence for each alternative label against the row's own, shape
             (n_groups, n_labels - 1), alternatives in the order of `alternatives`.
-        ranking: Per group the evidence for each label as a function of the cell alone, shape (n_groups,
-            n_labels): for ranking rows, where predictions without the row's own label would mislead (see
-            `predictions`). All zero where the evidence is more likely luck than not.
         fitted: As `log_odds`, but read from all rows, the row itself among them: what a new row of the cell
-            gets. For deciding (see `unseen_errors`).
+            gets (see `row_scores`).
         total: Samples of each group's cell.
+        n_samples: Of all cells.
+        decides: Whether the evidence ranks rows and decides about them: not if it is more likely luck.
         of_code: Group of each code and label, by code times n_labels plus label; of one column alone.
     """
 
     columns: tuple[int, ...]
     index: NDArray[np.integer]
     log_odds: Floats
-    ranking: Floats
     fitted: Floats
     total: Floats
+    n_samples: int
+    decides: bool
     of_code: Codes | None = None
 
     def groups_at(self, table: CanonicalTable, items: Codes) -> Codes:
@@ -242,44 +242,18 @@ def evidence_of(
         n_judged: Among how many the evidence must not be luck to rank rows.
     """
     log_odds = cell_log_odds(groups, pool, gains, prior_log_odds)
-    own = table.label[groups.example]
-    if float(log_odds_of(gains, prior_log_odds)) > math.log(n_judged):
-        ranking = ranking_evidence(groups, own, pool, log_odds)
-    else:
-        # Evidence that is more likely luck than not must not rank rows that are otherwise equal.
-        ranking = np.zeros((len(own), table.n_labels))
     fitted = cell_log_odds(groups, fitted_pool, gains, prior_log_odds, left_out=0.0)
-    of_code = groups.number if len(columns) == 1 else None
-    return LabelEvidence(columns, groups.index, log_odds, ranking, fitted, groups.total, of_code)
-
-
-def ranking_evidence(groups: Groups, own: Codes, pool: Floats, log_odds: Floats) -> Floats:
-    """Evidence for each label as a function of the cell alone, per group, shape (n_groups, n_labels).
-
-    With e(c, o, y) the evidence for label y that a row of cell c and label o has, its mean over y taken off,
-    the mean over the rows of the cell is e(c, y). Rows left out separate the labels by A, the sum of e(c_i,
-    y_i, y_i) less what the pool expects; the means by B likewise, which is more, by memory. The result is
-    e(c, y) times 1 - (B - A) / |B|, at least 0.
-    """
-    n_groups, n_other = log_odds.shape
-    place = np.arange(n_groups)
-    others = alternatives(n_other + 1)[own]
-    each = np.zeros((n_groups, n_other + 1))
-    each[place[:, None], others] = log_odds
-    each -= each.mean(axis=1, keepdims=True)
-    cell_size = np.bincount(groups.cell, weights=groups.own)
-    sums = [np.bincount(groups.cell, weights=groups.own * each[:, y]) for y in range(n_other + 1)]
-    mean = (np.array(sums) / cell_size)[:, groups.cell].T
-    expected = np.ones((n_groups, n_other + 1))
-    expected[place[:, None], others] = np.exp(pool)
-    expected /= expected.sum(axis=1, keepdims=True)
-
-    def separation(e: Floats) -> float:
-        return float(np.sum(groups.own * (e[place, own] - np.sum(expected * e, axis=1))))
-
-    left_out, all_in = separation(each), separation(mean)
-    factor = 1.0 - (all_in - left_out) / abs(all_in) if all_in != 0 else 0.0
-    return np.asarray(min(1.0, max(0.0, factor)) * mean)
+    return LabelEvidence(
+        columns,
+        groups.index,
+        log_odds,
+        fitted,
+        groups.total,
+        table.n_samples,
+        # Evidence that is more likely luck than not must not rank rows that are otherwise equal.
+        decides=float(log_odds_of(gains, prior_log_odds)) > math.log(n_judged),
+        of_code=groups.number if len(columns) == 1 else None,
+    )
 
 
 def _independent(groups: Groups, table: CanonicalTable) -> bool:

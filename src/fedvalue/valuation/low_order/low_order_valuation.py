@@ -155,7 +155,9 @@ def _game(table: LatentTable, layout: PairLayout, n_samples: int) -> EvidenceGam
         )
         groups = table.codes[:, k] * n_labels + table.label
         # Posterior means: no row of a table pulls on them.
-        evidences.append(LabelEvidence((k,), groups, log_odds, each, log_odds, np.ones(len(own))))
+        evidences.append(
+            LabelEvidence((k,), groups, log_odds, log_odds, np.ones(len(own)), n_samples, decides=True)
+        )
         owner = layout.owner[k]
         holders.append((-1 if owner < 0 else 1 << owner,))
     base = np.log(table.pi[others]) - np.log(table.pi)[:, None]

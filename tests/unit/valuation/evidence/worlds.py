@@ -9,6 +9,7 @@ import numpy as np
 from fedvalue.information.contingency import JointCounts
 from fedvalue.valuation.evidence.evidence_values import EvidenceValues
 from fedvalue.valuation.evidence.feature_table import FeatureTable
+from fedvalue.valuation.evidence.row_scores import RowScores
 from fedvalue.valuation.items import item_table
 from fedvalue.valuation.statistics.joint_table_game import joint_table_game
 
@@ -27,6 +28,20 @@ def joint_game_of(table: FeatureTable):
 def value_of(values: EvidenceValues, *names: str) -> float:
     """The value of the named parties together."""
     return values.coalition_values[sum(1 << values.parties.index(name) for name in names)]
+
+
+def scores_of(score, positive, *, pull=None, apart=None, variance=None, count=None) -> RowScores:
+    """Scores of rows with two labels, given the log-odds of the second; no label is more frequent."""
+    zero, one = np.zeros(len(score)), np.ones(len(score))
+    return RowScores(
+        evidence=np.where(positive, -score, score)[None],
+        base=zero[None],
+        pull=zero if pull is None else pull,
+        apart=one if apart is None else apart,
+        variance=zero if variance is None else variance,
+        label=np.asarray(positive).astype(np.int64),
+        count=one if count is None else count,
+    )
 
 
 def exclusive_or(n: int, n_parts: int, seed: int, *, noise: float = 0.1) -> FeatureTable:
