@@ -124,3 +124,27 @@ def test_area_is_that_of_new_rows(n_cells):
     tolerance = 4 * np.std(np.subtract(found, truth), ddof=1) / np.sqrt(len(found))
     assert tolerance < 0.02
     assert np.mean(found) == pytest.approx(np.mean(truth), abs=tolerance + 0.01)
+
+
+def test_the_first_items_of_each_side_stand_for_all(monkeypatch):
+    """200 of more than 300 items of each side: within 4 standard errors of means of 200, of either side."""
+    rng = np.random.default_rng(5)
+    cell = rng.integers(0, 400, 4000)
+    label = (rng.random(4000) < population(400)[cell]).astype(np.int64)
+    game = EvidenceGame.of(FeatureTable.from_columns(label=label, parties={"a": [cell]}))
+    fit = fit_evidences(game, (0,), np.full(1, 0.5), compiled=False)
+    scores = row_scores(game.arrays, fit.weights, fit.log_likelihood)
+    moves = []
+    correct = unseen_ranking._moved
+    monkeypatch.setattr(unseen_ranking, "_moved", lambda *args: moves.append(correct(*args)) or moves[-1])
+    whole, _ = unseen_area(scores)
+    monkeypatch.setattr(unseen_ranking, "LOOKED_AT", 200)
+    part, influence = unseen_area(scores)
+    monkeypatch.setattr(unseen_ranking, "_moved", lambda *args: np.zeros(len(args[-1])))
+    known, _ = unseen_area(scores)
+    assert len(moves[0]) > 600 > len(moves[1])
+    tolerance = 4 * np.sqrt(2 / 200) * moves[0].std()
+    assert known - whole > 1.5 * tolerance
+    assert part == pytest.approx(whole, abs=tolerance)
+    assert part != whole
+    assert np.sum(influence * scores.count) == pytest.approx(0, abs=1e-6)
