@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ COMPILE_ABOVE = 0.3
 """Predicted seconds of plain NumPy from which fits are compiled, which takes several seconds once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class EvidenceGame:
     """The evidences of a table, and which of them a coalition has.
 
@@ -149,16 +150,25 @@ class EvidenceGame:
         Args:
             inside: Whether each party is in each coalition, shape (n_coalitions, n_parties).
         """
-        held = {
-            mask: inside[:, [k for k in range(self.n_parties) if mask >> k & 1]].any(axis=1)
-            for mask in {mask for needed in self.holders for mask in needed if mask >= 0}
-        }
-        keys = np.ones((len(inside), len(self.holders)), dtype=bool)
-        for k, needed in enumerate(self.holders):
-            for mask in needed:
-                if mask >= 0:
-                    keys[:, k] &= held[mask]
-        return keys
+        owners, needed = self._requirements
+        held = np.ones((len(inside), len(owners) + 1), dtype=bool)
+        held[:, :-1] = inside @ owners.T
+        return np.asarray(held[:, needed].all(axis=2))
+
+    @cached_property
+    def _requirements(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """The distinct sets of holders, shape (n_sets, n_parties), and the numbers of those evidence needs.
+
+        The number after the last pads them: every coalition has that set.
+        """
+        masks = sorted({mask for needed in self.holders for mask in needed if mask >= 0})
+        owners = np.array([[mask >> k & 1 for k in range(self.n_parties)] for mask in masks], dtype=bool)
+        number = {mask: k for k, mask in enumerate(masks)}
+        most = max([1, *map(len, self.holders)])
+        needed = np.full((len(self.holders), most), len(masks), dtype=np.int64)
+        for row, own in zip(needed, self.holders, strict=True):
+            row[: len(own)] = [number.get(mask, len(masks)) for mask in own]
+        return owners.reshape(len(masks), self.n_parties), needed
 
     def inside(self, coalitions: Sequence[int]) -> NDArray[np.bool_]:
         """Whether each party is in each of some coalitions (bit masks), shape (n_coalitions, n_parties)."""

@@ -136,12 +136,15 @@ class JointTableGame:
         assert self.members is not None
         # Only a record can be worth more than all its parts.
         masks_of = {sum(1 << k for k in row if k >= 0) for row in self.members.tolist()}
-        return sorted(
-            mask
-            for mask in masks_of
-            if mask.bit_count() >= 2
-            and self(mask) > margin + max(self(mask ^ 1 << k) for k in range(self.n_parties) if mask >> k & 1)
-        )
+        several = sorted(mask for mask in masks_of if mask.bit_count() >= 2)
+        inside = (np.array(several, dtype=object)[:, None] >> np.arange(self.n_parties) & 1).astype(bool)
+        best_part = np.zeros(len(several))
+        for k in range(self.n_parties):
+            part = inside.copy()
+            part[:, k] = False
+            best_part = np.where(inside[:, k], np.maximum(best_part, self.of(part)), best_part)
+        larger = self.of(inside) > best_part + margin
+        return [mask for mask, is_larger in zip(several, larger, strict=True) if is_larger]
 
 
 def joint_table_game(
