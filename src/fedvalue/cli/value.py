@@ -164,7 +164,7 @@ def value(
         if decided := options.given(context, except_for=_BESIDE_FROM):
             raise InputError(
                 "--from takes the label, the parties and all settings from the result: leave out "
-                f"{', '.join(decided)}, or leave out --from and ask anew"
+                f"{', '.join(decided)}, or leave out --from and value the table again"
             )
         from fedvalue.local.origin import repeated_request
         from fedvalue.valuation.result import Valuation

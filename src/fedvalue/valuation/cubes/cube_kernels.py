@@ -164,16 +164,16 @@ def finish_cube(table, scratch, n_lanes):
 @inner_kernel
 def merge_rows(table, scratch, source, low, high):
     """Merge the items of a block that agree in the cube: they are neighbours. Return the number of rows."""
-    items, runs, words = scratch.items, scratch.run_rows, scratch.run_words
+    items, codes, words = scratch.items, scratch.row_codes, scratch.row_counts
     n = 0
     for at in range(low, high):
         item = np.int64(items[source, at])
         same = n > 0
-        for w in range(runs.shape[1]):
-            same = same and table.rows[item, w] == runs[n - 1, w]
+        for w in range(codes.shape[1]):
+            same = same and table.rows[item, w] == codes[n - 1, w]
         if not same:
-            for w in range(runs.shape[1]):
-                runs[n, w] = table.rows[item, w]
+            for w in range(codes.shape[1]):
+                codes[n, w] = table.rows[item, w]
             for w in range(words.shape[1]):
                 words[n, w] = 0
             n += 1
@@ -190,7 +190,7 @@ def most_frequent(table, scratch, n):
     for y in range(len(table.label_word)):
         count = np.uint64(0)
         for r in range(n):
-            count += (scratch.run_words[r, table.label_word[y]] >> table.label_shift[y]) & field
+            count += (scratch.row_counts[r, table.label_word[y]] >> table.label_shift[y]) & field
         if count > best:
             best, label = count, y
     return label
@@ -218,9 +218,9 @@ def close_rows(table, scratch, n):
         i, rest = bit_index(u), u & (u - 1)
         masks[u] = everything
         if rest != 0:
-            masks[u] = masks[rest] & agreement(scratch.run_rows, i, bit_index(rest), table.lane_bits)
+            masks[u] = masks[rest] & agreement(scratch.row_codes, i, bit_index(rest), table.lane_bits)
         for w in range(words.shape[1]):
-            words[u, w] = words[rest, w] + scratch.run_words[i, w]
+            words[u, w] = words[rest, w] + scratch.row_counts[i, w]
     subset_terms(table, scratch, n)
     for u in range(1, 1 << n):
         scratch.closed[masks[u]] += scratch.terms[u]
@@ -230,7 +230,7 @@ def close_rows(table, scratch, n):
 def sum_leaf(table, scratch, source, size):
     """Add what the blocks of a partition cost every coalition of the cube, for `size` members beyond it."""
     everything = (1 << table.n_cube) - 1
-    words, cube = scratch.run_words, scratch.cube
+    words, cube = scratch.row_counts, scratch.cube
     n_words = words.shape[1]
     lane = 0
     for b in range(scratch.n_blocks[source]):
@@ -247,7 +247,7 @@ def sum_leaf(table, scratch, source, size):
             scratch.lane_word[lane] = table.label_word[label]
             scratch.lane_shift[lane] = table.label_shift[label]
             for other in range(n):
-                cell = agreement(scratch.run_rows, r, other, table.lane_bits) & everything
+                cell = agreement(scratch.row_codes, r, other, table.lane_bits) & everything
                 for w in range(n_words):
                     cube[(cell * n_words + w) * LANES + lane] += words[other, w]
             lane += 1
@@ -307,6 +307,6 @@ def count_leaf(table, scratch, source):
         label = most_frequent(table, scratch, n)
         rows = 0
         for r in range(n):
-            rows += samples_without(table, scratch.run_words[r], label) > 0.0
+            rows += samples_without(table, scratch.row_counts[r], label) > 0.0
         tally[ROWS] += rows
         tally[PAIRS] += rows * n

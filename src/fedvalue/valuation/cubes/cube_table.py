@@ -122,8 +122,9 @@ class CubeScratch(NamedTuple):
         first_label: Label of the first item of each code.
         mixed: Whether each code has several labels.
         place: Where the next item of each code goes.
-        run_rows: Codes of each run, the items of a block that agree in the cube: the words of its columns.
-        run_words: Packed label counts of each run.
+        row_codes: Codes of each row of the block in hand in the cube's columns. Items that agree on them are
+            one row.
+        row_counts: Packed label counts of each row.
         cube: Packed label counts of each coalition, word and lane.
         lane_weight: Samples for which each lane stands; 0 for a free lane.
         lane_word: The word of the label that each lane leaves out.
@@ -142,7 +143,7 @@ class CubeScratch(NamedTuple):
         cube_members: The same for each column of the cube, from the leaf in hand.
         against: What counts against each column.
         carry: What the compensated sums of `against` still owe.
-        tally: Of the path in hand: items split, small blocks closed, small blocks, lanes, pairs of runs.
+        tally: What `count_path` counts; see `cube_kernels.SMALL`.
     """
 
     items: NDArray[np.uint32]
@@ -155,8 +156,8 @@ class CubeScratch(NamedTuple):
     first_label: NDArray[np.int64]
     mixed: NDArray[np.int64]
     place: NDArray[np.int64]
-    run_rows: NDArray[np.uint64]
-    run_words: NDArray[np.uint64]
+    row_codes: NDArray[np.uint64]
+    row_counts: NDArray[np.uint64]
     cube: NDArray[np.uint64]
     lane_weight: Floats
     lane_word: NDArray[np.int64]
@@ -249,8 +250,8 @@ def cube_scratch(table: CubeTable) -> CubeScratch:
         first_label=np.zeros(n_codes, dtype=whole),
         mixed=np.zeros(n_codes, dtype=whole),
         place=np.zeros(n_codes, dtype=whole),
-        run_rows=np.zeros((n, table.cube_words), dtype=np.uint64),
-        run_words=np.zeros((n, n_words), dtype=np.uint64),
+        row_codes=np.zeros((n, table.cube_words), dtype=np.uint64),
+        row_counts=np.zeros((n, n_words), dtype=np.uint64),
         cube=np.zeros(n_cells * n_words * LANES, dtype=np.uint64),
         lane_weight=np.zeros(LANES),
         lane_word=np.zeros(LANES, dtype=whole),
