@@ -5,7 +5,8 @@ Rules of a kernel of the engine (modules named `*_kernels.py`):
   would be compiled a second time.
 - It allocates nothing: its caller brings the buffers. Allocation is slow to compile, and without it
   references need not be counted, which would cost 0.2 µs for a call with a few structures.
-- It releases the interpreter lock, and its machine code is kept on disk.
+- It releases the interpreter lock, and its machine code is kept on disk until its own file changes: whoever
+  changes a constant that it imports deletes `__pycache__`.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,call-arg,method-assign"

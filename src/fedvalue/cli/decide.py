@@ -64,7 +64,7 @@ def select(
 
     listed = read_prices(prices)
     if label is None:
-        if described := options.given(context, except_for=_ABOUT_CHOICE):
+        if described := options.used_options(context, except_for=_ABOUT_CHOICE):
             verb = "describes" if len(described) == 1 else "describe"
             raise InputError(
                 f"{', '.join(described)} {verb} a table, which needs --label too; a result file has "

@@ -188,7 +188,7 @@ def takes(name: str, shared: Callable[..., Any]) -> Callable[[Callable[..., T]],
     return decorate
 
 
-def given(context: typer.Context, *, except_for: Collection[str] = ()) -> list[str]:
+def used_options(context: typer.Context, *, except_for: Collection[str] = ()) -> list[str]:
     """The options on the command line, as they are spelled, without those of these arguments."""
     return [
         parameter.opts[0]

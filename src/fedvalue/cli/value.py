@@ -161,7 +161,7 @@ def value(
     from fedvalue.local.value_request import value_request
 
     if from_result is not None:
-        if decided := options.given(context, except_for=_BESIDE_FROM):
+        if decided := options.used_options(context, except_for=_BESIDE_FROM):
             raise InputError(
                 "--from takes the label, the parties and all settings from the result: leave out "
                 f"{', '.join(decided)}, or leave out --from and value the table again"

@@ -77,13 +77,13 @@ class Comparison(Document, frozen=True, kw_only=True, omit_defaults=True):
     def sentences(self) -> tuple[str, ...]:
         """The comparison in words, the advice first."""
         earlier, later = (", ".join(names) or "nobody" for names in (self.invited_before, self.invited_after))
-        sentences: list[str] = []
-        if not self.advised:
-            pass
-        elif set(self.invited_before) == set(self.invited_after):
-            sentences = [f"the advice is the same: invite {earlier}"]
-        else:
-            sentences = [f"the advice changes: invite {later} instead of {earlier}"]
+        same_advice = set(self.invited_before) == set(self.invited_after)
+        advice = (
+            f"is the same: invite {earlier}"
+            if same_advice
+            else f"changes: invite {later} instead of {earlier}"
+        )
+        sentences = [f"the advice {advice}"] if self.advised else []
         sentences += self.doubts
         moved = [change for change in self.parties if change.beyond_error]
         for change in moved:

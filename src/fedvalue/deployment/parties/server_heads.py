@@ -59,9 +59,9 @@ class ServerHeads:
             if known != receipt.head:
                 # A party that waits gets the same head with every poll, for hours or days.
                 self._fresh.append(receipt)
-            known = self._seen.setdefault((server, head.seq), receipt.head)
-            if known != receipt.head:
-                raise _broken(server, f"has signed two different entries number {head.seq}")
+                if known is not None:
+                    raise _broken(server, f"has signed two different entries number {head.seq}")
+                self._seen[server, head.seq] = receipt.head
             if before is not None and head.seq < before:
                 raise _broken(server, f"has gone back from entry {before} to {head.seq}")
             self._highest[me] = head.seq
